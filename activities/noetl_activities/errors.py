@@ -1,0 +1,39 @@
+"""Errors a tool raises; ``run`` turns nothing else into an outcome.
+
+    ToolError
+    ├── ConfigError        the call is wrong: a missing or unknown field, a bad value
+    ├── CredentialError    a named credential is unknown or lacks a field
+    └── RefusedError       a guard refused the call (SSRF, path, size)
+
+A tool's own foreign errors (httpx, asyncpg, duckdb ...) are mapped to an error outcome inside the tool, cause kept.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = ["ConfigError", "CredentialError", "RefusedError", "ToolError"]
+
+
+class ToolError(Exception):
+    """The tool could not make the call. Not retryable: the same call would fail again."""
+
+    kind: ClassVar[str] = "tool"
+
+
+class ConfigError(ToolError):
+    """The call is wrong: see the message for the field and what is expected there."""
+
+    kind = "config"
+
+
+class CredentialError(ToolError):
+    """No such credential: add it to the credentials file or the environment (README, Credentials)."""
+
+    kind = "credential"
+
+
+class RefusedError(ToolError):
+    """A guard refused this call: see the message for the setting that allows it."""
+
+    kind = "refused"

@@ -1,0 +1,93 @@
+"""The seam between tools and everything else.
+
+A tool is an object with a ``spec`` and an async ``run(request, context)``. It knows requests and outcomes, nothing of
+workflows. Built-in tools and third-party ones register by the same entry-point group, ``noetl.tools``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
+from types import MappingProxyType
+from typing import Any, Protocol, TypeAlias, cast
+
+import msgspec
+
+from noetl_activities.outcome import Json, Outcome
+
+__all__ = ["Credential", "Request", "Tool", "ToolContext", "ToolSpec", "load_tools"]
+
+Credential: TypeAlias = Mapping[str, Any]
+"""``{"type": "postgres", "db_host": ...}``: resolved, secret, never logged."""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One rendered call. ``timeout`` in seconds; ``key`` identifies the call for exactly-once effects and is stable
+    over attempts: ``<execution>/<step run>/<iteration>/<task>/<page>``."""
+
+    kind: str
+    config: dict[str, Json]
+    input: dict[str, Json] = {}
+    auth: Json = None
+    timeout: float | None = None
+    connect_timeout: float | None = None
+    read_timeout: float | None = None
+    key: str = ""
+    execution_id: str = ""
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    """``effects`` False marks a tool whose call changes nothing outside."""
+
+    kind: str
+    summary: str
+    effects: bool = True
+
+
+class ToolContext(Protocol):
+    """What a running call may ask of its surroundings."""
+
+    @property
+    def attempt(self) -> int:
+        """1-based number of this attempt."""
+        ...
+
+    def heartbeat(self) -> None:
+        """Tell that the call is alive; cheap."""
+        ...
+
+    async def credential(self, auth: Json) -> Credential:
+        """Resolve a credential name, an ``{type, credential|key, ...}`` map or an inline map.
+
+        Every value resolved is scrubbed from outcomes and errors later. Raises CredentialError.
+        """
+        ...
+
+
+class Tool(Protocol):
+    """One tool kind."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    async def run(self, request: Request, context: ToolContext) -> Outcome:
+        """Make the call. An expected failure is an error outcome; ToolError where the call itself is wrong.
+
+        Cancellation arrives as asyncio.CancelledError and must leave nothing running.
+        """
+        ...
+
+
+def load_tools(group: str = "noetl.tools") -> Mapping[str, Tool]:
+    """Every registered tool by kind, as a new immutable mapping.
+
+    Raises ValueError naming both distributions when two register the same kind.
+    """
+    found: dict[str, tuple[Tool, str]] = {}
+    for point in entry_points(group=group):
+        owner = point.dist.name if point.dist else "?"
+        if point.name in found:
+            raise ValueError(f"tool {point.name!r} is registered by both {found[point.name][1]} and {owner}")
+        loader = cast("Callable[[], Tool]", point.load)
+        found[point.name] = (loader(), owner)
+    return MappingProxyType({kind: tool for kind, (tool, _) in sorted(found.items())})
