@@ -1,0 +1,115 @@
+"""Diagnostics: what the compiler has to say about a playbook, as frozen values and as text for people.
+
+A diagnostic is never raised. Every pass returns what it understood and all it found; the CLI decides what to do. A
+message says what was found, in lower case, without a full stop, with the user's text in double quotes; the hint says
+what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from noetl_compiler.codes import Code
+from noetl_compiler.source import SourceFile, Span
+
+__all__ = ["Diagnostic", "Related", "Severity", "nearest", "one_line", "render", "sort_and_dedupe"]
+
+_SNIPPET_WIDTH = 160
+_LONGEST_NAME = 100
+_MOST_CANDIDATES = 1000
+
+
+class Severity(Enum):
+    """An error means there is no graph."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """Another place in the same file that the message is about."""
+
+    span: Span
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding. ``file`` is the name of the source as the user gave it."""
+
+    code: Code
+    severity: Severity
+    span: Span
+    message: str
+    hint: str = ""
+    related: tuple[Related, ...] = ()
+    file: str = ""
+
+
+def sort_and_dedupe(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """In reading order, each once: by file, place, code and text."""
+    return tuple(sorted(set(diagnostics), key=_reading_order))
+
+
+def _reading_order(found: Diagnostic) -> tuple[str, Span, str, str, str, tuple[tuple[Span, str], ...]]:
+    related = tuple((other.span, other.message) for other in found.related)
+    return found.file, found.span, found.code.value, found.message, found.hint, related
+
+
+def one_line(diagnostic: Diagnostic) -> str:
+    """``playbook.yaml:12:9: error[NT203]: message``; the hint is left out."""
+    place = f"{diagnostic.file}:{diagnostic.span.line}:{diagnostic.span.col}"
+    return f"{place}: {diagnostic.severity.value}[{diagnostic.code.value}]: {diagnostic.message}"
+
+
+def render(diagnostic: Diagnostic, source: SourceFile) -> str:
+    """The one-line form, the line of the text with a caret below it, the related places and the hint."""
+    lines = [one_line(diagnostic), *_snippet(diagnostic.span, source)]
+    for other in diagnostic.related:
+        lines.append(f"{source.file}:{other.span.line}:{other.span.col}: note: {other.message}")
+        lines += _snippet(other.span, source)
+    if diagnostic.hint:
+        lines.append(f"help: {diagnostic.hint}")
+    return "\n".join(lines)
+
+
+def _snippet(span: Span, source: SourceFile) -> list[str]:
+    """The first line of the span; a long line is cut around the place."""
+    text = source.line(span.line)
+    last = span.end_col - 1 if span.end_line == span.line else len(text)
+    first = min(span.col - 1, len(text))
+    cut = max(0, first - _SNIPPET_WIDTH // 2)
+    shown = text[cut : cut + _SNIPPET_WIDTH]
+    before = text[cut:first]
+    marked = text[first : max(first + 1, min(last, cut + _SNIPPET_WIDTH))]
+    number = str(span.line)
+    margin = " " * len(number)
+    caret = "^" + "~" * (_width(marked) - 1)
+    return [f"{margin} |", f"{number} | {_printable(shown)}", f"{margin} | {' ' * _width(before)}{caret}"]
+
+
+def _printable(text: str) -> str:
+    """The text without what would move a terminal's cursor, one replacement for one character."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def _width(text: str) -> int:
+    """Columns in a terminal: wide characters take two, combining ones none."""
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in text
+    )
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str:
+    """The hint ``did you mean "fetch"?``, or ``""`` when nothing is near. The same candidates give the same hint."""
+    if len(name) > _LONGEST_NAME:
+        return ""
+    known = sorted({one for one in candidates if len(one) <= _LONGEST_NAME})[:_MOST_CANDIDATES]
+    found = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f'did you mean "{found[0]}"?' if found else ""

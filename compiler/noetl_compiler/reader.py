@@ -1,0 +1,140 @@
+"""Text to YAML nodes, every one with its place. This phase never raises and never runs away.
+
+How it works. PyYAML's parser (libyaml where it is compiled in) turns the text into a flat stream of events, and
+compose.py builds the nodes from it with a stack of its own, because the composer of PyYAML recurses and a deep file
+would end the process. Scalars mean what PyYAML's ``SafeLoader`` makes of them, YAML 1.1 and all (``yes`` is true,
+``0x10`` is 16), but a date stays text, and a mapping's key is always its text: ``on:`` is "on", ``404:`` is "404".
+
+An alias is the very node of its anchor, so nodes share memory. What costs is writing them out, therefore nodes,
+characters and levels are counted as if every alias were written out, against the same budgets as the text itself: a
+bomb of aliases is refused at the alias that goes too far, before anything walks it.
+
+A wrong tag, a key that is no scalar or a duplicate key is reported and reading goes on without it; a syntax error, a
+second document or an exceeded budget ends the reading. What was found before is reported too.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+from yaml.reader import Reader
+
+from noetl_compiler.codes import Code
+from noetl_compiler.compose import MAX_CHARS, Composer, Refusal
+from noetl_compiler.diagnostics import Diagnostic, Severity
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain, pointer, value_of
+from noetl_compiler.source import SourceFile, Span
+
+__all__ = [
+    "MAX_BYTES",
+    "MappingNode",
+    "Node",
+    "ScalarNode",
+    "SequenceNode",
+    "plain",
+    "pointer",
+    "read",
+    "read_file",
+    "value_of",
+]
+
+MAX_BYTES = MAX_CHARS
+
+# libyaml compares every new %TAG directive with all before it; a playbook has no use for any
+_TAG_DIRECTIVE = re.compile(r"^%TAG[ \t]", re.MULTILINE)
+
+_REMEDIES = (
+    ("mapping values are not allowed", 'a text that has ": " in it needs quotes'),
+    ("tab character", "indent with spaces"),
+    ("cannot start any token", "indent with spaces, and put a text that begins with @, ` or % in quotes"),
+    ("end of stream", "close the quote or bracket that is opened here"),
+    ("did not find expected key", "check the indentation, and quotes inside of quotes"),
+    ("expected ',' or", "close the bracket, and put a text with commas or braces in quotes"),
+    ("undefined tag handle", "put a text that begins with ! in quotes"),
+)
+
+
+def read_file(path: Path) -> tuple[SourceFile, list[Diagnostic]]:
+    """The text of a file. A file that cannot be read gives an empty source and the reason."""
+    name = str(path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return SourceFile(name, ""), [_unreadable(name, f"cannot read the file: {reason.lower()}")]
+    try:
+        return SourceFile(name, _decoded(data)), []
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return SourceFile(name, ""), [_unreadable(name, f"line {line} is not UTF-8 text")]
+
+
+def _decoded(data: bytes) -> str:
+    """UTF-8 without a byte order mark; a file beyond the budget may be cut inside of a character."""
+    if len(data) > MAX_BYTES:
+        return data.decode("utf-8", errors="replace")
+    return data.decode("utf-8-sig")
+
+
+def _unreadable(name: str, message: str) -> Diagnostic:
+    hint = "give the path of a YAML file saved as UTF-8"
+    return Diagnostic(Code.UNREADABLE_FILE, Severity.ERROR, Span(1, 1, 1, 1), message, hint, file=name)
+
+
+def read(source: SourceFile) -> tuple[Node | None, list[Diagnostic]]:
+    """The nodes of the text and everything found wrong; no node when reading could not go to the end."""
+    if refused := _refused_text(source):
+        return None, [refused]
+    composer = Composer(source)
+    try:
+        _compose(source, composer)
+    except Refusal as refusal:
+        return None, [*composer.diagnostics, refusal.diagnostic]
+    except yaml.YAMLError as error:
+        return None, [*composer.diagnostics, _syntax_error(source, error)]
+    if composer.root is None:
+        empty = _error(source, Code.YAML_SYNTAX, 0, "the text has no YAML in it", "write a playbook")
+        return None, [empty]
+    return composer.root, composer.diagnostics
+
+
+def _compose(source: SourceFile, composer: Composer) -> None:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(source.text)
+    try:
+        while loader.check_event():
+            composer.feed(loader.get_event())
+    finally:
+        loader.dispose()
+
+
+def _refused_text(source: SourceFile) -> Diagnostic | None:
+    """What can be said without parsing: too long, not printable, tag directives."""
+    if len(source.text) > MAX_CHARS or len(source.text.encode(errors="replace")) > MAX_BYTES:
+        hint = "keep data in a file, a table or a request, not in the playbook"
+        return _error(source, Code.BUDGET_EXCEEDED, 0, f"the text is longer than {MAX_BYTES:,} bytes", hint)
+    if found := Reader.NON_PRINTABLE.search(source.text):
+        message = f"the control character U+{ord(found.group()):04X} is not allowed in YAML"
+        return _error(source, Code.YAML_SYNTAX, found.start(), message, 'write it as an escape in "double quotes"')
+    if found := _TAG_DIRECTIVE.search(source.text):
+        return _error(source, Code.UNSUPPORTED_YAML, found.start(), "a %TAG directive", "remove it, and the tags")
+    return None
+
+
+def _syntax_error(source: SourceFile, error: yaml.YAMLError) -> Diagnostic:
+    """PyYAML's own words, at its own place, and a remedy where the words suggest one."""
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return _error(source, Code.YAML_SYNTAX, 0, str(error).splitlines()[0], "")
+    mark = error.problem_mark or error.context_mark
+    words = ": ".join(part for part in (error.context, error.problem) if part)
+    hint = next((remedy for words_of, remedy in _REMEDIES if words_of in words), "")
+    offset = mark.index if mark else 0
+    if error.context_mark and "end of stream" in words:
+        offset = error.context_mark.index
+    return _error(source, Code.YAML_SYNTAX, offset, words, hint)
+
+
+def _error(source: SourceFile, code: Code, offset: int, message: str, hint: str) -> Diagnostic:
+    return Diagnostic(code, Severity.ERROR, source.span(offset, offset + 1), message, hint, file=source.file)

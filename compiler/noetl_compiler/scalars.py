@@ -1,0 +1,82 @@
+"""What a YAML scalar means: the resolution of PyYAML's SafeLoader (YAML 1.1) narrowed to JSON.
+
+Dates stay text. A number that JSON cannot carry everywhere (an integer over 64 bits, infinity, not-a-number) and a tag
+that would make something else than JSON are refused with a :class:`ScalarError`, which says what to do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import yaml
+from yaml.constructor import SafeConstructor
+from yaml.resolver import Resolver
+
+from noetl_compiler.graph import Json
+
+__all__ = ["ScalarError", "is_merge", "resolve", "short_tag"]
+
+_PREFIX = "tag:yaml.org,2002:"
+_LONGEST_NUMBER = 100  # sexagesimal numbers cost the square of their length
+_SMALLEST, _LARGEST = -(2**63), 2**64 - 1
+
+
+class ScalarError(ValueError):
+    """The scalar has no JSON value; ``hint`` tells the remedy."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+_RESOLVER = Resolver()
+_CONSTRUCTOR = SafeConstructor()
+_CONSTRUCTORS: dict[str, Callable[[Any], Json]] = {
+    "null": _CONSTRUCTOR.construct_yaml_null,
+    "bool": _CONSTRUCTOR.construct_yaml_bool,
+    "int": _CONSTRUCTOR.construct_yaml_int,
+    "float": _CONSTRUCTOR.construct_yaml_float,
+}
+_TEXT = frozenset({"str", "timestamp", "merge", "value"})
+_EXPLICIT = frozenset({"str", *_CONSTRUCTORS})
+
+
+def resolve(text: str, tag: str | None, implicit: tuple[bool, bool]) -> Json:
+    """The JSON value of a scalar as an event gives it; :class:`ScalarError` when there is none."""
+    if tag in (None, "!"):
+        kind = _kind(text, implicit)
+        return text if kind in _TEXT else _number_checked(text, kind)
+    kind = str(tag).removeprefix(_PREFIX)
+    if kind not in _EXPLICIT:
+        raise ScalarError(f'the tag "{short_tag(str(tag))}" is not supported', "remove the tag")
+    return text if kind == "str" else _number_checked(text, kind)
+
+
+def is_merge(text: str, tag: str | None, implicit: tuple[bool, bool]) -> bool:
+    """Whether a key is YAML's merge key ``<<``."""
+    return text == "<<" and tag is None and implicit[0]
+
+
+def short_tag(tag: str) -> str:
+    """A tag as people write it: ``!!binary`` for ``tag:yaml.org,2002:binary``."""
+    return f"!!{tag.removeprefix(_PREFIX)}" if tag.startswith(_PREFIX) else tag
+
+
+def _kind(text: str, implicit: tuple[bool, bool]) -> str:
+    return str(_RESOLVER.resolve(yaml.ScalarNode, text, implicit)).removeprefix(_PREFIX)
+
+
+def _number_checked(text: str, kind: str) -> Json:
+    if len(text) > _LONGEST_NUMBER:
+        raise ScalarError("the number is too long", "put it in quotes to keep it as text")
+    try:
+        value: Json = _CONSTRUCTORS[kind](yaml.ScalarNode(_PREFIX + kind, text))
+    except (ValueError, KeyError, IndexError, OverflowError):
+        raise ScalarError(f'"{text}" is not a valid {kind}', "remove the tag or correct the value") from None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ScalarError(f'"{text}" is not a number JSON can carry', "put it in quotes to keep it as text")
+    if isinstance(value, int) and not _SMALLEST <= value <= _LARGEST:
+        raise ScalarError(f'"{text}" needs more than 64 bits', "put it in quotes to keep it as text")
+    return value

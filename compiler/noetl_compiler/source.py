@@ -1,0 +1,127 @@
+"""The playbook's text, and the way from an offset in it to the line and column a person reads.
+
+Offsets count characters of the text; lines and columns are 1-based and a column counts characters. Only ``\\n``, ``\\r\\n``
+and ``\\r`` end a line here, as in editors, although YAML 1.1 knows more.
+
+Places inside a scalar. The decoded value of a YAML scalar has lost its place: folding, escapes, doubled quotes and
+indentation lie between it and the text. They never touch the delimiters of a template, so the n-th ``{{`` of the value
+is the n-th ``{{`` of the raw slice, and the same holds for the closing ``}}``. Where the two counts differ (an escape
+such as ``\\x7b`` wrote a brace) there is no honest answer but the whole scalar.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Literal, TypeAlias
+
+from noetl_compiler.graph import Span
+
+__all__ = ["ScalarStyle", "SourceFile", "Span", "expression_spans", "expressions"]
+
+ScalarStyle: TypeAlias = Literal["plain", "single", "double", "literal", "folded"]
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
+_OPENING = re.compile(r"\{\{|\{%")
+_CLOSING = re.compile(r"\}\}|%\}")
+_COMMENT_OR_OPENING = re.compile(r"\{#.*?(?:#\}|\Z)|\{\{|\{%", re.DOTALL)
+_STRING = r"'(?:\\.|[^'\\])*+\\?'?|\"(?:\\.|[^\"\\])*+\\?\"?"  # an unclosed one runs to the end, once
+_UNTIL_END = {
+    "{{": re.compile(rf"{_STRING}|\}}\}}|[(\[{{]", re.DOTALL),
+    "{%": re.compile(rf"{_STRING}|%\}}|[(\[{{]", re.DOTALL),
+}
+_NESTED = re.compile(rf"{_STRING}|[()\[\]{{}}]", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A text with its name. ``file`` is as the user gave it and stands in every diagnostic."""
+
+    file: str
+    text: str
+    _starts: tuple[int, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        lengths = (len(line) for line in _LINE.findall(self.text) if line)
+        object.__setattr__(self, "_starts", tuple(accumulate(lengths, initial=0)))
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """The 1-based line and column of an offset; an offset beyond the text is its end."""
+        offset = max(0, min(offset, len(self.text)))
+        line = bisect.bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
+
+    def offset(self, line: int, col: int) -> int:
+        """The offset of a 1-based line and column, kept inside the text."""
+        if line > len(self._starts):
+            return len(self.text)
+        return max(0, min(self._starts[max(line, 1) - 1] + col - 1, len(self.text)))
+
+    def span(self, start: int, end: int) -> Span:
+        """The span of two offsets, the end exclusive."""
+        return Span(*self.position(start), *self.position(end))
+
+    def slice(self, span: Span) -> str:
+        """The raw text of a span."""
+        return self.text[self.offset(span.line, span.col) : self.offset(span.end_line, span.end_col)]
+
+    def line(self, number: int) -> str:
+        """The text of a 1-based line without its line break; ``""`` for a line that is not there."""
+        if not 1 <= number <= len(self._starts):
+            return ""
+        found = _LINE.match(self.text, self._starts[number - 1])
+        return found.group().rstrip("\r\n") if found else ""
+
+
+def expressions(text: str) -> tuple[tuple[int, int], ...]:
+    """Start and end offsets of every ``{{ }}`` and ``{% %}`` of a decoded text; an unclosed one ends with the text."""
+    found: list[tuple[int, int]] = []
+    position = 0
+    while opening := _COMMENT_OR_OPENING.search(text, position):
+        position = opening.end()
+        if not opening.group().startswith("{#"):
+            position = _end(text, opening)
+            found.append((opening.start(), position))
+    return tuple(found)
+
+
+def _end(text: str, opening: re.Match[str]) -> int:
+    """Where Jinja's lexer ends this expression: string literals and brackets that are open do not close it."""
+    until_end = _UNTIL_END[opening.group()]
+    position, depth = opening.end(), 0
+    while token := (_NESTED if depth else until_end).search(text, position):
+        position, word = token.end(), token.group()
+        if word in ("}}", "%}"):
+            return position
+        if word in "([{":
+            depth += 1
+        elif word in ")]}":
+            depth -= 1
+    return len(text)
+
+
+def expression_spans(source: SourceFile, span: Span, text: str, style: ScalarStyle) -> tuple[Span, ...]:
+    """The place of every template expression in the scalar at ``span`` whose decoded text is ``text``.
+
+    The n-th span belongs to the n-th item of ``expressions(text)``. All of them are ``span`` when the raw text writes
+    a brace by an escape.
+    """
+    places = expressions(text)
+    start = source.offset(span.line, span.col)
+    raw = source.slice(span)
+    skip = raw.find("\n") + 1 if style in ("literal", "folded") else 0  # the header line may have a comment
+    openings = _pairs(_OPENING, text, raw, skip)
+    closings = _pairs(_CLOSING, text, raw, skip)
+    if openings is None or closings is None:
+        return (span,) * len(places)
+    end = {place + 2: at + 2 for place, at in closings.items()}
+    return tuple(source.span(start + openings[a], start + end.get(b, len(raw))) for a, b in places)
+
+
+def _pairs(marker: re.Pattern[str], text: str, raw: str, skip: int) -> dict[int, int] | None:
+    """Offset in the text -> offset in the raw slice of every marker, or None when their numbers differ."""
+    ours = [found.start() for found in marker.finditer(text)]
+    theirs = [found.start() for found in marker.finditer(raw, skip)]
+    return dict(zip(ours, theirs, strict=True)) if len(ours) == len(theirs) else None
