@@ -1,0 +1,62 @@
+"""Where a running stack is reached, as it stands in ``stack.json``."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+__all__ = ["CREDENTIALS", "Addresses"]
+
+CREDENTIALS = ("pg_local", "pg_k8s", "test_postgres")
+"""Credential names that mean the embedded Postgres: playbooks written for a laptop or kind run as they are."""
+
+
+class Addresses(msgspec.Struct, frozen=True):
+    """``pid`` is the owner's;
+
+    A ``dev`` stack stays until ``noetl dev down``, a ``run`` stack ends with its run.
+    """
+
+    pid: int
+    mode: Literal["dev", "run"]
+    temporal: str
+    ui: str
+    postgres_port: int
+    postgres_password: str
+
+    @property
+    def postgres(self) -> str:
+        """The DSN of the embedded Postgres."""
+        return f"postgresql://noetl:{self.postgres_password}@127.0.0.1:{self.postgres_port}/noetl"
+
+    def environment(self) -> dict[str, str]:
+        """The variables by which a worker, a mirror or a client reaches this stack."""
+        login = {
+            "type": "postgres",
+            "db_host": "127.0.0.1",
+            "db_port": self.postgres_port,
+            "db_user": "noetl",
+            "db_password": self.postgres_password,
+            "db_name": "noetl",
+        }
+        credentials = {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(login) for name in CREDENTIALS}
+        return {"TEMPORAL_ADDRESS": self.temporal, "NOETL_POSTGRES": self.postgres, **credentials}
+
+    def write(self, path: Path) -> None:
+        """Publish at ``path``, whole or not at all, readable by the owner alone (it holds the password)."""
+        draft = path.with_suffix(f".{os.getpid()}")
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(msgspec.json.encode(self))
+        draft.replace(path)
+
+    @classmethod
+    def read(cls, path: Path) -> Addresses | None:
+        """What stands at ``path``; None when nothing readable does."""
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=cls)
+        except (OSError, msgspec.DecodeError):
+            return None
