@@ -12,7 +12,7 @@ import msgspec
 __all__ = ["CREDENTIALS", "Addresses"]
 
 CREDENTIALS = ("pg_local", "pg_k8s", "test_postgres")
-"""Credential names that mean the embedded Postgres: playbooks written for a laptop or kind run as they are."""
+"""Credential names of the embedded Postgres: playbooks written for a laptop or for kind run as they are."""
 
 
 class Addresses(msgspec.Struct, frozen=True):

@@ -22,67 +22,75 @@ PREFERRED = {"temporal": 7233, "ui": 8233, "postgres": 15432}
 
 
 class Stack:
-    """The servers this process owns."""
+    """The processes this one owns: the two servers, and what is added to them."""
 
-    def __init__(self, home: Home, addresses: Addresses, servers: list[Server]) -> None:
-        self.home, self.addresses, self.servers = home, addresses, servers
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self._servers: list[Server] = []
+        self._added: list[Server] = []
+        self._guard = Guard()
 
-    def publish(self) -> None:
-        """Let others join."""
-        self.addresses.write(self.home.stack)
+    def start(self, mode: Literal["dev", "run"]) -> Addresses:
+        """Start both servers, on other ports when one is taken between choosing it and listening on it."""
+        for _ in range(TRIES - 1):
+            try:
+                return self._start_once(mode)
+            except StackError as error:
+                if "address already in use" not in str(error).lower():
+                    raise
+                stop(self._servers)
+                self._servers.clear()
+        return self._start_once(mode)
 
-    def failed(self) -> str | None:
-        """The name of a server that has ended by itself, None while all run."""
-        return next((server.name for server in self.servers if server.process.poll() is not None), None)
+    def add(self, server: Server) -> Server:
+        """Have ``server`` ended with the others, and before them."""
+        self._added = [one for one in self._added if one.process.poll() is None]
+        return self._keep(server, self._added)
+
+    def fallen(self) -> Server | None:
+        """A server that has ended by itself, None while both run."""
+        return next((server for server in self._servers if server.process.poll() is not None), None)
+
+    def stop(self) -> None:
+        """End everything; what was added first, while its servers still answer."""
+        stop(self._added)
+        stop(self._servers)
+        self.home.servers.unlink(missing_ok=True)
+        self._guard.dismiss()
+
+    def _keep(self, server: Server, among: list[Server]) -> Server:
+        among.append(server)
+        self._guard.watch(server)
+        record(self.home.servers, [*self._servers, *self._added])
+        return server
+
+    def _start_once(self, mode: Literal["dev", "run"]) -> Addresses:
+        ports = {name: free_port(port if mode == "dev" else 0) for name, port in PREFERRED.items()}
+        temporal = self._keep(start_temporal(self.home, ports["temporal"], ports["ui"]), self._servers)
+        postgres = self._keep(start_postgres(self.home, ports["postgres"]), self._servers)
+        temporal.wait_ready(lambda: temporal_ready(ports["temporal"], ports["ui"]))
+        postgres.wait_ready(lambda: postgres_ready(self.home, ports["postgres"]))
+        return Addresses(
+            pid=os.getpid(),
+            mode=mode,
+            temporal=f"127.0.0.1:{ports['temporal']}",
+            ui=f"http://127.0.0.1:{ports['ui']}",
+            postgres_port=ports["postgres"],
+            postgres_password=self.home.password(),
+        )
 
 
 @contextmanager
-def own(home: Home, mode: Literal["dev", "run"]) -> Iterator[Stack]:
-    """Start the stack of ``home`` and stop it at the end. Raises BusyError, when it has an owner, or StackError."""
+def own(home: Home, mode: Literal["dev", "run"]) -> Iterator[tuple[Stack, Addresses]]:
+    """Start the stack of ``home`` and stop it at the end. Raises BusyError or StackError.
+
+    Nobody joins before its addresses are written to ``home.stack``."""
     with home.owner_lock():
         home.stack.unlink(missing_ok=True)
         end_leftovers(home.servers)
-        guard, servers = Guard(), list[Server]()
+        stack = Stack(home)
         try:
-            yield Stack(home, _start(home, mode, guard, servers), servers)
+            yield stack, stack.start(mode)
         finally:
             home.stack.unlink(missing_ok=True)
-            stop(servers)
-            home.servers.unlink(missing_ok=True)
-            guard.dismiss()
-
-
-def _start(home: Home, mode: Literal["dev", "run"], guard: Guard, servers: list[Server]) -> Addresses:
-    """Start both servers, on other ports when one is taken between choosing it and listening on it."""
-    for _ in range(TRIES - 1):
-        try:
-            return _start_once(home, mode, guard, servers)
-        except StackError as error:
-            if "address already in use" not in str(error).lower():
-                raise
-            stop(servers)
-            servers.clear()
-    return _start_once(home, mode, guard, servers)
-
-
-def _start_once(home: Home, mode: Literal["dev", "run"], guard: Guard, servers: list[Server]) -> Addresses:
-    ports = {name: free_port(port if mode == "dev" else 0) for name, port in PREFERRED.items()}
-
-    def started(server: Server) -> Server:
-        servers.append(server)
-        guard.watch(server)
-        record(home.servers, servers)
-        return server
-
-    temporal = started(start_temporal(home, ports["temporal"], ports["ui"]))
-    postgres = started(start_postgres(home, ports["postgres"]))
-    temporal.wait_ready(lambda: temporal_ready(ports["temporal"], ports["ui"]))
-    postgres.wait_ready(lambda: postgres_ready(home, ports["postgres"]))
-    return Addresses(
-        pid=os.getpid(),
-        mode=mode,
-        temporal=f"127.0.0.1:{ports['temporal']}",
-        ui=f"http://127.0.0.1:{ports['ui']}",
-        postgres_port=ports["postgres"],
-        postgres_password=home.password(),
-    )
+            stack.stop()

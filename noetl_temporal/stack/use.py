@@ -10,7 +10,7 @@ from typing import NamedTuple
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.errors import BusyError, StackError
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.own import Stack, own
+from noetl_temporal.stack.own import own
 
 __all__ = ["Use", "running", "use"]
 
@@ -19,10 +19,10 @@ POLL_SECONDS = 0.05
 
 
 class Use(NamedTuple):
-    """A stack to use; ``stack`` is None when another process owns it."""
+    """A stack to use; it is ``owned`` by this process or by another."""
 
     addresses: Addresses
-    stack: Stack | None
+    owned: bool
 
 
 def running(home: Home) -> Addresses | None:
@@ -32,16 +32,16 @@ def running(home: Home) -> Addresses | None:
 
 @contextmanager
 def use(home: Home, waiting: Callable[[], None]) -> Iterator[Use]:
-    """Join or own the stack of ``home``. An owner that is done waits for those who joined, calling ``waiting``."""
+    """Join or own the stack of ``home``. An owner that must wait for those who joined calls ``waiting``."""
     with ExitStack() as leave:
         try:
-            stack = leave.enter_context(own(home, "run"))
+            _, addresses = leave.enter_context(own(home, "run"))
         except BusyError:
             leave.enter_context(home.user_lock())
-            yield Use(_joined(home), None)
+            yield Use(_joined(home), owned=False)
             return
-        stack.publish()
-        yield Use(stack.addresses, stack)
+        addresses.write(home.stack)
+        yield Use(addresses, owned=True)
         home.stack.unlink(missing_ok=True)
         _let_others_finish(home, waiting)
 

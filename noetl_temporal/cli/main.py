@@ -1,0 +1,76 @@
+"""The ``noetl`` command: one file a command, imported only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from typing import NoReturn
+
+import click
+
+from noetl_temporal.stack.errors import StackError
+
+__all__ = ["cli", "main"]
+
+COMMANDS = {
+    "run": "noetl_temporal.cli.run:run_command",
+    "compile": "noetl_temporal.cli.compile:compile_command",
+    "migrate": "noetl_temporal.cli.compile:migrate_command",
+    "status": "noetl_temporal.cli.status:status_command",
+    "events": "noetl_temporal.cli.events:events_command",
+    "dev": "noetl_temporal.cli.dev:dev_group",
+    "worker": "noetl_temporal.cli.worker:worker_command",
+    "mirror": "noetl_temporal.cli.mirror:mirror_group",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one when it is asked for."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        """In reading order: what one needs first stands first."""
+        return list(COMMANDS)
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, None when there is none."""
+        target = COMMANDS.get(cmd_name)
+        if target is None:
+            return None
+        module, _, name = target.partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(package_name="noetl-temporal")
+def cli() -> None:
+    """Run NoETL playbooks durably on Temporal.
+
+    \b
+    noetl run playbook.yaml                 run a playbook here, with nothing to set up
+    noetl run playbook.yaml --set city=Oslo change what it works on
+    noetl compile playbook.yaml             check a playbook and draw what it compiles to
+    noetl dev up                            keep Temporal, Postgres, a worker and the mirror running
+    """
+
+
+def main() -> NoReturn:
+    """Entry point. What goes wrong is told in a sentence: no traceback unless NOETL_DEBUG is set."""
+    try:
+        cli.main(standalone_mode=True)
+    except StackError as error:
+        _fail(str(error), 1)
+    except Exception as error:
+        if os.environ.get("NOETL_DEBUG"):
+            traceback.print_exc()
+        _fail(f"{type(error).__name__}: {error}\nThis is a bug; NOETL_DEBUG=1 shows where.", 1)
+    sys.exit(0)
+
+
+def _fail(message: str, status: int) -> NoReturn:
+    click.echo(f"Error: {message}", err=True)
+    sys.exit(status)

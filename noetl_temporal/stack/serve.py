@@ -1,0 +1,56 @@
+"""Keep a folder's stack up: own it, run a worker and a mirror beside it, start those again when they end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.stack.errors import StackError
+from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.own import Stack, own
+from noetl_temporal.stack.process import Server, start
+
+__all__ = ["serve"]
+
+SERVICES = ("worker", "mirror")
+POLL_SECONDS = 0.2
+RESTART_SECONDS = 1.0
+
+
+def serve(home: Home) -> None:
+    """Own the stack until SIGTERM or SIGINT. Raises StackError when a server ends by itself."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with own(home, "dev") as (stack, addresses):
+        _migrate(addresses)
+        services = {name: stack.add(_service(home, addresses, name)) for name in SERVICES}
+        addresses.write(home.stack)
+        _watch(stack, services, lambda name: _service(home, addresses, name))
+
+
+def _watch(stack: Stack, services: dict[str, Server], again: Callable[[str], Server]) -> None:
+    while True:
+        time.sleep(POLL_SECONDS)
+        fallen = stack.fallen()
+        if fallen:
+            raise StackError(f"{fallen.name} has ended by itself: see {fallen.log}")
+        for name, server in services.items():
+            if server.process.poll() is not None:
+                time.sleep(RESTART_SECONDS)
+                services[name] = stack.add(again(name))
+
+
+def _service(home: Home, addresses: Addresses, name: str) -> Server:
+    command = [sys.executable, "-m", "noetl_temporal.cli", name]
+    environment = {"NOETL_CREDENTIALS": str(home.credentials)} if home.credentials.exists() else {}
+    environment |= addresses.environment()
+    return start(name, command, home.log(name), marker=f"noetl_temporal.cli {name}", environment=environment)
+
+
+def _migrate(addresses: Addresses) -> None:
+    from noetl_temporal.mirror.store import migrate
+
+    asyncio.run(migrate(addresses.postgres))
