@@ -1,0 +1,87 @@
+"""How a run ended, as JSON for programs and as text for people."""
+
+from __future__ import annotations
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.pretty import Pretty
+from rich.table import Table
+
+from noetl_compiler.graph import Json
+from noetl_temporal.machine.events import Failure
+
+__all__ = ["Ended"]
+
+COLOURS = {"completed": "green", "failed": "red", "timed_out": "red", "cancelled": "yellow"}
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """``steps`` is name -> {status, attempts, duration_seconds}; ``events`` counts the rows of the event log.
+
+    ``status`` is completed, failed, cancelled, timed_out or running (for a run one only looked at).
+    """
+
+    execution_id: int
+    workflow_id: str
+    run_id: str
+    path: str
+    status: str
+    result: Json = None
+    steps: dict[str, dict[str, Json]] = {}
+    failures: tuple[Failure, ...] = ()
+    events: int = 0
+    duration_seconds: float = 0.0
+    ui_url: str | None = None
+
+    def json(self) -> str:
+        """One object. Of a failure only what a reader needs: {step, task, file, line, col, message}."""
+        told = msgspec.to_builtins(self)
+        told["failures"] = [
+            {key: getattr(failure, key) for key in ("step", "task", "file", "line", "col", "message")}
+            for failure in self.failures
+        ]
+        return msgspec.json.encode(told).decode()
+
+    def show(self, console: Console) -> None:
+        """The steps, the result, each failure at its place, and where to look further."""
+        if self.steps:
+            console.print(self._table())
+        for failure in self.failures:
+            console.print(_told(failure), soft_wrap=True)
+        if self.result is not None:
+            console.print(Pretty(self.result, max_length=20, max_string=500))
+        colour = COLOURS.get(self.status, "cyan")
+        console.print(
+            f"[{colour}]{self.status}[/] in {self.duration_seconds:.1f} s, {self.events} events, "
+            f"execution {self.execution_id}",
+            highlight=False,
+        )
+        if self.ui_url:
+            console.print(f"web ui: {self.ui_url}", highlight=False, soft_wrap=True)
+
+    def _table(self) -> Table:
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        for name in ("step", "status"):
+            table.add_column(name)
+        for name in ("attempts", "seconds"):
+            table.add_column(name, justify="right")
+        for name, step in self.steps.items():
+            status = str(step.get("status", ""))
+            seconds = step.get("duration_seconds")
+            table.add_row(
+                escape(name),
+                f"[{COLOURS.get(status, 'default')}]{status}[/]",
+                str(step.get("attempts", "")),
+                "" if seconds is None else f"{seconds:.2f}",
+            )
+        return table
+
+
+def _told(failure: Failure) -> str:
+    """``file:line:col: step/task: message``."""
+    place = f"{failure.file}:{failure.line}:{failure.col}: " if failure.line else ""
+    where = failure.step + (f"/{failure.task}" if failure.task else "")
+    where += f"[{failure.iteration}]" if failure.iteration is not None else ""
+    handled = " (handled)" if failure.handled else ""
+    return f"[red]{escape(place)}[/]{escape(where)}: {escape(failure.message)}{handled}"

@@ -1,0 +1,98 @@
+"""Where progress is seen: redrawn in place on a terminal, else a line for each thing worth telling."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from noetl_temporal.cli.progress import Progress, Row
+
+__all__ = ["Lines", "Quiet", "Screen", "View"]
+
+MARKS = {"done": "[green]✓[/]", "failed": "[red]✗[/]", "skipped": "[dim]-[/]", "cancelled": "[yellow]![/]"}
+
+
+class View(Protocol):
+    """Where progress is seen."""
+
+    def __enter__(self) -> View: ...
+    def __exit__(self, *_: object) -> None: ...
+    def feed(self, row: Row) -> None:
+        """Take in one row of the event log."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Tell something that is no event."""
+        ...
+
+
+class Lines:
+    """Progress for a log: a line for each thing worth telling."""
+
+    def __init__(self, console: Console) -> None:
+        self._console, self._progress = console, Progress()
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def feed(self, row: Row) -> None:
+        """Take in one row of the event log."""
+        line = self._progress.feed(row)
+        if line:
+            self.say(line)
+
+    def say(self, text: str) -> None:
+        """Tell something that is no event."""
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class Screen:
+    """Progress on a terminal: a table of steps, redrawn in place."""
+
+    def __init__(self, console: Console) -> None:
+        self._progress, self._said = Progress(), ""
+        self._spinner = Spinner("dots")
+        self._live = Live(console=console, get_renderable=self._table, refresh_per_second=8, transient=True)
+
+    def __enter__(self) -> Screen:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def feed(self, row: Row) -> None:
+        """Take in one row of the event log."""
+        self._progress.feed(row)
+
+    def say(self, text: str) -> None:
+        """Tell something that is no event."""
+        self._said = text
+
+    def _table(self) -> Table:
+        table = Table.grid(padding=(0, 2, 0, 0))
+        for line in self._progress.steps.values():
+            running = line.status == "running"
+            seconds = time.monotonic() - line.began if running or line.seconds is None else line.seconds
+            mark = self._spinner if running else Text.from_markup(MARKS[line.status])
+            table.add_row(mark, line.name, f"{seconds:.1f} s", line.told(), f"[yellow]{escape(line.note)}[/]")
+        if self._said:
+            table.add_row("", Text(self._said, style="dim"))
+        return table
+
+
+class Quiet(Lines):
+    """No progress; only what is said."""
+
+    def feed(self, row: Row) -> None:
+        """Nothing is shown of it."""
