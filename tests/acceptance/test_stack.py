@@ -93,24 +93,22 @@ async def test_data_is_kept_and_no_process_is(home: Home) -> None:
 
 
 async def test_postgres_wants_its_password(home: Home) -> None:
-    with own(home, "run") as (_, addresses):
-        with pytest.raises(asyncpg.InvalidPasswordError):
-            await asyncpg.connect(addresses.postgres, password="wrong")
+    with own(home, "run") as (_, addresses), pytest.raises(asyncpg.InvalidPasswordError):
+        await asyncpg.connect(addresses.postgres, password="wrong")
 
 
 def test_everything_listens_on_the_loopback_only(home: Home) -> None:
-    with own(home, "run") as (_, addresses):
-        port = addresses.postgres_port
-        for number in (port, int(addresses.temporal.rpartition(":")[2]), int(addresses.ui.rpartition(":")[2])):
-            assert local_addresses(number) == {"127.0.0.1"}
+    with own(home, "run"):
+        hosts = {host for pid in server_pids(home) for host in listening_at(pid)}
+    assert hosts == {"127.0.0.1"}
 
 
-def local_addresses(port: int) -> set[str]:
-    """Where ``port`` is listened on, from the kernel's own table."""
-    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    rows += [line.split() for line in Path("/proc/net/tcp6").read_text().splitlines()[1:]]
-    listening_at = [row[1].split(":") for row in rows if row[3] == "0A"]
-    hosts = {host for host, number in listening_at if int(number, 16) == port}
+def listening_at(pid: int) -> set[str]:
+    """The addresses a process listens at, from the kernel's own tables."""
+    sockets = {str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir() if fd.is_symlink()}
+    tables = [Path(f"/proc/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
+    rows = [line.split() for table in tables for line in table]
+    hosts = {row[1].split(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in sockets}
     return {socket.inet_ntoa(bytes.fromhex(host)[::-1]) if len(host) == 8 else host for host in hosts}
 
 
