@@ -1,7 +1,7 @@
 """Every diagnostic code with its one-sentence meaning. A code is never reused and never renumbered.
 
-NT0xx text and YAML, NT1xx shape and fields, NT2xx steps and routes, NT3xx templates, NT4xx policies and loops,
-NT5xx tools.
+NT0xx text and YAML, NT1xx shape and fields, NT2xx steps and routes, NT3xx templates, NT4xx policies and
+loops, NT5xx tools.
 """
 
 from __future__ import annotations
@@ -19,8 +19,30 @@ class Code(Enum):
     DUPLICATE_KEY = "NT003"
     BUDGET_EXCEEDED = "NT004"
     UNSUPPORTED_YAML = "NT005"
+    NOT_A_PLAYBOOK = "NT101"
+    UNKNOWN_KEY = "NT102"
+    WRONG_TYPE = "NT103"
+    MISSING_FIELD = "NT104"
+    IGNORED_FIELD = "NT105"
+    WRONG_VALUE = "NT106"
+    UNSUPPORTED_DIALECT = "NT107"
+    MIXED_DIALECTS = "NT108"
+    CONFLICTING_FIELDS = "NT109"
+    DEPRECATED_FORM = "NT110"
+    DUPLICATE_STEP = "NT201"
+    DUPLICATE_LABEL = "NT202"
+    UNKNOWN_STEP = "NT203"
+    UNKNOWN_LABEL = "NT204"
+    UNREACHABLE_STEP = "NT205"
+    MISSING_NEXT = "NT206"
     TEMPLATE_SYNTAX = "NT301"
     FORBIDDEN_TEMPLATE = "NT302"
+    ERRORS_UNMATCHED = "NT401"
+    PARALLEL_SET = "NT402"
+    UNKNOWN_TOOL = "NT501"
+    NO_EXECUTOR = "NT502"
+    UNKNOWN_WORKBOOK_TASK = "NT503"
+    TEMPLATE_IN_CODE = "NT504"
 
     @property
     def meaning(self) -> str:
@@ -33,7 +55,39 @@ _MEANINGS: dict[Code, str] = {
     Code.YAML_SYNTAX: "The text is not valid YAML.",
     Code.DUPLICATE_KEY: "A mapping has the same key twice; only one of them would count.",
     Code.BUDGET_EXCEEDED: "The text is larger, deeper or expands further than a playbook may.",
-    Code.UNSUPPORTED_YAML: "The YAML uses a tag, a complex key or several documents, which a playbook cannot have.",
+    Code.UNSUPPORTED_YAML: "The YAML uses a tag, a complex key or several documents.",
+    Code.NOT_A_PLAYBOOK: "The document is not a NoETL playbook with a workflow.",
+    Code.UNKNOWN_KEY: "A mapping has a key that means nothing there.",
+    Code.WRONG_TYPE: (
+        "A value is of another kind than the one expected there, such as text where a mapping belongs."
+    ),
+    Code.MISSING_FIELD: "A field that must be there is missing or empty.",
+    Code.IGNORED_FIELD: "A field is known but has no effect here.",
+    Code.WRONG_VALUE: "A value is none of those that are allowed there.",
+    Code.UNSUPPORTED_DIALECT: "The playbook is written in a dialect that this version does not compile.",
+    Code.MIXED_DIALECTS: (
+        "A playbook uses constructs of two dialects; it is read as the one that it uses more decisively."
+    ),
+    Code.CONFLICTING_FIELDS: "Two fields that say the same thing, or exclude each other, stand side by side.",
+    Code.DEPRECATED_FORM: "A form still works but has a better successor in the current dialect.",
+    Code.DUPLICATE_STEP: "Two steps have the same name.",
+    Code.DUPLICATE_LABEL: "Two tasks of one step, or of the workbook, have the same name.",
+    Code.UNKNOWN_STEP: "A route, the entry or the final step names a step that does not exist.",
+    Code.UNKNOWN_LABEL: "A jump names a task that its step does not have.",
+    Code.UNREACHABLE_STEP: "No way leads from the entry to this step, so it never runs.",
+    Code.MISSING_NEXT: "A step has no way on although the playbook asks that every step has one.",
     Code.TEMPLATE_SYNTAX: "A template is not valid Jinja2.",
     Code.FORBIDDEN_TEMPLATE: "A template uses something that is unsafe or not deterministic.",
+    Code.ERRORS_UNMATCHED: (
+        "A policy has no rule for errors, so a failed task goes on as if it had succeeded."
+    ),
+    Code.PARALLEL_SET: (
+        "Iterations that run in parallel set the same name; the last in order wins when the loop ends."
+    ),
+    Code.UNKNOWN_TOOL: "A tool kind does not exist.",
+    Code.NO_EXECUTOR: "A tool kind is known but cannot be run here, so a run refuses to start.",
+    Code.UNKNOWN_WORKBOOK_TASK: (
+        "A step calls a workbook task that does not exist, or workbook tasks call each other in a circle."
+    ),
+    Code.TEMPLATE_IN_CODE: "Python code has a template in it, but code is never a template.",
 }

@@ -1,1 +1,27 @@
+"""The checks, one file each, in reading order. A check reads the syntax tree, reports and changes nothing."""
+
 from __future__ import annotations
+
+from collections.abc import Callable
+
+from noetl_compiler.checks.names import forbid_duplicate_names
+from noetl_compiler.checks.parallel_set import warn_of_parallel_set
+from noetl_compiler.checks.reach import warn_of_unreachable_steps
+from noetl_compiler.checks.targets import forbid_unknown_targets
+from noetl_compiler.checks.templates import forbid_bad_templates
+from noetl_compiler.checks.tools import forbid_unknown_tools
+from noetl_compiler.checks.unmatched_errors import warn_of_unmatched_errors
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Playbook
+
+__all__ = ["CHECKS"]
+
+CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
+    forbid_duplicate_names,
+    forbid_unknown_targets,
+    warn_of_unreachable_steps,
+    forbid_bad_templates,
+    warn_of_unmatched_errors,
+    warn_of_parallel_set,
+    forbid_unknown_tools,
+)

@@ -1,0 +1,30 @@
+"""Names that must be unique: steps of the workflow, tasks of a step, tasks of the workbook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import Related
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Name, Playbook
+
+__all__ = ["forbid_duplicate_names"]
+
+
+def forbid_duplicate_names(playbook: Playbook, report: Report) -> None:
+    """NT201 and NT202."""
+    _check((step.name for step in playbook.steps), Code.DUPLICATE_STEP, "step", report)
+    _check((task.label for task in playbook.workbook), Code.DUPLICATE_LABEL, "workbook task", report)
+    for step in playbook.steps:
+        _check((task.label for task in step.tasks), Code.DUPLICATE_LABEL, "task", report)
+
+
+def _check(names: Iterable[Name], code: Code, what: str, report: Report) -> None:
+    first: dict[str, Name] = {}
+    for name in names:
+        earlier = first.setdefault(name.text, name)
+        if earlier is not name and name.text:
+            related = (Related(earlier.span, "it is first used here"),)
+            message = f'the name "{name.text}" belongs to another {what} already'
+            report.error(code, name.span, message, "choose another name", related)

@@ -1,0 +1,46 @@
+"""Names that must lead somewhere: routes, entry and final step, jumps."""
+
+from __future__ import annotations
+
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import nearest
+from noetl_compiler.lower import END, final_of
+from noetl_compiler.lower_tasks import PREVIOUS
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Name, Playbook, Step
+
+__all__ = ["forbid_unknown_targets"]
+
+
+def forbid_unknown_targets(playbook: Playbook, report: Report) -> None:
+    """NT203, NT204 and NT206. ``end`` always exists, because a missing one is injected."""
+    names = {step.name.text for step in playbook.steps}
+    for name in (playbook.entry, playbook.final):
+        _check_step(name, names, report)
+    for step in playbook.steps:
+        for group in step.next.groups if step.next else ():
+            for arc in group:
+                _check_step(arc.to, {*names, END}, report)
+        _check_jumps(step, report)
+        if playbook.no_next_is_error and step.next is None and step.name.text != final_of(playbook):
+            message = f'step "{step.name.text}" has no "next"'
+            report.error(
+                Code.MISSING_NEXT, step.name.span, message, "the executor asks for one: no_next_is_error"
+            )
+
+
+def _check_step(name: Name | None, names: set[str], report: Report) -> None:
+    if name is not None and name.text not in names:
+        report.error(Code.UNKNOWN_STEP, name.span, f'unknown step "{name.text}"', nearest(name.text, names))
+
+
+def _check_jumps(step: Step, report: Report) -> None:
+    labels = {task.label.text for task in step.tasks}
+    for index, task in enumerate(step.tasks):
+        for rule in task.policy.rules if task.policy else ():
+            if rule.to is None or rule.to.text in labels:
+                continue
+            if rule.to.text in PREVIOUS and index > 0:
+                continue
+            message = f'step "{step.name.text}" has no task "{rule.to.text}" to jump to'
+            report.error(Code.UNKNOWN_LABEL, rule.to.span, message, nearest(rule.to.text, labels))

@@ -1,0 +1,54 @@
+"""Tools that do not exist, cannot be run here, or are workbook tasks nobody defined."""
+
+from __future__ import annotations
+
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import nearest
+from noetl_compiler.lower_tasks import workbook_of
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Name, Playbook, Task
+from noetl_compiler.tools import KINDS
+
+__all__ = ["forbid_unknown_tools"]
+
+
+def forbid_unknown_tools(playbook: Playbook, report: Report) -> None:
+    """NT501, NT502 and NT503."""
+    workbook = workbook_of(playbook)
+    for task in (*playbook.workbook, *(task for step in playbook.steps for task in step.tasks)):
+        if task.kind.text == "workbook":
+            _check_call(task, workbook, report)
+        else:
+            _check_kind(task.kind, report)
+    for step in playbook.steps:
+        if step.loop and step.loop.body.cursor and step.loop.body.cursor.kind != "postgres":
+            message = f'a cursor of kind "{step.loop.body.cursor.kind}" cannot be run here'
+            report.warning(Code.NO_EXECUTOR, step.loop.body.cursor.span, message, "postgres can")
+
+
+def _check_kind(kind: Name, report: Report) -> None:
+    known = KINDS.get(kind.text)
+    if known is None:
+        message = f'unknown tool kind "{kind.text}"'
+        report.error(Code.UNKNOWN_TOOL, kind.span, message, nearest(kind.text, KINDS))
+    elif not known.executor:
+        message = (
+            f'tool kind "{kind.text}" cannot be run here: the graph is complete, but a run will refuse it'
+        )
+        report.warning(Code.NO_EXECUTOR, kind.span, message)
+
+
+def _check_call(task: Task, workbook: dict[str, Task], report: Report) -> None:
+    """Follow the calls to the end: each must exist and none may come back."""
+    seen: set[str] = set()
+    while (name := task.workbook) is not None:
+        if name.text not in workbook:
+            message = f'the workbook has no task "{name.text}"'
+            report.error(Code.UNKNOWN_WORKBOOK_TASK, name.span, message, nearest(name.text, workbook))
+            return
+        if name.text in seen:
+            message = f'the workbook task "{name.text}" calls itself'
+            report.error(Code.UNKNOWN_WORKBOOK_TASK, name.span, message)
+            return
+        seen.add(name.text)
+        task = workbook[name.text]

@@ -1,0 +1,114 @@
+"""Which dialect is this playbook written in? Told by its shape, never by apiVersion: v10 files say
+noetl.io/v2.
+
+Every construct that only one dialect had is a mark of it. The rarest decides: ``case`` before ``type``, a
+tool that is a word before one that is a mapping. Marks of another dialect in the same file are reported, and
+the front ends read them where their meaning is clear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from noetl_compiler.codes import Code
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from noetl_compiler.report import Report
+from noetl_compiler.source import Span
+from noetl_compiler.syntax import Dialect
+
+__all__ = ["detect"]
+
+_ERAS: dict[Dialect, str] = {
+    "v1": "v1 (May to November 2025)",
+    "legacy": "legacy (December 2025)",
+    "case": "case (January 2026)",
+    "v10": "v10 (since February 2026)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    dialect: Dialect
+    what: str
+    span: Span
+
+
+def detect(root: MappingNode, report: Report) -> Dialect:
+    """The dialect of a document, with a warning when it mixes two."""
+    marks = [mark for step in _steps(root) for mark in _marks(step)]
+    dialect = _decide(root, marks)
+    foreign = next((mark for mark in marks if mark.dialect != dialect), None)
+    if foreign is not None and dialect in ("legacy", "v10"):
+        own = next((mark.what for mark in marks if mark.dialect == dialect), "")
+        message = f"{foreign.what} is {_ERAS[foreign.dialect]}, but this playbook is {_ERAS[dialect]}"
+        reason = f"it is read as {dialect} because of {own}" if own else ""
+        report.warning(Code.MIXED_DIALECTS, foreign.span, message, reason)
+    return dialect
+
+
+def _decide(root: MappingNode, marks: list[_Mark]) -> Dialect:
+    count = {dialect: sum(mark.dialect == dialect for mark in marks) for dialect in _ERAS}
+    if count["case"]:
+        return "case"
+    if count["v1"] and count["v1"] >= count["legacy"]:
+        return "v1"
+    if count["legacy"] > count["v10"]:
+        return "legacy"
+    version = root.get("apiVersion")
+    if not count["v10"] and isinstance(version, ScalarNode) and version.text == "noetl.io/v1":
+        return "legacy"
+    return "v10"
+
+
+def _steps(root: MappingNode) -> Iterator[MappingNode]:
+    workflow = root.get("workflow")
+    if isinstance(workflow, SequenceNode):
+        yield from (node for node in workflow.items if isinstance(node, MappingNode))
+
+
+def _marks(step: MappingNode) -> Iterator[_Mark]:
+    """One mark a construct, in the order of the text."""
+    for key, node in step.entries:
+        found = _mark_of(key.text, node)
+        if found is not None:
+            yield _Mark(*found, key.span)
+
+
+def _mark_of(key: str, node: Node) -> tuple[Dialect, str] | None:
+    match key:
+        case "case":
+            return "case", '"case"'
+        case "type" | "call" | "end_loop":
+            return "v1", f'"{key}" on a step'
+        case "retry" | "sink":
+            return "legacy", f'"{key}" on a step'
+        case "set" | "set_ctx" | "input":
+            return "v10", f'"{key}" on a step'
+        case "tool":
+            return _tool_mark(node)
+        case "loop" | "next" | "spec":
+            return _inner_mark(key, node)
+        case _:
+            return None
+
+
+def _tool_mark(node: Node) -> tuple[Dialect, str] | None:
+    if isinstance(node, ScalarNode):
+        return "legacy", f'"tool: {node.text}"'
+    return "v10", '"tool" as a list' if isinstance(node, SequenceNode) else '"tool: {kind}"'
+
+
+def _inner_mark(key: str, node: Node) -> tuple[Dialect, str] | None:
+    if isinstance(node, SequenceNode):
+        choice = any(isinstance(item, MappingNode) and item.get("then") for item in node.items)
+        return ("legacy", '"next" with when/then') if key == "next" and choice else None
+    if not isinstance(node, MappingNode):
+        return None
+    if key == "spec" and (node.get("case_mode") or node.get("eval_mode")):
+        return "case", '"spec.case_mode"'
+    if key == "next" and node.get("arcs"):
+        return "v10", '"next.arcs"'
+    if key == "loop" and (node.get("collection") or node.get("element")):
+        return "legacy", '"loop.collection"'
+    return None

@@ -1,0 +1,179 @@
+"""Reading the fields of a YAML mapping: typed, with synonyms, and with a word for every key that means
+nothing.
+
+A reader asks for each field by all the names it ever had and at the end calls :meth:`Fields.close`, which
+reports what nobody asked for. A field that is null counts as absent. Wrong types are reported once and then
+read as absent, so a reader never has to check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TypeVar
+
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import Related, nearest
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from noetl_compiler.report import Report
+from noetl_compiler.source import Span
+from noetl_compiler.syntax import Name
+
+__all__ = ["Fields", "kind_of"]
+
+Choice = TypeVar("Choice")
+
+
+class Fields:
+    """One mapping being read. ``place`` names it in messages: ``a step``, ``this loop``."""
+
+    def __init__(self, node: MappingNode, report: Report, place: str) -> None:
+        self.node = node
+        self.span: Span = node.span
+        self.report = report
+        self.place = place
+        self._entries = {key.text: (key, value) for key, value in node.entries}
+        self._asked: set[str] = set()
+
+    def __contains__(self, key: str) -> bool:
+        return self._peek(key) is not None
+
+    def node_of(self, *keys: str) -> Node | None:
+        """The field under the first of its names; two names at once are an error."""
+        self._asked.update(keys)
+        present = [key for key in keys if self._peek(key) is not None]
+        for other in present[1:]:
+            self._conflict(present[0], other)
+        return self._entries[present[0]][1] if present else None
+
+    def scalar(self, *keys: str) -> ScalarNode | None:
+        """A field that must be a scalar."""
+        found = self.node_of(*keys)
+        if found is None or isinstance(found, ScalarNode):
+            return found
+        self._wrong_type(keys[0], found, "text")
+        return None
+
+    def text(self, *keys: str) -> str:
+        """A text, ``""`` when absent."""
+        found = self.scalar(*keys)
+        return found.text if found else ""
+
+    def name(self, *keys: str) -> Name | None:
+        """A name with its place."""
+        found = self.scalar(*keys)
+        return Name(found.text, found.span) if found and found.text else None
+
+    def required_name(self, *keys: str) -> Name | None:
+        """A name; its absence is an error."""
+        found = self.name(*keys)
+        if found is None:
+            self.missing(keys[0])
+        return found
+
+    def flag(self, *keys: str) -> bool | None:
+        """A boolean."""
+        found = self.scalar(*keys)
+        if found is None or isinstance(found.value, bool):
+            return found.value if found else None
+        self._wrong_type(keys[0], found, "true or false")
+        return None
+
+    def number(self, *keys: str) -> float | None:
+        """A number written as such."""
+        found = self.scalar(*keys)
+        if found is None:
+            return None
+        if isinstance(found.value, int | float) and not isinstance(found.value, bool):
+            return float(found.value)
+        self._wrong_type(keys[0], found, "a number")
+        return None
+
+    def choice(self, key: str, meanings: Mapping[str, Choice]) -> Choice | None:
+        """One of several words, as what it means."""
+        found = self.scalar(key)
+        if found is None:
+            return None
+        if found.text not in meanings:
+            expected = ", ".join(f'"{word}"' for word in sorted(meanings))
+            message = f'"{found.text}" is not a value of "{key}"'
+            self.report.error(Code.WRONG_VALUE, found.span, message, f"expected one of {expected}")
+        return meanings.get(found.text)
+
+    def fields(self, key: str, place: str) -> Fields | None:
+        """A field that is a mapping, to be read on its own."""
+        found = self.mapping(key)
+        return Fields(found, self.report, place) if found else None
+
+    def mapping(self, *keys: str) -> MappingNode | None:
+        """A field that must be a mapping."""
+        found = self.node_of(*keys)
+        if found is None or isinstance(found, MappingNode):
+            return found
+        self._wrong_type(keys[0], found, "a mapping")
+        return None
+
+    def items(self, *keys: str) -> tuple[Node, ...]:
+        """The items of a field that must be a list."""
+        found = self.node_of(*keys)
+        if isinstance(found, SequenceNode):
+            return found.items
+        if found is not None:
+            self._wrong_type(keys[0], found, "a list")
+        return ()
+
+    def rest(self, allowed: Collection[str] | None) -> tuple[tuple[ScalarNode, Node], ...]:
+        """The entries nobody asked for so far whose key is allowed; None allows any."""
+        found = tuple(
+            entry
+            for key, entry in self._entries.items()
+            if key not in self._asked and (allowed is None or key in allowed)
+        )
+        self._asked.update(key.text for key, _ in found)
+        return found
+
+    def ignore(self, *keys: str, why: str) -> None:
+        """Warn of known fields that have no effect here."""
+        for key in keys:
+            self._asked.add(key)
+            if key in self:
+                message = f'"{key}" has no effect in {self.place}'
+                self.report.warning(Code.IGNORED_FIELD, self._entries[key][0].span, message, why)
+
+    def missing(self, key: str) -> None:
+        """Report that a field must be there."""
+        self.report.error(Code.MISSING_FIELD, self.span, f'{self.place} needs "{key}"')
+
+    def close(self, also: Collection[str] = ()) -> None:
+        """Report every key nobody asked for, with the nearest known one; ``also`` are further candidates."""
+        for key, (node, _) in self._entries.items():
+            if key not in self._asked:
+                hint = nearest(key, {*self._asked, *also})
+                self.report.error(Code.UNKNOWN_KEY, node.span, f'unknown key "{key}" in {self.place}', hint)
+
+    def _peek(self, key: str) -> Node | None:
+        found = self._entries.get(key)
+        if found is None or (isinstance(found[1], ScalarNode) and found[1].value is None):
+            return None
+        return found[1]
+
+    def _conflict(self, first: str, second: str) -> None:
+        related = (Related(self._entries[first][0].span, f'"{first}" is here'),)
+        message = f'"{second}" says the same as "{first}"'
+        self.report.error(
+            Code.CONFLICTING_FIELDS, self._entries[second][0].span, message, "keep one of them", related
+        )
+
+    def _wrong_type(self, key: str, node: Node, expected: str) -> None:
+        message = f'"{key}" must be {expected}, not {kind_of(node)}'
+        self.report.error(Code.WRONG_TYPE, node.span, message)
+
+
+def kind_of(node: Node) -> str:
+    """What a node is, for people."""
+    if isinstance(node, MappingNode):
+        return "a mapping"
+    if isinstance(node, SequenceNode):
+        return "a list"
+    if isinstance(node.value, bool):
+        return "true or false"
+    return "a number" if isinstance(node.value, int | float) else "text"

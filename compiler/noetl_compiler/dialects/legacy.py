@@ -1,0 +1,56 @@
+"""The legacy dialect, December 2025: ``tool`` is a word and its fields lie flat on the step."""
+
+from __future__ import annotations
+
+from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.dialects.loops import read_loop
+from noetl_compiler.dialects.routes import read_next
+from noetl_compiler.dialects.tasks import INPUTS, Surroundings, read_task, read_tool
+from noetl_compiler.dialects.values import assigns, mapping_value
+from noetl_compiler.graph import Value
+from noetl_compiler.nodes import ScalarNode, value_of
+from noetl_compiler.overlay import overlay
+from noetl_compiler.syntax import Name, Step, Task
+
+__all__ = ["read_step"]
+
+
+def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
+    """One step. A step without a tool only routes; what it binds, it binds for its routes."""
+    report = around.report
+    desc, following = fields.text("desc", "description"), read_next(fields.node_of("next"), report)
+    loop = read_loop(fields.node_of("loop"), report)
+    extracted = assigns(fields.mapping("vars"), "ctx", report)
+    result = fields.node_of("result")
+    fields.ignore("as", "pass", why="a step's result is reached by the step's name")
+    tasks = _read_tasks(fields, name, around)
+    step = Step(
+        name,
+        fields.span,
+        desc,
+        args=Value({}) if tasks else _bound(fields),
+        loop=loop,
+        tasks=tasks,
+        set=extracted,
+        result=value_of(result) if result else None,
+        next=following,
+    )
+    fields.close(("tool", "retry", "sink", "auth"))
+    return step
+
+
+def _read_tasks(fields: Fields, name: Name, around: Surroundings) -> tuple[Task, ...]:
+    tool = fields.node_of("tool")
+    if tool is None and "sink" in fields:
+        tool = ScalarNode("noop", "noop", fields.span, "plain")
+    if isinstance(tool, ScalarNode):
+        task = read_task(fields, Name(tool.text, tool.span), Name(name.text, name.span), around)
+        return (task,) if task else ()
+    return read_tool(tool, name, around)
+
+
+def _bound(fields: Fields) -> Value:
+    bound = Value({})
+    for key in (*INPUTS, "data"):
+        bound = overlay(bound, mapping_value(fields.node_of(key), fields.report, key))
+    return bound

@@ -1,0 +1,128 @@
+"""``loop`` in the legacy and in the v10 form; both may stand in either dialect, for they mean the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+from noetl_compiler import graph
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import Related
+from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.dialects.values import amount, expression
+from noetl_compiler.graph import Cursor, Value
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Loop, Name
+
+__all__ = ["read_loop"]
+
+Mode = Literal["sequential", "parallel", "chunked"]
+
+_MODES: Mapping[str, Mode] = MappingProxyType(
+    {
+        "sequential": "sequential",
+        "parallel": "parallel",
+        "async": "parallel",
+        "concurrent": "parallel",
+        "chunked": "chunked",
+        "cursor": "parallel",
+    }
+)
+_ON_ERROR: Mapping[str, Literal["continue", "fail_fast"]] = MappingProxyType(
+    {"continue": "continue", "fail_fast": "fail_fast", "fail": "fail_fast"}
+)
+_FAILURE: Mapping[str, Literal["fail", "best_effort"]] = MappingProxyType(
+    {"fail": "fail", "fail_fast": "fail", "best_effort": "best_effort"}
+)
+
+
+def read_loop(node: Node | None, report: Report) -> Loop | None:
+    """The loop of a step."""
+    if node is None:
+        return None
+    if not isinstance(node, MappingNode):
+        report.error(
+            Code.WRONG_TYPE, node.span, '"loop" must be a mapping', "write {in: ..., iterator: item}"
+        )
+        return None
+    fields = Fields(_with_spec(node), report, "a loop")
+    element = fields.name("iterator", "element", "as") or Name("item", node.span)
+    collection, cursor = fields.node_of("in", "collection", "items"), _read_cursor(fields)
+    _check_source(fields, collection, cursor)
+    body = graph.Loop(
+        element.text,
+        node.span,
+        collection=value_of(collection) if collection else None,
+        cursor=cursor,
+        mode=_mode(fields),
+        max_in_flight=amount(fields.node_of("max_in_flight", "concurrency"), report),
+        chunk_size=amount(fields.node_of("chunk_size", "chunk"), report),
+        limit=amount(fields.node_of("limit"), report),
+        where=expression(fields.node_of("where", "filter"), report),
+        order_by=expression(fields.node_of("order_by"), report),
+        on_error=fields.choice("on_error", _ON_ERROR) or "continue",
+        failure=_read_policy(fields),
+    )
+    fields.close()
+    return Loop(body, element)
+
+
+def _with_spec(node: MappingNode) -> MappingNode:
+    """``spec`` of a loop counts as standing in the loop itself."""
+    spec = node.get("spec")
+    if not isinstance(spec, MappingNode):
+        return node
+    outer = tuple(entry for entry in node.entries if entry[0].text != "spec")
+    return MappingNode((*spec.entries, *outer), node.span)
+
+
+def _mode(fields: Fields) -> Mode:
+    mode = fields.choice("mode", _MODES)
+    if mode is None and "cursor" in fields:
+        return "parallel"
+    return mode or ("chunked" if "chunk_size" in fields or "chunk" in fields else "sequential")
+
+
+def _check_source(fields: Fields, collection: Node | None, cursor: Cursor | None) -> None:
+    if collection is None and cursor is None and "cursor" not in fields:
+        fields.missing("in")
+    if collection is not None and cursor is not None:
+        related = (Related(collection.span, "the collection is here"),)
+        message = "a loop goes over a collection or a cursor, not both"
+        fields.report.error(Code.CONFLICTING_FIELDS, cursor.span, message, "remove one of them", related)
+
+
+def _read_cursor(fields: Fields) -> Cursor | None:
+    """``{kind, auth, claim}``, with the ``frame`` of the loop's spec in its config."""
+    frame = fields.mapping("frame")
+    inner = fields.fields("cursor", "a cursor")
+    if inner is None:
+        return None
+    kind, auth = inner.required_name("kind"), inner.node_of("auth", "credential")
+    if "claim" not in inner:
+        inner.missing("claim")
+    entries = inner.rest({"claim", "params", "database"})
+    if frame is not None:
+        entries += ((ScalarNode("frame", "frame", frame.span, "plain"), frame),)
+    inner.close()
+    config: Value = value_of(MappingNode(entries, inner.span))
+    stored = value_of(auth) if auth else None
+    return Cursor(kind.text if kind else "", config, inner.span, stored)
+
+
+def _read_policy(fields: Fields) -> Literal["fail", "best_effort"]:
+    policy = fields.fields("policy", "the policy of a loop")
+    if policy is None:
+        return "fail"
+    policy.node_of(
+        "exec"
+    )  # where iterations run is the workers' business: local and distributed mean the same
+    policy.ignore("results", why="the results of a loop are always a list in order")
+    failure = policy.fields("failure", "the failure policy of a loop")
+    mode = failure.choice("mode", _FAILURE) if failure else None
+    if failure:
+        failure.close()
+    policy.close()
+    return mode or "fail"

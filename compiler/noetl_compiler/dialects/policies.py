@@ -1,0 +1,136 @@
+"""Policies of the v10 dialect: task rules and admission rules, in both spellings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+from noetl_compiler import graph
+from noetl_compiler.codes import Code
+from noetl_compiler.dialects.fields import Fields, kind_of
+from noetl_compiler.dialects.values import amount, assigns, condition, seconds
+from noetl_compiler.graph import AdmitRule, Assign, Template, Value
+from noetl_compiler.nodes import MappingNode, Node
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Policy, Rule
+
+__all__ = ["BACKOFFS", "read_admission", "read_assigns", "read_policy"]
+
+_ACTIONS: Mapping[str, Literal["continue", "retry", "jump", "break", "fail"]] = MappingProxyType(
+    {"continue": "continue", "retry": "retry", "jump": "jump", "break": "break", "fail": "fail"}
+)
+BACKOFFS: Mapping[str, Literal["none", "linear", "exponential"]] = MappingProxyType(
+    {"none": "none", "fixed": "none", "constant": "none", "linear": "linear", "exponential": "exponential"}
+)
+"""Ways to grow a delay; "none" keeps it as it is."""
+_UNMATCHED: Mapping[str, Literal["continue", "fail"]] = MappingProxyType(
+    {"continue": "continue", "fail": "fail"}
+)
+_MODES: Mapping[str, str] = MappingProxyType({"exclusive": "exclusive", "inclusive": "inclusive"})
+_ATTEMPTS, _DELAY = 3, 1.0
+
+
+def read_policy(fields: Fields, bare: str) -> Policy | None:
+    """``spec.policy`` of a task; ``bare`` is the root of names that ``set`` gives without one."""
+    inner = fields.fields("policy", "a policy")
+    if inner is None:
+        return None
+    rules = tuple(
+        rule for node in inner.items("rules") if (rule := _read_rule(node, bare, fields.report)) is not None
+    )
+    inner.choice("mode", _MODES)
+    unmatched = inner.choice("on_unmatched", _UNMATCHED)
+    inner.ignore("before", "after", "finally", why="only rules are evaluated")
+    inner.close()
+    return Policy(inner.span, rules, unmatched)
+
+
+def _read_rule(node: Node, bare: str, report: Report) -> Rule | None:
+    """``{when, then}``, ``{then}``, ``{else: {do}}``, ``{else: {then: {do}}}`` or ``{else:, then: {do}}``."""
+    found = _condition_and_action(node, report)
+    if found is None:
+        return None
+    when, then = found
+    if then is None:
+        report.error(
+            Code.MISSING_FIELD, node.span, 'a policy rule needs "then"', "write then: {do: continue}"
+        )
+        return None
+    return _read_action(Fields(then, report, "a policy rule"), when, bare)
+
+
+def _condition_and_action(node: Node, report: Report) -> tuple[Template | None, MappingNode | None] | None:
+    if not isinstance(node, MappingNode):
+        report.error(Code.WRONG_TYPE, node.span, f"a policy rule must be a mapping, not {kind_of(node)}")
+        return None
+    fields = Fields(node, report, "a policy rule")
+    when, then = condition(fields.node_of("when"), report), fields.mapping("then")
+    otherwise = fields.mapping("else")
+    fields.close()
+    if otherwise is not None:
+        inner = otherwise.get("then")
+        return None, inner if isinstance(inner, MappingNode) else otherwise
+    return when, then
+
+
+def _read_action(fields: Fields, when: Template | None, bare: str) -> Rule | None:
+    report = fields.report
+    action = fields.choice("do", _ACTIONS)
+    if "do" not in fields:
+        fields.missing("do")
+    to = fields.name("to")
+    if action == "jump" and to is None:
+        fields.missing("to")
+    retries = action == "retry"
+    delay = seconds(fields.node_of("delay"), report)
+    rule = graph.Rule(
+        action or "fail",
+        fields.span,
+        when=when,
+        attempts=amount(fields.node_of("attempts"), report) or (Value(_ATTEMPTS) if retries else None),
+        backoff=fields.choice("backoff", BACKOFFS) or "none",
+        multiplier=fields.number("multiplier") or 2.0,
+        delay=delay or (Value(_DELAY) if retries else None),
+        max_delay=seconds(fields.node_of("max_delay"), report),
+        jitter=fields.flag("jitter") or False,
+        set=read_assigns(fields, bare),
+    )
+    fields.close()
+    return Rule(rule, to)
+
+
+def read_assigns(fields: Fields, bare: str) -> tuple[Assign, ...]:
+    """``set`` and its first spellings ``set_ctx`` and ``set_iter``, in this order."""
+    found = (
+        (fields.mapping("set"), bare),
+        (fields.mapping("set_ctx"), "ctx"),
+        (fields.mapping("set_iter"), "iter"),
+    )
+    return tuple(one for node, root in found for one in assigns(node, root, fields.report))
+
+
+def read_admission(fields: Fields) -> tuple[AdmitRule, ...]:
+    """``spec.policy.admit`` of a step."""
+    inner = fields.fields("admit", "an admission policy")
+    if inner is None:
+        return ()
+    inner.choice("mode", _MODES)
+    rules = tuple(
+        rule for node in inner.items("rules") if (rule := _admit_rule(node, fields.report)) is not None
+    )
+    inner.close()
+    return rules
+
+
+def _admit_rule(node: Node, report: Report) -> AdmitRule | None:
+    found = _condition_and_action(node, report)
+    if found is None:
+        return None
+    when, then = found
+    allow = Fields(then or MappingNode((), node.span), report, "an admission rule")
+    verdict = allow.flag("allow")
+    if verdict is None and "allow" not in allow:
+        allow.missing("allow")
+    allow.close()
+    return AdmitRule(bool(verdict), node.span, when)

@@ -1,0 +1,228 @@
+"""Legacy ``retry`` in all its shapes, as policy rules.
+
+    retry: true | 5                                    any error, 3 or that many calls
+    retry: {max_attempts, initial_delay, ...,          the same, with when to retry and when to stop
+            retry_when, stop_when}
+    retry: {on_error: {when, max_attempts, ...},       errors, and repetition after success
+            on_success: {while, next_call, collect}}   (pagination, polling)
+    retry: [{when, then: {...}}, ...]                  first match wins; a rule about the error is a failure
+                                                       rule, any other repeats
+
+Failure rules become ``retry``, repetition becomes ``again``. An error that no rule covers fails the task, as
+it always did here (the v10 default is to continue).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from noetl_compiler import graph
+from noetl_compiler.codes import Code
+from noetl_compiler.dialects.fields import Fields, kind_of
+from noetl_compiler.dialects.policies import BACKOFFS
+from noetl_compiler.dialects.sinks import read_sinks
+from noetl_compiler.dialects.values import amount, condition, seconds
+from noetl_compiler.graph import Collect, Sink, Span, Template, Value
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Policy, Rule
+from noetl_compiler.templates import paths
+
+__all__ = ["Retry", "read_retry"]
+
+_ERROR_ATTEMPTS, _PAGES = 3, 100
+_INITIAL_DELAY, _MAX_DELAY, _MULTIPLIER = Value(1.0), Value(60.0), 2.0
+_STRATEGIES: Mapping[str, Literal["append", "replace", "collect", "merge"]] = MappingProxyType(
+    {"append": "append", "extend": "append", "replace": "replace", "collect": "collect", "merge": "merge"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """``sinks`` are those of single pages (``per_iteration``)."""
+
+    policy: Policy
+    sinks: tuple[Sink, ...] = ()
+
+
+def read_retry(fields: Fields, report: Report) -> Retry | None:
+    """The ``retry`` of a task or step, None when there is none or it is switched off."""
+    node = fields.node_of("retry")
+    if node is None:
+        return None
+    if isinstance(node, SequenceNode):
+        parts = [_entry(item, report) for item in node.items]
+    elif isinstance(node, MappingNode):
+        parts = _mapping(node, report)
+    else:
+        parts = _shorthand(node, report)
+    rules = tuple(rule for part in parts for rule in part.rules)
+    sinks = tuple(sink for part in parts for sink in part.sinks)
+    return Retry(Policy(node.span, rules, "fail"), sinks) if rules else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    rules: tuple[Rule, ...]
+    sinks: tuple[Sink, ...] = ()
+
+
+def _shorthand(node: ScalarNode, report: Report) -> list[_Part]:
+    """``true`` and a number of calls."""
+    if isinstance(node.value, bool):
+        calls = _ERROR_ATTEMPTS if node.value else 0
+    elif isinstance(node.value, int):
+        calls = node.value
+    else:
+        report.error(Code.WRONG_TYPE, node.span, f'"retry" must be a mapping, not {kind_of(node)}')
+        return []
+    rule = _backing_off(node.span, Value(calls), _INITIAL_DELAY)
+    return [_Part((Rule(rule),))] if calls > 0 else []
+
+
+def _mapping(node: MappingNode, report: Report) -> list[_Part]:
+    fields = Fields(node, report, "a retry")
+    parts: list[_Part] = []
+    if (errors := fields.mapping("on_error")) is not None:
+        parts.append(_failure(Fields(errors, report, "on_error")))
+    if (success := fields.mapping("on_success")) is not None:
+        parts.append(_repetition(Fields(success, report, "on_success")))
+    if parts:
+        fields.close()
+        return parts
+    return [_failure(fields)]
+
+
+def _entry(node: Node, report: Report) -> _Part:
+    """``{when, then: {...}}``."""
+    if not isinstance(node, MappingNode):
+        report.error(Code.WRONG_TYPE, node.span, f"a retry rule must be a mapping, not {kind_of(node)}")
+        return _Part(())
+    outer = Fields(node, report, "a retry rule")
+    when, then = condition(outer.node_of("when"), report), outer.mapping("then")
+    outer.close()
+    inner = Fields(then or MappingNode((), node.span), report, "a retry rule")
+    paginates = "next_call" in inner or "collect" in inner
+    if _is_about_error(when) and not paginates:
+        return _failure(inner, when)
+    return _repetition(inner, when, _PAGES if paginates else _ERROR_ATTEMPTS)
+
+
+def _is_about_error(when: Template | None) -> bool:
+    return when is None or any(path.partition(".")[0] == "error" for path in paths(when.source))
+
+
+def _failure(fields: Fields, when: Template | None = None) -> _Part:
+    """Rules for a failed call, in the order of old: when to stop, when to retry, else any error."""
+    report = fields.report
+    stop = condition(fields.node_of("stop_when"), report)
+    when = when or condition(fields.node_of("retry_when", "when"), report) or _on_status(fields)
+    fields.ignore("retry_on", why='say it as retry_when: "{{ error.kind in [...] }}"')
+    retry = _backing_off(
+        fields.span,
+        amount(fields.node_of("max_attempts", "attempts"), report) or Value(_ERROR_ATTEMPTS),
+        seconds(fields.node_of("initial_delay", "delay", "backoff_seconds"), report) or _INITIAL_DELAY,
+        on="any" if when else "error",
+        when=when,
+        backoff=fields.choice("backoff", BACKOFFS) or "exponential",
+        multiplier=fields.number("backoff_multiplier", "multiplier") or _MULTIPLIER,
+        max_delay=seconds(fields.node_of("max_delay"), report) or _MAX_DELAY,
+        jitter=fields.flag("jitter") or False,
+    )
+    fields.close()
+    return _Part((*_stopping(stop, fields.span), Rule(retry)))
+
+
+def _on_status(fields: Fields) -> Template | None:
+    """``retry_on_status: [429, 503]``."""
+    nodes = fields.items("retry_on_status")
+    if not nodes:
+        return None
+    listed = ", ".join(str(node.value) for node in nodes if isinstance(node, ScalarNode))
+    return Template(f"{{{{ error.status in [{listed}] }}}}", nodes[0].span)
+
+
+def _stopping(when: Template | None, span: Span) -> tuple[Rule, ...]:
+    """``stop_when``: the call's outcome stands, good or bad."""
+    if when is None:
+        return ()
+    return (
+        Rule(graph.Rule("fail", span, on="error", when=when)),
+        Rule(graph.Rule("continue", span, on="ok", when=when)),
+    )
+
+
+def _backing_off(
+    span: Span,
+    attempts: Value,
+    delay: Value,
+    *,
+    on: Literal["any", "error"] = "error",
+    when: Template | None = None,
+    backoff: Literal["none", "linear", "exponential"] = "exponential",
+    multiplier: float = _MULTIPLIER,
+    max_delay: Value = _MAX_DELAY,
+    jitter: bool = False,
+) -> graph.Rule:
+    return graph.Rule(
+        "retry",
+        span,
+        on=on,
+        when=when,
+        attempts=attempts,
+        backoff=backoff,
+        multiplier=multiplier,
+        delay=delay,
+        max_delay=max_delay,
+        jitter=jitter,
+    )
+
+
+def _repetition(fields: Fields, when: Template | None = None, calls: int = _PAGES) -> _Part:
+    """A rule that calls once more after success, as long as ``while`` holds."""
+    report = fields.report
+    when = when or condition(fields.node_of("while", "when"), report)
+    if when is None:
+        fields.missing("while")
+    patch = fields.mapping("next_call")
+    rule = graph.Rule(
+        "again",
+        fields.span,
+        on="ok",
+        when=when,
+        attempts=amount(fields.node_of("max_attempts", "max_iterations"), report) or Value(calls),
+        delay=seconds(fields.node_of("initial_delay", "delay", "interval"), report),
+        patch=value_of(patch) if patch else None,
+        collect=_collect(fields),
+    )
+    fields.ignore("backoff_multiplier", why="pages follow each other at the same pace")
+    sinks = _page_sinks(fields)
+    fields.close()
+    return _Part((Rule(rule),), sinks)
+
+
+def _collect(fields: Fields) -> Collect | None:
+    """``{strategy, path, into}``, or the strategy alone beside ``merge_path``."""
+    found, path = fields.node_of("collect"), fields.text("merge_path")
+    if isinstance(found, ScalarNode):
+        strategy = fields.choice("collect", _STRATEGIES)
+        return Collect(strategy, path) if strategy else None
+    if not isinstance(found, MappingNode):
+        return None
+    inner = Fields(found, fields.report, "collect")
+    strategy = inner.choice("strategy", _STRATEGIES) or "append"
+    collect = Collect(strategy, inner.text("path", "merge_path") or path, inner.text("into") or "pages")
+    inner.close()
+    return collect
+
+
+def _page_sinks(fields: Fields) -> tuple[Sink, ...]:
+    inner = fields.fields("per_iteration", "per_iteration")
+    if inner is None:
+        return ()
+    sinks = read_sinks(inner, fields.report, "attempt")
+    inner.close()
+    return sinks

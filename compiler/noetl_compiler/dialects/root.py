@@ -1,0 +1,165 @@
+"""What every dialect's document has around its steps: metadata, workload, keychain, executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from noetl_compiler.codes import Code
+from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.dialects.tasks import Surroundings, read_workbook
+from noetl_compiler.dialects.values import mapping_value, timeout
+from noetl_compiler.graph import Timeout, Value
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain, value_of
+from noetl_compiler.overlay import overlay
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Name, Playbook, Step
+
+__all__ = ["read_playbook"]
+
+Failure = Literal["best_effort", "fail_fast"]
+
+_FAILURE: Mapping[str, Failure] = MappingProxyType({"best_effort": "best_effort", "fail_fast": "fail_fast"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Executor:
+    entry: Name | None = None
+    final: Name | None = None
+    no_next_is_error: bool = False
+    failure: Failure | None = None
+    timeout: Timeout | None = None
+
+
+def read_playbook(
+    root: MappingNode, around: Surroundings, read_step: Callable[[Fields, Name, Surroundings], Step]
+) -> Playbook:
+    """The document, its steps read by ``read_step``."""
+    fields = Fields(root, around.report, "a playbook")
+    fields.node_of("apiVersion", "api_version")
+    fields.node_of("kind")
+    name, path, version = _identity(fields)
+    executor = _read_executor(fields)
+    playbook = Playbook(
+        around.dialect,
+        root.span,
+        name,
+        path,
+        version,
+        steps=_read_steps(fields, around, read_step),
+        workbook=read_workbook(_workbook_items(fields), around),
+        workload=_read_workload(fields),
+        keychain=_read_keychain(fields),
+        entry=executor.entry,
+        final=executor.final,
+        no_next_is_error=executor.no_next_is_error,
+        failure=executor.failure,
+        timeout=executor.timeout,
+    )
+    fields.ignore("tracing", why="Temporal traces every run")
+    fields.node_of("description", "desc")
+    fields.close()
+    return playbook
+
+
+def _identity(fields: Fields) -> tuple[str, str, str]:
+    """Name, catalog path and version; the path falls back to the name and the name to the path."""
+    meta = fields.fields("metadata", "the metadata")
+    source = meta or fields
+    name, path, version = source.text("name"), source.text("path"), source.text("version")
+    if meta is None and not (name or path):
+        fields.missing("metadata")
+    if meta:
+        meta.rest(None)  # tags, labels and whatever a catalog wants to know
+        if not (name or path):
+            meta.missing("name")
+    return name or path, path or name, version
+
+
+def _read_steps(
+    fields: Fields, around: Surroundings, read_step: Callable[[Fields, Name, Surroundings], Step]
+) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    for node in fields.items("workflow"):
+        if not isinstance(node, MappingNode):
+            around.report.error(
+                Code.WRONG_TYPE, node.span, "a step must be a mapping", "write {step: name, ...}"
+            )
+            continue
+        inner = Fields(node, around.report, "a step")
+        name = inner.required_name("step")
+        steps.append(read_step(inner, name or Name("", node.span), around))
+    if "workflow" not in fields:
+        fields.missing("workflow")
+    elif not steps and not around.report.found:
+        fields.report.error(Code.MISSING_FIELD, fields.span, '"workflow" has no steps')
+    return tuple(steps)
+
+
+def _workbook_items(fields: Fields) -> tuple[Node, ...]:
+    """A list of tasks, or the documented ``{tasks: {name: {...}}}``."""
+    found = fields.node_of("workbook")
+    tasks = found.get("tasks") if isinstance(found, MappingNode) else None
+    if isinstance(tasks, SequenceNode):
+        return tasks.items
+    if isinstance(tasks, MappingNode):
+        return tuple(_named(key, body) for key, body in tasks.entries)
+    return fields.items("workbook")
+
+
+def _named(name: ScalarNode, body: Node) -> Node:
+    if not isinstance(body, MappingNode) or body.get("name"):
+        return body
+    key = ScalarNode("name", "name", name.span, "plain")
+    return MappingNode(((key, name), *body.entries), body.span)
+
+
+def _read_workload(fields: Fields) -> Value:
+    """Defaults of the run's parameters. Old files have them in a root ``spec`` and say ``spec.x``."""
+    workload = mapping_value(fields.node_of("workload"), fields.report, "workload")
+    older = fields.mapping("spec")
+    if older is None:
+        return workload
+    wrapped = MappingNode(((ScalarNode("spec", "spec", older.span, "plain"), older),), older.span)
+    return overlay(value_of(wrapped), workload)
+
+
+def _read_keychain(fields: Fields) -> tuple[object, ...]:
+    entries = fields.items("keychain")
+    for node in entries:
+        if not isinstance(node, MappingNode) or node.get("name") is None:
+            fields.report.error(Code.MISSING_FIELD, node.span, 'a keychain entry needs "name"')
+    return tuple(plain(node) for node in entries)
+
+
+def _read_executor(fields: Fields) -> _Executor:
+    executor = fields.fields("executor", "the executor")
+    if executor is None:
+        return _Executor()
+    executor.node_of("profile")
+    executor.node_of("version")
+    executor.node_of("requires")
+    spec = executor.fields("spec", "the executor's spec")
+    executor.close()
+    return _read_executor_spec(spec, fields.report) if spec else _Executor()
+
+
+def _read_executor_spec(spec: Fields, report: Report) -> _Executor:
+    policy = spec.fields("policy", "the executor's policy")
+    failure = policy.fields("failure", "the failure policy") if policy else None
+    found = _Executor(
+        spec.name("entry_step"),
+        spec.name("final_step"),
+        spec.flag("no_next_is_error") or False,
+        failure.choice("mode", _FAILURE) if failure else None,
+        timeout(spec.node_of("timeout"), report),
+    )
+    if failure:
+        failure.close()
+    if policy:
+        policy.ignore("defaults", "results", "limits", why="say it where it applies, on the step or the task")
+        policy.close()
+    spec.close()
+    return found

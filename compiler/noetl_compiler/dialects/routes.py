@@ -1,0 +1,124 @@
+"""``next`` in every shape it ever had.
+
+next: end                                         one step
+next: [a, b]                                      several at once
+next: [{step: a, args: {...}}]                    with names bound in the target
+next: [{when, then: [{step, args}]}, {else: ...}] the first that matches, all its steps at once
+next: {spec: {mode, on_no_match}, arcs: [{step, when, set}]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+from noetl_compiler.codes import Code
+from noetl_compiler.dialects.fields import Fields, kind_of
+from noetl_compiler.dialects.policies import read_assigns
+from noetl_compiler.dialects.values import condition, mapping_value
+from noetl_compiler.graph import Template, Value
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from noetl_compiler.overlay import overlay
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Arc, Name, Next
+
+__all__ = ["read_next"]
+
+_ARGS = ("args", "with", "input", "data", "payload")
+_MODES: Mapping[str, Literal["exclusive", "inclusive"]] = MappingProxyType(
+    {"exclusive": "exclusive", "inclusive": "inclusive"}
+)
+_NO_MATCH: Mapping[str, Literal["complete", "quiet", "end"]] = MappingProxyType(
+    {"complete": "complete", "quiet": "quiet", "end": "end"}
+)
+
+Group = tuple[Arc, ...]
+
+
+def read_next(node: Node | None, report: Report) -> Next | None:
+    """A step's ways on; None when it names none."""
+    if node is None:
+        return None
+    if isinstance(node, MappingNode) and (node.get("arcs") or node.get("spec")):
+        return _read_arcs(Fields(node, report, '"next"'))
+    groups = _read_list(node.items if isinstance(node, SequenceNode) else (node,), report)
+    return Next(node.span, _mode_of(groups), groups) if groups else None
+
+
+def _mode_of(groups: tuple[Group, ...]) -> Literal["exclusive", "inclusive"]:
+    """A list without any condition is taken as a whole; with one it is a choice."""
+    return "exclusive" if any(arc.when for group in groups for arc in group) else "inclusive"
+
+
+def _read_arcs(fields: Fields) -> Next | None:
+    spec = fields.fields("spec", "the spec of next")
+    mode = (spec.choice("mode", _MODES) if spec else None) or "exclusive"
+    on_no_match = spec.choice("on_no_match", _NO_MATCH) if spec else None
+    if spec:
+        spec.ignore("policy", why="a route has no policy")
+        spec.close()
+    arcs = (_read_target(item, fields.report) for item in fields.items("arcs"))
+    groups = tuple((arc,) for arc in arcs if arc is not None)
+    fields.close()
+    return Next(fields.span, mode, groups, on_no_match) if groups else None
+
+
+def _read_list(items: tuple[Node, ...], report: Report) -> tuple[Group, ...]:
+    """Entries without a condition that stand together are one group."""
+    groups: list[Group] = []
+    for item in items:
+        group = _read_entry(item, report)
+        joins = groups and group and group[0].when is None and groups[-1][0].when is None
+        if joins and not _is_choice(item):
+            groups[-1] += group
+        elif group:
+            groups.append(group)
+    return tuple(groups)
+
+
+def _is_choice(item: Node) -> bool:
+    return isinstance(item, MappingNode) and any(item.get(key) for key in ("when", "then", "else"))
+
+
+def _read_entry(node: Node, report: Report) -> Group:
+    if not isinstance(node, MappingNode) or not _is_choice(node):
+        arc = _read_target(node, report)
+        return (arc,) if arc else ()
+    if node.get("step"):
+        arc = _read_target(node, report)
+        return (arc,) if arc else ()
+    fields = Fields(node, report, "a route")
+    when = condition(fields.node_of("when"), report)
+    then = fields.node_of("then", "else")
+    shared = mapping_value(fields.node_of(*_ARGS), report, "args")
+    fields.close()
+    return _read_targets(then, when, shared, fields)
+
+
+def _read_targets(then: Node | None, when: Template | None, shared: Value, fields: Fields) -> Group:
+    if then is None:
+        fields.missing("then")
+        return ()
+    nodes = then.items if isinstance(then, SequenceNode) else (then,)
+    arcs = (_read_target(node, fields.report, when) for node in nodes)
+    return tuple(
+        Arc(arc.to, arc.span, arc.when, arc.set, overlay(shared, arc.args)) for arc in arcs if arc is not None
+    )
+
+
+def _read_target(node: Node, report: Report, when: Template | None = None) -> Arc | None:
+    """A step's name, or ``{step, when, set, args}``."""
+    if isinstance(node, ScalarNode) and node.text:
+        return Arc(Name(node.text, node.span), node.span, when)
+    if not isinstance(node, MappingNode):
+        report.error(Code.WRONG_TYPE, node.span, f"a route must name a step, not be {kind_of(node)}")
+        return None
+    fields = Fields(node, report, "a route")
+    to = fields.required_name("step", "next")
+    own = condition(fields.node_of("when"), report)
+    args = mapping_value(fields.node_of(*_ARGS), report, "args")
+    assigned = read_assigns(fields, "ctx")
+    fields.ignore("spec", "desc", why="a route has no settings of its own")
+    fields.close()
+    return Arc(to, node.span, own or when, assigned, args) if to else None

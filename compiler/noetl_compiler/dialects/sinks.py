@@ -1,0 +1,97 @@
+"""Sinks: where a step's result is stored, under all the names their fields ever had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+from noetl_compiler.codes import Code
+from noetl_compiler.dialects.fields import Fields, kind_of
+from noetl_compiler.graph import Sink, Value
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
+from noetl_compiler.report import Report
+
+__all__ = ["SINK_KINDS", "Level", "Mode", "read_sinks"]
+
+Level = Literal["attempt", "task"]
+Mode = Literal["insert", "append", "upsert", "replace", "merge"]
+
+SINK_KINDS = frozenset({"postgres", "duckdb", "http", "python", "event", "event_log"})
+
+_MODES: Mapping[str, Mode] = MappingProxyType(
+    {
+        "insert": "insert",
+        "append": "append",
+        "upsert": "upsert",
+        "update": "upsert",
+        "replace": "replace",
+        "overwrite": "replace",
+        "merge": "merge",
+    }
+)
+_CONFIG: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "table": ("table",),
+        "key": ("key", "keys", "key_columns"),
+        "data": ("data", "args", "payload", "values", "with"),
+        "statement": ("statement", "command", "commands", "sql", "query"),
+        "params": ("params",),
+        "batch": ("batch", "chunk_size"),
+        "url": ("url", "endpoint"),
+        "method": ("method",),
+        "headers": ("headers",),
+        "code": ("code",),
+        "database": ("database",),
+    }
+)
+"""The name a sink's executor knows -> the names a playbook may use."""
+
+
+def read_sinks(fields: Fields, report: Report, level: Level, *keys: str) -> tuple[Sink, ...]:
+    """The ``sink`` of a step, one or a list of them."""
+    found = fields.node_of(*(keys or ("sink", "save")))
+    nodes = found.items if isinstance(found, SequenceNode) else (found,) if found else ()
+    sinks = (_read(node, report, level) for node in nodes)
+    return tuple(sink for sink in sinks if sink is not None)
+
+
+def _read(node: Node, report: Report, level: Level) -> Sink | None:
+    if not isinstance(node, MappingNode):
+        report.error(Code.WRONG_TYPE, node.span, f'"sink" must be a mapping, not {kind_of(node)}')
+        return None
+    fields = Fields(_with_tool_fields(node), report, "a sink")
+    kind = fields.required_name("tool", "type", "kind", "storage")
+    mode = fields.choice("mode", _MODES)
+    auth = fields.node_of("auth", "credential", "connection")
+    config = _config(fields)
+    fields.ignore("concurrency", "name", why="the rows of one sink are stored in one go")
+    fields.close()
+    if kind is None:
+        return None
+    if kind.text not in SINK_KINDS:
+        report.warning(Code.NO_EXECUTOR, kind.span, f'a sink of kind "{kind.text}" cannot be run here')
+    stored = value_of(auth) if auth else None
+    return Sink(kind.text, config, node.span, stored, mode or "insert", level)
+
+
+def _with_tool_fields(node: MappingNode) -> MappingNode:
+    """``tool: {kind, ...}`` counts as its fields standing in the sink itself."""
+    tool = node.get("tool")
+    if not isinstance(tool, MappingNode):
+        return node
+    outer = tuple(entry for entry in node.entries if entry[0].text != "tool")
+    return MappingNode((*tool.entries, *outer), node.span)
+
+
+def _config(fields: Fields) -> Value:
+    entries: list[tuple[ScalarNode, Node]] = []
+    for name, spellings in _CONFIG.items():
+        found = fields.node_of(*spellings)
+        if found is not None:
+            entries.append((_key(name, found), found))
+    return value_of(MappingNode(tuple(entries), fields.span), literal={"/code"})
+
+
+def _key(name: str, node: Node) -> ScalarNode:
+    return ScalarNode(name, name, node.span, "plain")

@@ -1,0 +1,221 @@
+"""One tool call out of its fields, whether they stand in a ``tool`` mapping or flat on a step.
+
+What is told apart here: fields of the tool (its config, by the table in tools.py), names bound for it
+(``input`` and all its older spellings), and what belongs to the engine (auth, timeout, policy, retry, sinks,
+set).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from noetl_compiler.codes import Code
+from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.dialects.foreign_code import go_templates, splices_values
+from noetl_compiler.dialects.policies import read_assigns, read_policy
+from noetl_compiler.dialects.retry import Retry, read_retry
+from noetl_compiler.dialects.sinks import read_sinks
+from noetl_compiler.dialects.values import mapping_value, timeout
+from noetl_compiler.graph import Sink, Timeout, Value
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, pointer, value_of
+from noetl_compiler.overlay import overlay
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Dialect, Name, Policy, Task
+from noetl_compiler.tools import KINDS, PSEUDO_KINDS, ToolKind
+
+__all__ = ["AUTHS", "INPUTS", "Surroundings", "read_task", "read_tool", "read_workbook"]
+
+INPUTS = ("input", "args", "with")
+AUTHS = ("auth", "credential", "credentials", "connection")
+_LOOSE_INPUTS = ("data", "params", "payload")
+_SPEC_FIELDS = frozenset({"policy", "timeout", "idempotent"})
+_OTHER_FIELDS = frozenset({*INPUTS, *AUTHS, "name", "kind", "timeout", "spec", "set", "retry", "sink"})
+_STORAGE = "results are kept inline or by reference as their size demands"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What reading a task needs to know of its place. ``bare`` is the root of names set without one."""
+
+    dialect: Dialect
+    report: Report
+    bare: str = "ctx"
+
+
+def read_tool(node: Node | None, step: Name, around: Surroundings) -> tuple[Task, ...]:
+    """The tasks of a ``tool`` field: a mapping, or a list of them with names or labels."""
+    if node is None:
+        return ()
+    if isinstance(node, ScalarNode):
+        message = f'"tool" must be a mapping or a list, not "{node.text}"'
+        around.report.error(Code.WRONG_TYPE, node.span, message, f"write {{kind: {node.text}}}")
+        return ()
+    if isinstance(node, SequenceNode):
+        tasks = [_read_item(item, f"task_{index}", around) for index, item in enumerate(node.items)]
+    else:
+        tasks = [_read_item(node, f"{step.text}_task", around)]
+    return tuple(task for task in tasks if task is not None)
+
+
+def read_workbook(items: tuple[Node, ...], around: Surroundings) -> tuple[Task, ...]:
+    """The named tasks of the workbook: ``{name, tool: {kind}}``, or ``{name, tool: kind, ...flat}``."""
+    tasks = (_read_workbook_task(item, around) for item in items)
+    return tuple(task for task in tasks if task is not None)
+
+
+def _read_workbook_task(node: Node, around: Surroundings) -> Task | None:
+    if not isinstance(node, MappingNode):
+        around.report.error(Code.WRONG_TYPE, node.span, "a workbook task must be a mapping")
+        return None
+    fields = Fields(node, around.report, "a workbook task")
+    name = fields.required_name("name", "task") or Name("", node.span)
+    tool = node.get("tool")
+    if not isinstance(tool, MappingNode):
+        kind = fields.required_name("tool", "kind", "type")
+        task = read_task(fields, kind, name, around) if kind else None
+        fields.close(_known_fields(kind))
+        return task
+    fields.node_of("tool", "desc", "description")
+    task = _read_item(tool, name.text, around)
+    sinks = read_sinks(fields, around.report, "attempt")
+    fields.close()
+    return replace(task, label=name, sinks=task.sinks + sinks) if task else None
+
+
+def _read_item(node: Node, label: str, around: Surroundings) -> Task | None:
+    """``{name, kind, ...}``, ``{kind, ...}`` or ``{label: {kind, ...}}``."""
+    if not isinstance(node, MappingNode):
+        around.report.error(Code.WRONG_TYPE, node.span, "a task must be a mapping", "write {kind: ...}")
+        return None
+    name = Name(label, node.span)
+    if len(node.entries) == 1 and isinstance(body := node.entries[0][1], MappingNode):
+        name, node = Name(node.entries[0][0].text, node.entries[0][0].span), body
+    fields = Fields(_with_spec_fields(node), around.report, "a task")
+    kind = fields.required_name("kind", "type")
+    if kind is None:
+        return None
+    if kind.text not in ("workbook", "secrets"):
+        name = fields.name("name", "label") or name
+    task = read_task(fields, kind, name, around)
+    fields.close(_known_fields(kind))
+    return task
+
+
+def _known_fields(kind: Name | None) -> frozenset[str]:
+    tool = KINDS.get(kind.text) if kind else None
+    return _OTHER_FIELDS | tool.fields if tool and tool.fields else _OTHER_FIELDS
+
+
+def _with_spec_fields(node: MappingNode) -> MappingNode:
+    """Tool fields that stand in ``spec`` count as standing beside it."""
+    spec = node.get("spec")
+    if not isinstance(spec, MappingNode):
+        return node
+    inner = tuple(entry for entry in spec.entries if entry[0].text not in _SPEC_FIELDS)
+    return MappingNode((*inner, *node.entries), node.span)
+
+
+def read_task(fields: Fields, kind: Name, label: Name, around: Surroundings) -> Task | None:
+    """A task out of its fields, which the caller closes. None when it neither calls nor stores anything."""
+    policy, spec_timeout, idempotent = _read_spec(fields, around)
+    retry = read_retry(fields, around.report)
+    fields.ignore("output", why=_STORAGE)
+    fields.ignore("assert", why="contracts of tasks are not checked")
+    fields.node_of("desc", "description")
+    auth = fields.node_of(*AUTHS)
+    task = Task(
+        label,
+        kind,
+        fields.span,
+        auth=value_of(auth) if auth else None,
+        timeout=timeout(fields.node_of("timeout", "timeout_seconds"), around.report) or spec_timeout,
+        policy=_one_policy(policy, retry, around.report),
+        sinks=_sinks(fields, retry, around.report),
+        set=read_assigns(fields, around.bare),
+        idempotent=idempotent,
+    )
+    if kind.text in PSEUDO_KINDS:
+        return replace(task, kind=Name("noop", kind.span)) if task.sinks else None
+    if kind.text == "workbook":
+        called = fields.required_name("name", "task")
+        return replace(task, workbook=called, input=_input(fields, ToolKind(frozenset()), around))
+    tool = KINDS.get(kind.text, ToolKind())
+    return replace(task, input=_input(fields, tool, around), config=_config(fields, tool, around))
+
+
+def _read_spec(fields: Fields, around: Surroundings) -> tuple[Policy | None, Timeout | None, bool | None]:
+    found = fields.node_of("spec")
+    if not isinstance(found, MappingNode):
+        return None, None, None
+    own = tuple(entry for entry in found.entries if entry[0].text in _SPEC_FIELDS)
+    spec = Fields(MappingNode(own, found.span), around.report, "the spec of a task")
+    return (
+        read_policy(spec, around.bare),
+        timeout(spec.node_of("timeout"), around.report),
+        spec.flag("idempotent"),
+    )
+
+
+def _one_policy(policy: Policy | None, retry: Retry | None, report: Report) -> Policy | None:
+    if policy and retry:
+        message = '"retry" and a policy both decide what follows a call'
+        report.error(
+            Code.CONFLICTING_FIELDS, retry.policy.span, message, "write the retry as a rule of the policy"
+        )
+    return policy or (retry.policy if retry else None)
+
+
+def _sinks(fields: Fields, retry: Retry | None, report: Report) -> tuple[Sink, ...]:
+    """A sink stores every call's result, so every page's; beside one for single pages it stores the whole."""
+    pages = retry.sinks if retry else ()
+    return pages + read_sinks(fields, report, "task" if pages else "attempt")
+
+
+def _input(fields: Fields, tool: ToolKind, around: Surroundings) -> Value:
+    """The names bound for the call; a later spelling wins over an earlier one."""
+    taken = tool.fields or frozenset()
+    bound = Value({})
+    for key in (*(name for name in _LOOSE_INPUTS if name not in taken), *INPUTS):
+        if key not in taken:
+            bound = overlay(bound, mapping_value(fields.node_of(key), around.report, key))
+    return bound
+
+
+def _config(fields: Fields, tool: ToolKind, around: Surroundings) -> Value:
+    """The tool's own fields, each under its one name; code in them is no template."""
+    fields.ignore(*sorted(tool.ignored), why="the tool does not know it")
+    allowed = None if tool.fields is None else tool.fields | tool.renamed.keys()
+    entries = tuple((_renamed(key, tool), node) for key, node in fields.rest(allowed))
+    names = {key.text for key, _ in entries}
+    for group in tool.needs:
+        if names.isdisjoint(group):
+            fields.missing(group[0])
+    literal = {place for key, node in entries for place in _literal(key.text, node, tool, around)}
+    return value_of(MappingNode(entries, fields.span), literal=literal)
+
+
+def _literal(key: str, node: Node, tool: ToolKind, around: Surroundings) -> Iterator[str]:
+    """The places in one field that are no templates although they may look so."""
+    if key in tool.code and not _is_template(node, around):
+        yield pointer("", key)
+    elif key in tool.commands:
+        yield from go_templates(node, pointer("", key))
+
+
+def _renamed(key: ScalarNode, tool: ToolKind) -> ScalarNode:
+    name = tool.renamed.get(key.text, key.text)
+    return ScalarNode(name, name, key.span, key.style)
+
+
+def _is_template(code: Node, around: Surroundings) -> bool:
+    """Only the legacy engine rendered code; elsewhere a template in it is a mistake."""
+    if not isinstance(code, ScalarNode) or not splices_values(code.text):
+        return False
+    if around.dialect != "legacy":
+        span = code.template_span or code.span
+        message = "Python code has a template in it, and code is never a template"
+        around.report.warning(
+            Code.TEMPLATE_IN_CODE, span, message, "bind the value with input and use its name"
+        )
+    return around.dialect == "legacy"

@@ -1,0 +1,97 @@
+"""The v10 dialect, since February 2026, in both its spellings (``outcome, args`` and ``output, input``)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.dialects.loops import read_loop
+from noetl_compiler.dialects.policies import read_admission, read_assigns
+from noetl_compiler.dialects.retry import read_retry
+from noetl_compiler.dialects.routes import read_next
+from noetl_compiler.dialects.sinks import read_sinks
+from noetl_compiler.dialects.tasks import INPUTS, Surroundings, read_tool
+from noetl_compiler.dialects.values import assigns, condition, mapping_value, seconds, timeout
+from noetl_compiler.graph import AdmitRule, Timeout
+from noetl_compiler.syntax import Join, Name, Step, Task
+
+__all__ = ["read_step"]
+
+_JOINS: dict[str, Join] = {"wave": "wave", "any": "any", "each": "each"}
+_STORAGE = "results are kept inline or by reference as their size demands"
+
+
+class _Spec(NamedTuple):
+    admit: tuple[AdmitRule, ...] = ()
+    join: Join | None = None
+    timeout: Timeout | None = None
+
+
+def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
+    """One step: admission, loop, tasks, what it sets, ways on."""
+    report = around.report
+    spec = _read_spec(fields)
+    loop = read_loop(fields.node_of("loop"), report)
+    inner = replace(around, bare="iter" if loop else "ctx")
+    fields.ignore("output", "result", why=_STORAGE)
+    step = Step(
+        name,
+        fields.span,
+        fields.text("desc", "description"),
+        admit=(*spec.admit, *_read_when(fields)),
+        join=spec.join,
+        args=mapping_value(fields.node_of(*INPUTS), report, "input"),
+        loop=loop,
+        tasks=_with_older_wrappers(fields, read_tool(fields.node_of("tool"), name, inner), inner),
+        set=(*read_assigns(fields, "ctx"), *assigns(fields.mapping("vars"), "ctx", report)),
+        next=read_next(fields.node_of("next"), report),
+        timeout=timeout(fields.node_of("timeout"), report) or spec.timeout,
+    )
+    fields.close()
+    return step
+
+
+def _with_older_wrappers(fields: Fields, tasks: tuple[Task, ...], around: Surroundings) -> tuple[Task, ...]:
+    """A step-level ``retry`` or ``sink`` of older dialects belongs to the step's last task."""
+    retry = read_retry(fields, around.report)
+    sinks = read_sinks(fields, around.report, "task" if retry and retry.sinks else "attempt")
+    if not tasks or not (retry or sinks):
+        return tasks
+    last = tasks[-1]
+    policy = last.policy or (retry.policy if retry else None)
+    pages = retry.sinks if retry else ()
+    return (*tasks[:-1], replace(last, policy=policy, sinks=(*last.sinks, *pages, *sinks)))
+
+
+def _read_when(fields: Fields) -> tuple[AdmitRule, ...]:
+    """``when`` on a step: admission in short."""
+    when = condition(fields.node_of("when"), fields.report)
+    return (AdmitRule(True, when.span, when), AdmitRule(False, when.span)) if when else ()
+
+
+def _read_spec(fields: Fields) -> _Spec:
+    spec = fields.fields("spec", "the spec of a step")
+    if spec is None:
+        return _Spec()
+    policy = spec.fields("policy", "the policy of a step")
+    limit = timeout(spec.node_of("timeout"), spec.report)
+    admit: tuple[AdmitRule, ...] = ()
+    if policy:
+        admit, limit = read_admission(policy), limit or _lifecycle(policy)
+        policy.ignore(
+            "failure", "emit", "results", why="failures are settled by arcs and by the playbook's policy"
+        )
+        policy.close()
+    found = _Spec(admit, spec.choice("join", _JOINS), limit)
+    spec.close()
+    return found
+
+
+def _lifecycle(policy: Fields) -> Timeout | None:
+    lifecycle = policy.fields("lifecycle", "the lifecycle of a step")
+    if lifecycle is None:
+        return None
+    total = seconds(lifecycle.node_of("timeout_s", "deadline_s"), policy.report)
+    lifecycle.close()
+    return Timeout(total=total) if total else None

@@ -1,0 +1,125 @@
+"""Values, conditions, durations and assignments out of YAML nodes."""
+
+from __future__ import annotations
+
+import re
+
+from noetl_compiler.codes import Code
+from noetl_compiler.dialects.fields import kind_of
+from noetl_compiler.graph import Assign, Json, Span, Template, Timeout, Value
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
+from noetl_compiler.report import Report
+
+__all__ = ["amount", "assigns", "condition", "expression", "mapping_value", "seconds", "timeout"]
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_WORDS = frozenset({"true", "false", "yes", "no", "1", "0"})
+
+
+def mapping_value(node: Node | None, report: Report, key: str) -> Value:
+    """A mapping as a Value, the empty one when absent. A lone template may yield the mapping at run time."""
+    if node is None:
+        return Value({})
+    if isinstance(node, ScalarNode) and node.template_span is None:
+        report.error(Code.WRONG_TYPE, node.span, f'"{key}" must be a mapping, not {kind_of(node)}')
+        return Value({})
+    return value_of(node)
+
+
+def condition(node: Node | None, report: Report) -> Template | None:
+    """A predicate: ``"{{ ... }}"`` or a plain true/false. Other text would always come to the same."""
+    found = _text(node, report, "a condition")
+    if found is None:
+        return None
+    if found.template_span is None and found.text.strip().lower() not in _WORDS:
+        message = f'the condition "{found.text}" has no template in it, so it is only text'
+        report.error(Code.WRONG_VALUE, found.span, message, "put the expression into {{ }}")
+    return Template(found.text, found.template_span or found.span)
+
+
+def expression(node: Node | None, report: Report) -> Template | None:
+    """An expression that may leave out the braces: ``item.age > 3``."""
+    found = _text(node, report, "an expression")
+    if found is None:
+        return None
+    if found.template_span is None:
+        return Template(f"{{{{ {found.text} }}}}", found.span)
+    return Template(found.text, found.template_span)
+
+
+def _text(node: Node | None, report: Report, expected: str) -> ScalarNode | None:
+    if node is None or isinstance(node, ScalarNode):
+        return node
+    report.error(Code.WRONG_TYPE, node.span, f"expected {expected}, not {kind_of(node)}")
+    return None
+
+
+def amount(node: Node | None, report: Report) -> Value | None:
+    """A number, or a template that yields one."""
+    if node is None:
+        return None
+    if isinstance(node, ScalarNode):
+        if node.template_span or _is_number(node.value):
+            return value_of(node)
+        if _is_numeral(node.text):
+            return Value(float(node.text))
+    report.error(Code.WRONG_TYPE, node.span, f"expected a number or a template, not {kind_of(node)}")
+    return None
+
+
+def seconds(node: Node | None, report: Report) -> Value | None:
+    """A duration in seconds: ``30``, ``"30s"``, ``"500ms"``, ``"5m"``, or a template that yields one."""
+    if node is None:
+        return None
+    if isinstance(node, ScalarNode):
+        if node.template_span or _is_number(node.value):
+            return value_of(node)
+        if found := _DURATION.fullmatch(node.text.strip()):
+            return Value(float(found[1]) * _UNITS[found[2] or "s"])
+    message = 'expected a duration such as 30 or "30s"'
+    report.error(Code.WRONG_VALUE, node.span, message, 'units are "ms", "s", "m", "h" and "d"')
+    return None
+
+
+def timeout(node: Node | None, report: Report) -> Timeout | None:
+    """Seconds as a whole, or ``{connect, read, total}``."""
+    if not isinstance(node, MappingNode):
+        total = seconds(node, report)
+        return Timeout(total=total) if total else None
+    parts = {key.text: seconds(item, report) for key, item in node.entries if key.text in _PARTS}
+    for key, _ in node.entries:
+        if key.text not in _PARTS:
+            message = f'unknown key "{key.text}" in a timeout'
+            report.error(Code.UNKNOWN_KEY, key.span, message, 'expected "connect", "read" or "total"')
+    return Timeout(total=parts.get("total"), connect=parts.get("connect"), read=parts.get("read"))
+
+
+_PARTS = frozenset({"connect", "read", "total"})
+
+
+def assigns(node: MappingNode | None, root: str, report: Report) -> tuple[Assign, ...]:
+    """``set`` entries. A bare name is set under ``root``; ``step.x`` means ``ctx.x``."""
+    if node is None:
+        return ()
+    return tuple(_assign(key, item, root, report) for key, item in node.entries)
+
+
+def _assign(key: ScalarNode, item: Node, root: str, report: Report) -> Assign:
+    head, dot, tail = key.text.partition(".")
+    if not key.text or key.text.endswith(".") or ".." in key.text:
+        report.error(Code.WRONG_VALUE, key.span, f'"{key.text}" is not a name that can be set')
+    target = key.text if dot and head in ("ctx", "iter") else f"{root}.{key.text}"
+    if dot and head == "step":
+        target = f"ctx.{tail}"
+    return Assign(
+        target, value_of(item), Span(key.span.line, key.span.col, item.span.end_line, item.span.end_col)
+    )
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_numeral(text: str) -> bool:
+    return re.fullmatch(r"\d+(?:\.\d+)?", text.strip()) is not None

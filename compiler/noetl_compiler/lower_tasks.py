@@ -1,0 +1,81 @@
+"""Tasks of the syntax tree to tasks of the graph: workbook calls and jumps resolved, defaults filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
+
+import msgspec
+
+from noetl_compiler import graph, syntax
+from noetl_compiler.graph import Value
+from noetl_compiler.overlay import overlay
+
+__all__ = ["PREVIOUS", "lower_tasks", "workbook_of"]
+
+PREVIOUS = frozenset({"previous", "prev", "_previous", "@previous"})
+"""Ways to say "the task before this one" in a jump."""
+
+
+def workbook_of(playbook: syntax.Playbook) -> dict[str, syntax.Task]:
+    """The workbook's tasks by name."""
+    return {task.label.text: task for task in playbook.workbook}
+
+
+def lower_tasks(
+    step: syntax.Step, args: Value, dialect: syntax.Dialect, workbook: Mapping[str, syntax.Task]
+) -> tuple[graph.Task, ...]:
+    """A step's pipeline. ``args`` are what the step binds; they lie under each task's own input."""
+    resolved = [_resolve(task, workbook) for task in step.tasks]
+    labels = [task.label.text for task in resolved]
+    return tuple(_lower(task, args, dialect, labels[:index]) for index, task in enumerate(resolved))
+
+
+def _resolve(task: syntax.Task, workbook: Mapping[str, syntax.Task]) -> syntax.Task:
+    """A call of a workbook task as that task, with the caller's label and the caller's fields on top."""
+    while task.workbook is not None:
+        called = workbook[task.workbook.text]
+        task = replace(
+            task,
+            kind=called.kind,
+            config=overlay(called.config, task.config),
+            input=overlay(called.input, task.input),
+            auth=task.auth or called.auth,
+            timeout=task.timeout or called.timeout,
+            policy=task.policy or called.policy,
+            sinks=(*called.sinks, *task.sinks),
+            set=(*called.set, *task.set),
+            workbook=called.workbook,
+        )
+    return task
+
+
+def _lower(task: syntax.Task, args: Value, dialect: syntax.Dialect, before: list[str]) -> graph.Task:
+    unmatched: Literal["continue", "fail"] = "continue" if dialect == "v10" else "fail"
+    policy = task.policy
+    return graph.Task(
+        task.label.text,
+        task.kind.text,
+        task.kind.text,
+        task.span,
+        config=task.config,
+        input=overlay(args, task.input),
+        auth=task.auth,
+        timeout=task.timeout,
+        policy=graph.Policy(
+            tuple(_lower_rule(rule, before) for rule in policy.rules), policy.unmatched or unmatched
+        )
+        if policy
+        else None,
+        sinks=task.sinks,
+        set=task.set,
+        idempotent=task.idempotent is not False,
+    )
+
+
+def _lower_rule(rule: syntax.Rule, before: list[str]) -> graph.Rule:
+    if rule.to is None:
+        return rule.body
+    to = before[-1] if rule.to.text in PREVIOUS and before else rule.to.text
+    return msgspec.structs.replace(rule.body, to=to)

@@ -1,0 +1,34 @@
+"""One mapping of values over another."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from noetl_compiler.graph import Json, Value
+from noetl_compiler.nodes import pointer
+
+__all__ = ["names_in", "overlay"]
+
+
+def overlay(under: Value, over: Value) -> Value:
+    """Two mappings as one. Names of ``over`` win unless they are null; what is no mapping wins as a whole."""
+    data, over_data = names_in(under), names_in(over)
+    if not data or not over_data:
+        return over if over.data else under
+    hidden: list[str] = []
+    for name, value in over_data.items():
+        if value is not None or name not in data:
+            data[name] = value
+            hidden.append(pointer("", name))
+    kept = {place: span for place, span in under.templates.items() if not _below(place, hidden)}
+    return Value(data, {**kept, **over.templates})
+
+
+def names_in(value: Value) -> dict[str, Json]:
+    """A copy of the names a value binds, none when it is no mapping."""
+    data: Json = value.data
+    return dict(cast("dict[str, Json]", data)) if isinstance(data, dict) else {}
+
+
+def _below(place: str, roots: list[str]) -> bool:
+    return any(place == root or place.startswith(f"{root}/") for root in roots)

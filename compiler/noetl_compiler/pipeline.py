@@ -1,0 +1,94 @@
+"""From text to graph: read, parse, check, lower. Every phase reports and goes on; an error means no graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from noetl_compiler.checks import CHECKS
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import Diagnostic, Severity, one_line, sort_and_dedupe
+from noetl_compiler.dialects import parse
+from noetl_compiler.graph import Graph
+from noetl_compiler.lower import lower
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from noetl_compiler.reader import read, read_file
+from noetl_compiler.report import Report
+from noetl_compiler.source import SourceFile, Span
+from noetl_compiler.syntax import Playbook
+
+__all__ = ["CompileError", "Result", "compile_file", "compile_or_raise", "compile_text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """``graph`` is None when any diagnostic is an error. Diagnostics are in reading order."""
+
+    graph: Graph | None
+    diagnostics: tuple[Diagnostic, ...]
+
+
+class CompileError(ValueError):
+    """The playbook has errors; ``diagnostics`` has all that was found, warnings too."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
+        errors = (found for found in diagnostics if found.severity is Severity.ERROR)
+        super().__init__("\n".join(one_line(found) for found in errors))
+        self.diagnostics = diagnostics
+
+
+def compile_text(text: str, file: str = "<text>") -> Result:
+    """Compile a playbook's text; ``file`` is how diagnostics call it. Never raises, whatever the text."""
+    return _compile(SourceFile(file, text))
+
+
+def compile_file(path: str | Path) -> Result:
+    """Compile a playbook's file. A file that cannot be read is a diagnostic."""
+    source, unreadable = read_file(Path(path))
+    return Result(None, sort_and_dedupe(unreadable)) if unreadable else _compile(source)
+
+
+def compile_or_raise(text: str, file: str = "<text>") -> Graph:
+    """The graph of a playbook's text. Raises :class:`CompileError` when it has errors."""
+    result = compile_text(text, file)
+    if result.graph is None:
+        raise CompileError(result.diagnostics)
+    return result.graph
+
+
+def _compile(source: SourceFile) -> Result:
+    root, found = read(source)
+    report = Report(source, found, dict(_expressions(root)) if root is not None else {})
+    playbook = _parse(root, report) if root is not None else None
+    if playbook is not None:
+        for check in CHECKS:
+            check(playbook, report)
+    diagnostics = sort_and_dedupe(report.found)
+    if playbook is None or any(one.severity is Severity.ERROR for one in diagnostics):
+        return Result(None, diagnostics)
+    return Result(lower(playbook, source.file), diagnostics)
+
+
+def _expressions(node: Node) -> Iterator[tuple[Span, tuple[Span, ...]]]:
+    """The span of every templated text with those of its expressions."""
+    if isinstance(node, ScalarNode):
+        if span := node.template_span:
+            yield span, node.expressions
+        return
+    children = node.items if isinstance(node, SequenceNode) else (item for _, item in node.entries)
+    for child in children:
+        yield from _expressions(child)
+
+
+def _parse(root: Node, report: Report) -> Playbook | None:
+    """The syntax tree of a document that is a playbook at all."""
+    if not isinstance(root, MappingNode) or root.get("workflow") is None:
+        report.error(Code.NOT_A_PLAYBOOK, root.span, 'this is no playbook: it has no "workflow"')
+        return None
+    kind = root.get("kind")
+    if isinstance(kind, ScalarNode) and kind.text.lower() != "playbook":
+        message = f"this is a {kind.text}, not a playbook"
+        report.error(Code.NOT_A_PLAYBOOK, kind.span, message, "write kind: Playbook")
+        return None
+    return parse(root, report)

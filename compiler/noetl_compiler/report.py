@@ -1,0 +1,51 @@
+"""What the passes have found so far in one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import Diagnostic, Related, Severity
+from noetl_compiler.source import SourceFile, Span
+
+__all__ = ["Report"]
+
+
+class Report:
+    """Collects diagnostics; every pass goes on after reporting.
+
+    ``expressions`` tells for the span of a templated text where each of its expressions stands.
+    """
+
+    def __init__(
+        self,
+        source: SourceFile,
+        found: Iterable[Diagnostic] = (),
+        expressions: Mapping[Span, tuple[Span, ...]] | None = None,
+    ) -> None:
+        self.source = source
+        self.found: list[Diagnostic] = list(found)
+        self.expressions = expressions or {}
+
+    def error(
+        self, code: Code, span: Span, message: str, hint: str = "", related: tuple[Related, ...] = ()
+    ) -> None:
+        """There will be no graph."""
+        self._add(Severity.ERROR, code, span, message, hint, related)
+
+    def warning(
+        self, code: Code, span: Span, message: str, hint: str = "", related: tuple[Related, ...] = ()
+    ) -> None:
+        """The graph is what it says, which may not be what was meant."""
+        self._add(Severity.WARNING, code, span, message, hint, related)
+
+    def _add(
+        self,
+        severity: Severity,
+        code: Code,
+        span: Span,
+        message: str,
+        hint: str,
+        related: tuple[Related, ...],
+    ) -> None:
+        self.found.append(Diagnostic(code, severity, span, message, hint, related, self.source.file))

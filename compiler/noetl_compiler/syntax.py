@@ -1,0 +1,149 @@
+"""The one syntax tree that every dialect yields.
+
+It says what the author wrote in one vocabulary, with names still unresolved and nothing filled in: ``None``
+means the author was silent, and lowering decides what silence means. Whatever needs no further work (values
+with their templates, retry rules, loops, sinks) is already in the graph's own frozen structs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from noetl_compiler import graph
+from noetl_compiler.graph import AdmitRule, Assign, Json, Sink, Span, Template, Timeout, Value
+
+__all__ = [
+    "NOTHING",
+    "Arc",
+    "Dialect",
+    "Join",
+    "Loop",
+    "Name",
+    "Next",
+    "Playbook",
+    "Policy",
+    "Rule",
+    "Step",
+    "Task",
+]
+
+NOTHING = Value({})
+"""No names at all."""
+
+Dialect: TypeAlias = Literal["v1", "legacy", "case", "v10"]
+Join: TypeAlias = Literal["wave", "any", "each"]
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name with its place: the definition of a step or task, or a reference to one."""
+
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A policy rule; ``to`` is the label it jumps to (``body.to`` stays empty until lowering)."""
+
+    body: graph.Rule
+    to: Name | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The rules of one task. ``unmatched`` decides an error that no rule covers."""
+
+    span: Span
+    rules: tuple[Rule, ...] = ()
+    unmatched: Literal["continue", "fail"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One tool call. ``workbook`` names the workbook task it stands for, whose fields lie under its own."""
+
+    label: Name
+    kind: Name
+    span: Span
+    config: Value = NOTHING
+    input: Value = NOTHING
+    auth: Value | None = None
+    timeout: Timeout | None = None
+    policy: Policy | None = None
+    sinks: tuple[Sink, ...] = ()
+    set: tuple[Assign, ...] = ()
+    idempotent: bool | None = None
+    workbook: Name | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """``body`` as the author wrote it; its mode, limits and region are settled by lowering."""
+
+    body: graph.Loop
+    element: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Arc:
+    """A way on. ``args`` are bound as names in the step it leads to."""
+
+    to: Name
+    span: Span
+    when: Template | None = None
+    set: tuple[Assign, ...] = ()
+    args: Value = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """The ways on from a step, in groups: a group's arcs are taken together.
+
+    ``exclusive``: the first group whose ``when`` matches; ``inclusive``: all that match. A v10 arc is a group
+    of its own, a legacy ``then`` list is one group.
+    """
+
+    span: Span
+    mode: Literal["exclusive", "inclusive"]
+    groups: tuple[tuple[Arc, ...], ...] = ()
+    on_no_match: Literal["end", "complete", "quiet"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A node of the workflow. ``next`` None: the author named no way on."""
+
+    name: Name
+    span: Span
+    desc: str = ""
+    admit: tuple[AdmitRule, ...] = ()
+    join: Join | None = None
+    args: Value = NOTHING
+    loop: Loop | None = None
+    tasks: tuple[Task, ...] = ()
+    set: tuple[Assign, ...] = ()
+    result: Value | None = None
+    next: Next | None = None
+    timeout: Timeout | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Playbook:
+    """A whole playbook as its front end understood it."""
+
+    dialect: Dialect
+    span: Span
+    name: str
+    path: str
+    version: str
+    steps: tuple[Step, ...] = ()
+    workbook: tuple[Task, ...] = ()
+    workload: Value = NOTHING
+    keychain: tuple[Json, ...] = ()
+    entry: Name | None = None
+    final: Name | None = None
+    no_next_is_error: bool = False
+    failure: Literal["best_effort", "fail_fast"] | None = None
+    timeout: Timeout | None = None

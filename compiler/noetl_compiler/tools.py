@@ -1,0 +1,113 @@
+"""The tool kinds that NoETL knows, as data: their fields, which are code, which must be there.
+
+A field named in ``code`` is never a template: it is somebody else's language. One in ``commands`` may carry
+templates of Go beside ours. SQL is a template, for playbooks write expressions into it. A kind without an
+executor compiles with a warning, because the graph is useful without running it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+__all__ = ["KINDS", "PSEUDO_KINDS", "ToolKind"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolKind:
+    """One kind. ``fields`` None accepts any. ``needs`` holds groups of fields of which one must be there,
+    ``renamed`` older names of fields, ``ignored`` fields that playbooks have but no engine ever read."""
+
+    fields: frozenset[str] | None = None
+    needs: tuple[tuple[str, ...], ...] = ()
+    code: frozenset[str] = frozenset()
+    commands: frozenset[str] = frozenset()
+    executor: bool = False
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
+    ignored: frozenset[str] = frozenset()
+
+
+def _kind(
+    fields: str,
+    *needs: str,
+    code: str = "",
+    commands: str = "",
+    executor: bool = False,
+    renamed: str = "",
+    ignored: str = "",
+) -> ToolKind:
+    """Fields as words; ``needs`` as ``a|b``, ``renamed`` as ``old=new``."""
+    return ToolKind(
+        frozenset(fields.split()),
+        tuple(tuple(group.split("|")) for group in needs),
+        frozenset(code.split()),
+        frozenset(commands.split()),
+        executor,
+        {old: new for old, _, new in (pair.partition("=") for pair in renamed.split())},
+        frozenset(ignored.split()),
+    )
+
+
+_SQL = "command commands cmd cmds query queries command_b64 commands_b64 script params"
+_ANY_SQL = _SQL.removesuffix(" params").replace(" ", "|")
+_CONNECTION = (
+    "connection_string db_host db_port db_user db_password db_name db_schema host port user password"
+)
+
+KINDS: Mapping[str, ToolKind] = MappingProxyType(
+    {
+        "http": _kind(
+            "method url headers params query payload body data json form verify_ssl follow_redirects"
+            " response_type",
+            "url",
+            executor=True,
+            renamed="endpoint=url verify=verify_ssl",
+        ),
+        "postgres": _kind(f"{_SQL} {_CONNECTION} pool database schema as_objects", _ANY_SQL, executor=True),
+        "duckdb": _kind(f"{_SQL} database db_path as_objects gcs_credential", _ANY_SQL, executor=True),
+        "python": _kind(
+            "code code_b64 script libs deps env cwd",
+            "code|code_b64|script",
+            code="code",
+            executor=True,
+            ignored="iterator",
+        ),
+        "noop": _kind("message result", executor=True),
+        "playbook": _kind(
+            "path catalog_id version return_step return_result result_step poll_interval wait parallel",
+            "path|catalog_id",
+            executor=True,
+            ignored="task",
+        ),
+        "ducklake": _kind(f"{_SQL} catalog_connection catalog_name data_path database", _ANY_SQL),
+        "shell": _kind("cmds command env cwd", "cmds|command", commands="cmds command"),
+        "rhai": _kind("code", "code", code="code"),
+        "container": _kind(
+            "runtime image namespace command args env resources service_account restart_policy"
+            " backoff_limit script"
+        ),
+        "script": _kind("script job", "script"),
+        "secrets": _kind("provider secret_name name project project_id version"),
+        "snowflake": _kind(f"{_SQL} account user role warehouse database schema", _ANY_SQL),
+        "transfer": _kind("source target chunk_size mode mapping", "source", "target"),
+        "snowflake_transfer": _kind("source target chunk_size mode mapping", "source", "target"),
+        "gcs": _kind("source destination bucket object operation"),
+        "nats": _kind("operation bucket key value ttl stream subject payload", "operation"),
+        "artifact": _kind("action result_ref uri", "action"),
+        "result_fetch": _kind("ref result_ref uri"),
+        "quantum": _kind("provider backend circuit shots params seed tags"),
+        "agent": ToolKind(),
+        "mcp": ToolKind(),
+        "gateway": ToolKind(),
+        "subscription": ToolKind(),
+        "wasm": ToolKind(),
+        "provider": ToolKind(),
+        "event": ToolKind(),
+        "event_log": ToolKind(),
+    }
+)
+"""Kind -> what it takes. Common fields (auth, input, timeout, spec ...) belong to the dialects."""
+
+PSEUDO_KINDS = frozenset({"start", "end", "router", "route"})
+"""Kinds that only mark a step; they call nothing."""
