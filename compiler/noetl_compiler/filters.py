@@ -1,0 +1,228 @@
+"""The filters and tests a template has: Jinja's deterministic ones, and those NoETL playbooks use.
+
+Every one is wrapped to charge the rendering's meter: what it is given before, what it made after. A filter that can
+make much of little (``center``, ``indent``, ``batch`` ...) has a guard, which charges from its arguments.
+"""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import markupsafe
+from jinja2 import pass_context
+from jinja2.defaults import DEFAULT_FILTERS, DEFAULT_TESTS
+from jinja2.filters import make_attrgetter  # pyright: ignore[reportUnknownVariableType]
+
+from noetl_compiler.formats import percent
+from noetl_compiler.materialise import materialise, text_of
+from noetl_compiler.meter import Meter
+
+__all__ = ["AS_TEXT", "CONCATENATED", "COUNTED", "FILTERS", "TESTS", "WEIGHED"]
+
+# Names of the filters the rewritten tree applies; no template can spell them.
+AS_TEXT, CONCATENATED, COUNTED, WEIGHED = "as text", "concatenated", "counted", "weighed"
+
+_JINJA_FILTERS = (
+    "abs batch capitalize center count d default dictsort filesizeformat first float groupby indent int"
+    " items last length list lower map max min reject rejectattr replace reverse round select selectattr slice"
+    " sort title trim truncate unique upper urlencode wordcount wordwrap"
+).split()
+_JINJA_TESTS = (
+    "!= < <= == > >= boolean defined divisibleby eq equalto even false filter float ge greaterthan gt in integer"
+    " iterable le lessthan lower lt mapping ne none number odd sequence string test true undefined upper"
+).split()
+
+
+def _amount(value: Any) -> int:
+    return abs(value) if isinstance(value, int) else len(value) if isinstance(value, str) else 0
+
+
+def _guard_replace(meter: Meter, given: dict[str, Any]) -> None:
+    text, old, new = str(given["s"]), given["old"], given["new"]
+    meter.chars(len(text) + text.count(old) * len(new))
+
+
+_GUARDS: dict[str, Callable[[Meter, dict[str, Any]], None]] = {
+    "batch": lambda meter, given: meter.step(_amount(given["linecount"])),
+    "center": lambda meter, given: meter.chars(_amount(given["width"])),
+    "indent": lambda meter, given: meter.chars(_amount(given["width"]) * (str(given["s"]).count("\n") + 1)),
+    "replace": _guard_replace,
+    "round": lambda meter, given: meter.bits(4 * _amount(given["precision"])),
+    "slice": lambda meter, given: meter.step(_amount(given["slices"])),
+    "wordwrap": lambda meter, given: meter.chars(len(str(given["s"])) * _amount(given["wrapstring"] or "\n")),
+}
+
+
+def _metered(function: Callable[..., Any], guard: Callable[[Meter, dict[str, Any]], None] | None) -> Any:
+    """The filter or test with the meter around it. It takes the context whatever ``function`` takes."""
+    function = inspect.unwrap(function)  # Jinja wraps some to choose between this one and one for coroutines
+    wants = getattr(getattr(function, "jinja_pass_arg", None), "name", "nothing")
+    signature = inspect.signature(function) if guard else None
+
+    @pass_context
+    def metered(context: Any, value: Any, /, *args: Any, **kwargs: Any) -> Any:
+        meter: Meter = context.meter
+        meter.step()
+        meter.read(value)
+        for argument in args:
+            meter.read(argument)
+        first = _first_argument(wants, context)
+        if guard and signature:
+            bound = signature.bind(*first, value, *args, **kwargs)
+            bound.apply_defaults()
+            guard(meter, bound.arguments)
+        result = function(*first, value, *args, **kwargs)
+        meter.weigh(result)
+        return result
+
+    return metered
+
+
+def _first_argument(wants: str, context: Any) -> tuple[Any, ...]:
+    match wants:
+        case "context":
+            return (context,)
+        case "eval_context":
+            return (context.eval_ctx,)
+        case "environment":
+            return (context.environment,)
+        case _:
+            return ()
+
+
+@pass_context
+def _format(context: Any, value: Any, *args: Any, **kwargs: Any) -> str:
+    return percent(context.meter, text_of(value, context.meter), kwargs or args)
+
+
+@pass_context
+def _join(context: Any, value: Iterable[Any], d: str = "", attribute: str | int | None = None) -> str:
+    meter: Meter = context.meter
+    items = value if attribute is None else map(make_attrgetter(context.environment, attribute), value)
+    parts = [text_of(item, meter) for item in items]
+    meter.step(len(parts))
+    meter.chars(len(parts) * len(d))
+    return d.join(parts)
+
+
+@pass_context
+def _sum(context: Any, iterable: Iterable[Any], attribute: str | int | None = None, start: Any = 0) -> Any:
+    items = iterable if attribute is None else map(make_attrgetter(context.environment, attribute), iterable)
+    total = start
+    for item in items:
+        context.meter.step()
+        total = context.environment.call_binop(context, "+", total, item)
+    return total
+
+
+@pass_context
+def _tojson(context: Any, value: Any, indent: int | None = None) -> str:
+    """JSON with sorted keys that stays whole inside of quotes and HTML, as Jinja's own filter writes it."""
+    text = _to_json(context, value, indent, sort_keys=True)
+    for char in "<>&'":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+@pass_context
+def _to_json(context: Any, value: Any, indent: int | None = None, sort_keys: bool = False) -> str:
+    context.meter.bits(_amount(indent))
+    data = materialise(value, context.meter)
+    return json.dumps(data, indent=indent, sort_keys=sort_keys)
+
+
+def _from_json(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str | bytes) else value
+
+
+@pass_context
+def _string(context: Any, value: Any) -> str:
+    return text_of(value, context.meter)
+
+
+@pass_context
+def _b64encode(context: Any, value: Any) -> str:
+    data = value if isinstance(value, bytes) else text_of(value, context.meter).encode()
+    return base64.b64encode(data).decode("ascii")
+
+
+def _b64decode(value: str) -> str:
+    return base64.b64decode(value, validate=True).decode("utf-8")
+
+
+@pass_context
+def _escape(context: Any, value: Any) -> str:
+    """HTML escapes. The result is text, not Jinja's markup type, which would escape what is added to it."""
+    return str(markupsafe.escape(text_of(value, context.meter)))
+
+
+@pass_context
+def _as_text(context: Any, value: Any, static: int = 0) -> str:
+    context.meter.step()
+    context.meter.chars(static)
+    return text_of(value, context.meter)
+
+
+@pass_context
+def _concatenated(context: Any, parts: list[Any]) -> str:
+    return "".join([text_of(part, context.meter) for part in parts])
+
+
+@pass_context
+def _weighed(context: Any, value: Any) -> Any:
+    context.meter.weigh(value)
+    return value
+
+
+class _Counted:
+    """An iterable that charges a step for every item it gives."""
+
+    __slots__ = ("_items", "_meter")
+
+    def __init__(self, items: Any, meter: Meter) -> None:
+        self._items = items
+        self._meter = meter
+
+    def __iter__(self) -> Any:
+        for item in self._items:
+            self._meter.step()
+            yield item
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+
+@pass_context
+def _counted(context: Any, items: Any) -> _Counted:
+    return _Counted(items, context.meter)
+
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "b64decode": _b64decode,
+    "b64encode": _b64encode,
+    "e": _escape,
+    "escape": _escape,
+    "format": _format,
+    "from_json": _from_json,
+    "fromjson": _from_json,
+    "join": _join,
+    "string": _string,
+    "sum": _sum,
+    "to_json": _to_json,
+    "tojson": _tojson,
+}
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    **{name: _metered(DEFAULT_FILTERS[name], _GUARDS.get(name)) for name in _JINJA_FILTERS},
+    **{name: _metered(function, None) for name, function in _OWN.items()},
+    AS_TEXT: _as_text,
+    CONCATENATED: _concatenated,
+    COUNTED: _counted,
+    WEIGHED: _weighed,
+}
+
+TESTS: dict[str, Callable[..., Any]] = {name: _metered(DEFAULT_TESTS[name], None) for name in _JINJA_TESTS}

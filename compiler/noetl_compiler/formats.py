@@ -1,0 +1,100 @@
+"""``"%5d" % x`` and ``"{:>5}".format(x)``: Python's formatting with its widths counted.
+
+A width or precision has at most four digits, and is charged. ``*`` takes it from the arguments and is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jinja2.environment import Environment
+from jinja2.sandbox import SandboxedFormatter
+
+from noetl_compiler.materialise import text_of
+from noetl_compiler.meter import BudgetExceededError, Meter
+
+__all__ = ["FormatMethod", "percent"]
+
+_CONVERSION = re.compile(r"%(?:\([^()]*\))?[#0\- +]*(\d{0,4})(?:\.(\d{0,4}))?[a-zA-Z%]")
+_DIGITS = re.compile(r"\d+")
+_MAX_WIDTH = 9999
+
+
+def percent(meter: Meter, text: str, arguments: Any) -> str:
+    """``text % arguments``, charged before it is done."""
+    meter.read(text)
+    position = text.find("%")
+    while position >= 0:
+        found = _CONVERSION.match(text, position)
+        if not found:
+            raise BudgetExceededError('a "%" is not followed by a format with a width of at most four digits')
+        meter.chars(sum(int(width) for width in found.groups() if width))
+        position = text.find("%", found.end())
+    result = text % _arguments(meter, arguments)
+    meter.chars(len(result))
+    return result
+
+
+def _arguments(meter: Meter, arguments: Any) -> Any:
+    """The arguments with everything but text and numbers made text."""
+    if isinstance(arguments, tuple):
+        return tuple(_argument(meter, item) for item in arguments)  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(arguments, Mapping):
+        return {key: _argument(meter, item) for key, item in arguments.items()}  # pyright: ignore
+    return _argument(meter, arguments)
+
+
+def _argument(meter: Meter, value: Any) -> Any:
+    meter.read(value)
+    return value if isinstance(value, str | int | float) else text_of(value, meter)
+
+
+class FormatMethod:
+    """``text.format`` or ``text.format_map`` as a template sees it; only the sandbox can call it."""
+
+    __slots__ = ("_environment", "_name", "_text")
+
+    def __init__(self, environment: Environment, text: str, name: str) -> None:
+        self._environment = environment
+        self._text = text
+        self._name = name
+
+    def __call__(self, meter: Meter, *args: Any, **kwargs: Any) -> str:
+        """The formatted text."""
+        if self._name == "format_map":
+            (mapping,) = args
+            args, kwargs = (), mapping
+        meter.read(self._text)
+        return _Formatter(self._environment, meter).vformat(self._text, args, kwargs)
+
+
+class _Formatter(SandboxedFormatter):
+    def __init__(self, environment: Environment, meter: Meter) -> None:
+        super().__init__(environment)
+        self._meter = meter
+
+    def vformat(self, format_string: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+        """As in Python; the result is charged."""
+        result = super().vformat(format_string, args, kwargs)
+        self._meter.chars(len(result))
+        return result
+
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        """``!r`` and ``!s`` of a value, by its data."""
+        self._meter.weigh(value)
+        if conversion in ("r", "a") and isinstance(value, str | int | float | bool | None):
+            return super().convert_field(value, conversion)
+        return text_of(value, self._meter) if conversion else value
+
+    def format_field(self, value: Any, format_spec: str) -> Any:
+        """A value with its width charged; a container becomes its text first."""
+        for digits in _DIGITS.findall(format_spec):
+            if len(digits) > 4:
+                raise BudgetExceededError(f"a width in a format is larger than {_MAX_WIDTH:,}")
+            self._meter.chars(int(digits))
+        self._meter.step()
+        if not format_spec:
+            return text_of(value, self._meter)
+        return super().format_field(value, format_spec)

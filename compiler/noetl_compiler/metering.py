@@ -1,0 +1,135 @@
+"""The syntax tree of a template rewritten so that all it does is charged (see sandbox.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jinja2 import nodes
+from jinja2.exceptions import TemplateSyntaxError
+from jinja2.visitor import NodeTransformer
+
+from noetl_compiler.filters import AS_TEXT, CONCATENATED, COUNTED, WEIGHED
+from noetl_compiler.meter import MAX_BITS
+
+__all__ = ["LONE", "prepare"]
+
+LONE = "lone_expression_value"
+"""The variable in which a rewritten template leaves the value of its lone expression."""
+
+_REFUSED = (nodes.Block, nodes.Extends, nodes.FromImport, nodes.Import, nodes.Include)
+
+
+def prepare(template: nodes.Template) -> bool:
+    """Rewrite in place; whether the template is one lone expression, whose native value is then in ``LONE``."""
+    expression = _lone(template)
+    if expression is not None:
+        target = nodes.Name(LONE, "store")
+        assign = nodes.Assign(target, expression)
+        template.body = [assign]
+    _Metering(template).visit(template)
+    for node in template.find_all(nodes.Node):
+        node.environment = template.environment
+        node.lineno = node.lineno or 1
+    return expression is not None
+
+
+def _lone(template: nodes.Template) -> nodes.Expr | None:
+    """The expression when nothing but white space stands around it."""
+    found: list[nodes.Expr] = []
+    for node in template.body:
+        if not isinstance(node, nodes.Output):
+            return None
+        found += [child for child in node.nodes if not _is_blank(child)]
+    return found[0] if len(found) == 1 and not isinstance(found[0], nodes.TemplateData) else None
+
+
+def _is_blank(node: nodes.Expr) -> bool:
+    return isinstance(node, nodes.TemplateData) and not node.data.strip()
+
+
+class _Metering(NodeTransformer):
+    def __init__(self, template: nodes.Template) -> None:
+        self._environment = template.environment
+        self._repeated = 0
+
+    def generic_visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> nodes.Node:
+        if isinstance(node, _REFUSED):
+            raise TemplateSyntaxError("a playbook's template cannot use other templates or blocks", node.lineno)
+        return super().generic_visit(node, *args, **kwargs)
+
+    def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 - the visitor's protocol
+        return self._repeat(node)
+
+    def visit_Macro(self, node: nodes.Macro) -> nodes.Node:  # noqa: N802
+        return self._repeat(node)
+
+    def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:  # noqa: N802
+        return self._repeat(node)
+
+    def _repeat(self, node: nodes.For | nodes.Macro | nodes.CallBlock) -> nodes.Node:
+        """What is written once here may run often."""
+        self._repeated += 1
+        self.generic_visit(node)
+        self._repeated -= 1
+        if isinstance(node, nodes.For):
+            node.iter = self._filter(node.iter, COUNTED)
+        return node
+
+    def visit_Output(self, node: nodes.Output) -> nodes.Node:  # noqa: N802
+        static = sum(len(child.data) for child in node.nodes if isinstance(child, nodes.TemplateData))
+        self.generic_visit(node)
+        node.nodes = [
+            child if isinstance(child, nodes.TemplateData) else self._filter(child, AS_TEXT) for child in node.nodes
+        ]
+        if static and self._repeated:
+            node.nodes.append(self._filter(nodes.Const(""), AS_TEXT, nodes.Const(static)))
+        return node
+
+    def visit_Const(self, node: nodes.Const) -> nodes.Node:  # noqa: N802
+        if isinstance(node.value, int) and node.value.bit_length() > MAX_BITS:
+            raise TemplateSyntaxError("the number is too long", node.lineno)
+        return node
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
+        self.generic_visit(node)
+        return self._filter(nodes.List(node.nodes), CONCATENATED)
+
+    def visit_List(self, node: nodes.List) -> nodes.Node:  # noqa: N802
+        return self._literal(node)
+
+    def visit_Tuple(self, node: nodes.Tuple) -> nodes.Node:  # noqa: N802
+        return self._literal(node) if node.ctx == "load" else node
+
+    def visit_Dict(self, node: nodes.Dict) -> nodes.Node:  # noqa: N802
+        return self._literal(node)
+
+    def _literal(self, node: nodes.List | nodes.Tuple | nodes.Dict) -> nodes.Node:
+        if _is_constant(node):
+            return node
+        self.generic_visit(node)
+        return self._filter(node, WEIGHED)
+
+    def visit_Compare(self, node: nodes.Compare) -> nodes.Node:  # noqa: N802
+        cheap = all(_is_constant(operand.expr) for operand in node.ops) or (
+            _is_constant(node.expr) and len(node.ops) == 1 and node.ops[0].op not in ("in", "notin")
+        )
+        self.generic_visit(node)
+        if not cheap:
+            node.expr = self._filter(node.expr, WEIGHED)
+            for operand in node.ops:
+                operand.expr = self._filter(operand.expr, WEIGHED)
+        return node
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:  # noqa: N802
+        sliced = isinstance(node.arg, nodes.Slice)
+        self.generic_visit(node)
+        return self._filter(node, WEIGHED) if sliced else node
+
+    def _filter(self, node: nodes.Expr, name: str, *args: nodes.Expr) -> nodes.Filter:
+        return nodes.Filter(node, name, list(args), [], None, None, lineno=node.lineno, environment=self._environment)
+
+
+def _is_constant(node: nodes.Node) -> bool:
+    if isinstance(node, nodes.List | nodes.Tuple):
+        return all(isinstance(item, nodes.Const) for item in node.items)
+    return isinstance(node, nodes.Const)

@@ -1,0 +1,242 @@
+"""The Jinja environment of playbooks: a sandbox that cannot be left and cannot be made to work without end.
+
+Jinja's ImmutableSandboxedEnvironment keeps a template away from Python's insides. It does not bound work, so
+
+* the syntax tree of every template is rewritten before it is compiled (metering.py);
+* operators, filters, tests and calls charge the :class:`Meter` of the rendering, which hangs on the context;
+* nothing is computed at compile time: Jinja's optimizer is off, and every filter asks for the context, which stops
+  Jinja from folding it.
+
+Only the filters, tests (filters.py) and methods listed here exist. They depend on nothing but their arguments.
+
+Names. An attribute of a mapping or view is its item; one of a few harmless methods of dict is meant only where no such
+item is. What is missing stays missing through further attributes, so ``a.b.c | default(1)`` works whichever of them is
+absent, and raises :class:`UndefinedNameError` once it is used.
+"""
+
+from __future__ import annotations
+
+import datetime
+import types
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from jinja2 import StrictUndefined
+from jinja2.exceptions import SecurityError, TemplateRuntimeError, UndefinedError
+from jinja2.runtime import Context, Undefined, missing
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
+
+from noetl_compiler.filters import FILTERS, TESTS
+from noetl_compiler.formats import FormatMethod, percent
+from noetl_compiler.materialise import text_of
+from noetl_compiler.meter import Meter
+
+__all__ = ["ENVIRONMENT", "ScopeContext", "UndefinedNameError"]
+
+_CALL_COST = 5
+
+_MAPPING_METHODS = frozenset({"copy", "get", "items", "keys", "values"})
+_METHODS: tuple[tuple[type, frozenset[str]], ...] = (
+    (
+        str,
+        frozenset(
+            "capitalize casefold center count encode endswith find format format_map index isalnum isalpha"
+            " isascii isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle isupper join"
+            " ljust lower lstrip partition removeprefix removesuffix replace rfind rindex rjust rpartition"
+            " rsplit rstrip split splitlines startswith strip swapcase title upper zfill".split()
+        ),
+    ),
+    (list, frozenset({"copy", "count", "index"})),
+    (tuple, frozenset({"count", "index"})),
+    (int, frozenset({"bit_length"})),
+    (float, frozenset({"is_integer"})),
+    (bytes, frozenset({"decode", "hex"})),
+    (
+        datetime.date,  # nothing that asks the clock or the machine's time zone
+        frozenset(
+            "date day hour isocalendar isoformat isoweekday microsecond minute month replace second strftime"
+            " time tzinfo utcoffset weekday year".split()
+        ),
+    ),
+)
+
+
+class UndefinedNameError(UndefinedError):
+    """An undefined name was used; ``name`` is its last part."""
+
+    def __init__(self, name: str, message: str | None = None) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class Missing(StrictUndefined):
+    """What is not there: further attributes of it are not there either, any use raises."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        hint: str | None = None,
+        obj: Any = missing,
+        name: str | None = None,
+        exc: type[TemplateRuntimeError] = UndefinedError,
+    ) -> None:
+        raised: Any = partial(UndefinedNameError, str(name)) if exc is UndefinedError else exc
+        super().__init__(hint, obj, name, raised)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __getitem__(self, key: object) -> Missing:
+        return self
+
+
+class ScopeContext(Context):
+    """A context that looks names up in the scope only when the template asks for them."""
+
+    def __init__(self, scope: Mapping[str, Any], meter: Meter) -> None:
+        super().__init__(ENVIRONMENT, {}, None, {})
+        self.scope = scope
+        self.meter = meter
+
+    def resolve_or_missing(self, key: str) -> Any:
+        """A name set by the template, of the scope, or a global."""
+        if key in self.vars:
+            return self.vars[key]
+        try:
+            return self.scope[key]
+        except KeyError:
+            return self.environment.globals.get(key, missing)
+
+
+class Sandbox(ImmutableSandboxedEnvironment):
+    """See the module. Calls and operators charge; attributes read items first."""
+
+    intercepted_binops = frozenset({"+", "*", "**", "%"})
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """``obj.attribute``."""
+        if isinstance(obj, Undefined):
+            return obj
+        if _is_view(obj):
+            return self._item(obj, attribute)
+        if isinstance(obj, str) and attribute in ("format", "format_map"):
+            return FormatMethod(self, obj, attribute)
+        return super().getattr(obj, attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        """``obj[argument]``: never an attribute."""
+        if isinstance(obj, Undefined):
+            return obj
+        try:
+            return obj[argument]
+        except (TypeError, LookupError):
+            return self.undefined(obj=obj, name=argument)
+
+    def _item(self, view: Any, attribute: str) -> Any:
+        try:
+            return view[attribute]
+        except (TypeError, LookupError):
+            if attribute in _MAPPING_METHODS and hasattr(view, attribute):
+                return getattr(view, attribute)
+            return self.undefined(obj=view, name=attribute)
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """Jinja's rules, and of the plain types only the methods listed here."""
+        if not super().is_safe_attribute(obj, attr, value):
+            return False
+        return next((attr in methods for kind, methods in _METHODS if isinstance(obj, kind)), True)
+
+    def call(self, context: ScopeContext, obj: Any, /, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+        """A call; the arguments are charged before, the result after."""
+        kwargs.pop("_loop_vars", None)
+        kwargs.pop("_block_vars", None)
+        meter = context.meter
+        meter.step(_CALL_COST)
+        for argument in (*args, *kwargs.values()):
+            meter.read(argument)
+        if isinstance(obj, FormatMethod):
+            return obj(meter, *args, **kwargs)
+        if not self.is_safe_callable(obj):
+            raise SecurityError("this cannot be called in a template")
+        result = obj(*_charged(meter, obj, args), **kwargs)
+        meter.weigh(result)
+        return result
+
+    def call_binop(self, context: ScopeContext, operator: str, left: Any, right: Any) -> Any:  # type: ignore[override]
+        """``+ * ** %``, charged before they are done."""
+        if operator == "%" and isinstance(left, str):
+            return percent(context.meter, left, right)
+        if charge := _CHARGE.get(operator):
+            charge(context.meter, left, right)
+        return self.binop_table[operator](left, right)
+
+
+def _is_view(obj: Any) -> bool:
+    return type(obj) is dict or isinstance(obj, Mapping) or hasattr(obj, "materialise")
+
+
+def _charged(meter: Meter, method: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Charge for a method of str that makes more than it is given; returns the arguments to call it with."""
+    if not isinstance(method, types.BuiltinMethodType) or not args:
+        return args
+    text, name = method.__self__, method.__name__
+    meter.read(text)
+    if not isinstance(text, str):
+        return args
+    if name in ("center", "ljust", "rjust", "zfill") and isinstance(args[0], int):
+        meter.chars(max(0, args[0]))
+    elif name == "replace" and len(args) > 1:
+        meter.chars(text.count(args[0]) * len(args[1]))
+    elif name == "join":
+        parts = [text_of(part, meter) for part in _counted(meter, args[0])]
+        meter.chars(len(text) * len(parts))
+        return (parts,)
+    return args
+
+
+def _counted(meter: Meter, items: Iterable[Any]) -> Iterable[Any]:
+    for item in items:
+        meter.step()
+        yield item
+
+
+def _charge_add(meter: Meter, left: Any, right: Any) -> None:
+    if not isinstance(left, int | float):
+        meter.weigh(left)
+        meter.weigh(right)
+
+
+def _charge_multiply(meter: Meter, left: Any, right: Any) -> None:
+    if isinstance(left, int) and isinstance(right, int):
+        meter.bits(left.bit_length() + right.bit_length())
+    elif isinstance(right, int):
+        meter.weigh(left, max(0, right))
+    elif isinstance(left, int):
+        meter.weigh(right, max(0, left))
+
+
+def _charge_power(meter: Meter, left: Any, right: Any) -> None:
+    if isinstance(left, int) and isinstance(right, int):
+        meter.bits(left.bit_length() * abs(right))
+
+
+_CHARGE = {"+": _charge_add, "*": _charge_multiply, "**": _charge_power}
+
+
+def _environment() -> Sandbox:
+    environment = Sandbox(
+        undefined=Missing, autoescape=False, keep_trailing_newline=True, optimized=False, cache_size=0
+    )
+    safe_range = environment.globals["range"]
+    environment.globals = {"dict": dict, "namespace": Namespace, "range": safe_range}
+    environment.filters = dict(FILTERS)
+    environment.tests = dict(TESTS)
+    return environment
+
+
+ENVIRONMENT = _environment()

@@ -1,0 +1,191 @@
+"""Templates: what a ``{{ }}`` means at run time, and what can be known of it before.
+
+How it works. A string that is nothing but one expression gives the expression's native value; a string with text around
+it, or with statements, gives text. Rendered data is never rendered again. Each source is compiled once per process
+(template_program.py) for an environment that knows only deterministic things and charges all work to a budget
+(sandbox.py, metering.py, meter.py), so rendering is a pure function of source and scope: the workflow, the activity and
+a replay years later get the same value or the same failure.
+
+A scope is any mapping of names. Its values are JSON, or views: mappings with ``materialise()``, which returns the JSON
+they stand for when they are passed on whole (materialise.py). Nothing else leaves a rendering.
+
+Undefined in a value is a failure that cites the place. Undefined in a predicate is "no match", and the verdict says
+which name it was. So is a comparison that makes no sense (``none > 1``): a rule that cannot be decided does not match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jinja2.exceptions import SecurityError, TemplateSyntaxError
+
+from noetl_compiler import template_paths
+from noetl_compiler.diagnostics import nearest
+from noetl_compiler.graph import Json, Span, Value
+from noetl_compiler.materialise import NotDataError, materialise
+from noetl_compiler.meter import BudgetExceededError, Meter
+from noetl_compiler.sandbox import UndefinedNameError
+from noetl_compiler.template_check import Problem, check
+from noetl_compiler.template_program import Program, compiled
+
+__all__ = [
+    "Problem",
+    "TemplateFailure",
+    "Verdict",
+    "check",
+    "paths",
+    "predicate",
+    "project",
+    "render",
+    "render_text",
+]
+
+
+class TemplateFailure(Exception):  # noqa: N818 - the failure of a playbook, not of this program
+    """A template has no value. ``name`` is the undefined path, when it is that."""
+
+    def __init__(self, message: str, span: Span | None = None, name: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.span = span
+        self.name = name
+
+
+class Verdict(NamedTuple):
+    """A predicate's answer. ``indeterminate`` has what made it undecidable; then it did not match."""
+
+    matched: bool
+    indeterminate: tuple[str, ...] = ()
+
+
+_TRUE = frozenset({"true", "1", "yes"})
+_FALSE = frozenset({"", "false", "0", "no", "none", "null"})
+
+
+def render(value: Value, scope: Mapping[str, Any]) -> Json:
+    """The value with every template in it replaced by what it gives; TemplateFailure at the first that has none.
+
+    Parts without templates are those of ``value``: the result is not to be changed in place.
+    """
+    if not value.templates:
+        return value.data
+    meter = Meter()
+    rendered: dict[str, Json] = {}
+    for pointer in sorted(value.templates):
+        source = _at(value.data, pointer)
+        rendered[pointer] = _evaluate(source, scope, meter, value.templates[pointer])
+    return _replaced(value.data, rendered)
+
+
+def render_text(source: str, scope: Mapping[str, Any]) -> Json:
+    """One template's value: native for a lone expression, otherwise text. Raises TemplateFailure."""
+    return _evaluate(source, scope, Meter(), None)
+
+
+def predicate(source: str, scope: Mapping[str, Any]) -> Verdict:
+    """Whether the template's value is true. A text is false when it is empty, ``false``, ``0``, ``no``, ``none`` or
+    ``null``; other values go by their truth. TemplateFailure for bad syntax, an exceeded budget or an unsafe access.
+    """
+    program = _compiled(source, None)
+    try:
+        value = program.run(scope, Meter())
+        return Verdict(value.strip().lower() not in _FALSE if isinstance(value, str) else bool(value))
+    except UndefinedNameError as error:
+        return Verdict(False, (_missing_path(source, scope, error.name)[0],))
+    except (TypeError, ValueError, ArithmeticError, LookupError) as error:
+        return Verdict(False, (str(error),))
+    except Exception as error:
+        raise _failure(source, scope, error, None, program) from error
+
+
+def paths(source: str) -> tuple[str, ...]:
+    """The sorted dotted paths of the scope a template names (``workload.api_url``); TemplateFailure for bad syntax."""
+    try:
+        return template_paths.free_paths(source)
+    except TemplateSyntaxError as error:
+        raise TemplateFailure(_syntax_message(error)) from error
+
+
+def project(scope: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Json]:
+    """The smallest nested dict of plain JSON that has the scope's values at these paths; what is missing is left out."""
+    return template_paths.project(scope, paths)
+
+
+def _evaluate(source: str, scope: Mapping[str, Any], meter: Meter, span: Span | None) -> Json:
+    if "{" not in source:
+        return source
+    program = _compiled(source, span)
+    try:
+        return materialise(program.run(scope, meter), meter)
+    except Exception as error:
+        raise _failure(source, scope, error, span, program) from error
+
+
+def _compiled(source: str, span: Span | None) -> Program:
+    try:
+        return compiled(source)
+    except TemplateSyntaxError as error:
+        raise TemplateFailure(_syntax_message(error), span) from error
+
+
+def _syntax_message(error: TemplateSyntaxError) -> str:
+    return f"not a valid template: {error.message}"
+
+
+def _failure(
+    source: str, scope: Mapping[str, Any], error: Exception, span: Span | None, program: Program
+) -> TemplateFailure:
+    """The failure in words for the person who wrote the template."""
+    where = f" (line {program.line_of(error)} of the text)" if "\n" in source.strip() else ""
+    if isinstance(error, UndefinedNameError):
+        path, hint = _missing_path(source, scope, error.name)
+        return TemplateFailure(f'"{path}" is undefined{hint}{where}', span, path)
+    if isinstance(error, BudgetExceededError | NotDataError | SecurityError):
+        return TemplateFailure(f"{error}{where}", span)
+    if isinstance(error, RecursionError):
+        return TemplateFailure(f"the template recurses too deeply{where}", span)
+    return TemplateFailure(f"the template fails: {type(error).__name__}: {error}{where}", span)
+
+
+def _missing_path(source: str, scope: Mapping[str, Any], name: str) -> tuple[str, str]:
+    """The path that ends at ``name`` and leads nowhere, and a hint at a neighbour it may have meant."""
+    for path in template_paths.free_paths(source):
+        parts = path.split(".")
+        known, container = template_paths.follow(scope, parts)
+        if known < len(parts) and parts[known] == name:
+            hint = nearest(name, container) if isinstance(container, Mapping) else ""
+            return ".".join(parts[: known + 1]), f": {hint}" if hint else ""
+    return name, ""
+
+
+def _at(data: Json, pointer: str) -> Json:
+    for token in pointer.split("/")[1:]:
+        data = data[_key(data, token)]
+    return data
+
+
+def _key(container: Json, token: str) -> str | int:
+    return int(token) if isinstance(container, list) else token.replace("~1", "/").replace("~0", "~")
+
+
+def _replaced(data: Json, rendered: dict[str, Json]) -> Json:
+    """A copy of ``data`` along the pointers, with the rendered values there; the rest is shared."""
+    if "" in rendered:
+        return rendered[""]
+    owned: dict[str, Json] = {"": data.copy()}
+    for pointer, value in rendered.items():
+        parent, _, token = pointer.rpartition("/")
+        container = _owned(parent, owned)
+        container[_key(container, token)] = value
+    return owned[""]
+
+
+def _owned(pointer: str, owned: dict[str, Json]) -> Json:
+    """The container at a pointer as our own copy."""
+    if pointer not in owned:
+        parent, _, token = pointer.rpartition("/")
+        container = _owned(parent, owned)
+        key = _key(container, token)
+        owned[pointer] = container[key] = container[key].copy()
+    return owned[pointer]
