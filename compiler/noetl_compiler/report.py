@@ -26,6 +26,13 @@ class Report:
         self.source = source
         self.found: list[Diagnostic] = list(found)
         self.expressions = expressions or {}
+        self._said: set[str] = set()
+
+    def first(self, what: str) -> bool:
+        """Whether ``what`` is asked about for the first time: some things need saying only once a file."""
+        new = what not in self._said
+        self._said.add(what)
+        return new
 
     def error(
         self, code: Code, span: Span, message: str, hint: str = "", related: tuple[Related, ...] = ()

@@ -11,13 +11,16 @@ Shell commands are templates, but they also carry Go templates for docker and ku
 from __future__ import annotations
 
 import ast
+import re
 import warnings
-from collections.abc import Iterator
+from dataclasses import replace
 
-from noetl_compiler.nodes import MappingNode, Node, SequenceNode, pointer
+from noetl_compiler.nodes import MappingNode, Node, SequenceNode
 from noetl_compiler.source import expressions
 
-__all__ = ["go_templates", "splices_values"]
+__all__ = ["splices_values", "with_go_quoted"]
+
+_GO = re.compile(r"\{\{-?\s*\.")
 
 
 def splices_values(code: str) -> bool:
@@ -37,17 +40,28 @@ def _is_set_of_set(node: ast.AST) -> bool:
     return isinstance(node, ast.Set) and len(node.elts) == 1 and isinstance(node.elts[0], ast.Set)
 
 
-def go_templates(node: Node, place: str) -> Iterator[str]:
-    """The JSON pointers of the texts that are Go's, in a node which will stand at ``place``."""
+def with_go_quoted(node: Node) -> Node:
+    """The node with every Go template in it written as a string of ours: ``{{ "{{.ID}}" }}``."""
     if isinstance(node, MappingNode):
-        for key, item in node.entries:
-            yield from go_templates(item, pointer(place, key.text))
-    elif isinstance(node, SequenceNode):
-        for index, item in enumerate(node.items):
-            yield from go_templates(item, pointer(place, index))
-    elif node.template_span and _is_go(node.text):
-        yield place
+        return MappingNode(tuple((key, with_go_quoted(item)) for key, item in node.entries), node.span)
+    if isinstance(node, SequenceNode):
+        return SequenceNode(tuple(with_go_quoted(item) for item in node.items), node.span)
+    if node.template_span is None or "{{" not in node.text:
+        return node
+    text = _quoted(node.text)
+    return node if text == node.text else replace(node, text=text, value=text)
 
 
-def _is_go(text: str) -> bool:
-    return all(text[start:end].lstrip("{-").lstrip().startswith(".") for start, end in expressions(text))
+def _quoted(text: str) -> str:
+    parts: list[str] = []
+    position = 0
+    for start, end in expressions(text):
+        found = text[start:end]
+        parts += [text[position:start], _jinja_string(found) if _GO.match(found) else found]
+        position = end
+    return "".join((*parts, text[position:]))
+
+
+def _jinja_string(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'{{{{ "{escaped}" }}}}'

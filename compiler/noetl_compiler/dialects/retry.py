@@ -87,7 +87,7 @@ def _mapping(node: MappingNode, report: Report) -> list[_Part]:
     fields = Fields(node, report, "a retry")
     parts: list[_Part] = []
     if (errors := fields.mapping("on_error")) is not None:
-        parts.append(_failure(Fields(errors, report, "on_error")))
+        parts.append(_failure(Fields(errors, report, "on_error"), on="error"))
     if (success := fields.mapping("on_success")) is not None:
         parts.append(_repetition(Fields(success, report, "on_success")))
     if parts:
@@ -115,17 +115,22 @@ def _is_about_error(when: Template | None) -> bool:
     return when is None or any(path.partition(".")[0] == "error" for path in paths(when.source))
 
 
-def _failure(fields: Fields, when: Template | None = None) -> _Part:
-    """Rules for a failed call, in the order of old: when to stop, when to retry, else any error."""
+def _failure(
+    fields: Fields, when: Template | None = None, on: Literal["any", "error"] | None = None
+) -> _Part:
+    """Rules for a failed call, in the order of old: when to stop, when to retry, else any error.
+
+    A flat ``retry_when`` that does not ask about the error may also call again after a success.
+    """
     report = fields.report
     stop = condition(fields.node_of("stop_when"), report)
-    when = when or condition(fields.node_of("retry_when", "when"), report) or _on_status(fields)
+    when = when or condition(fields.node_of("when", "retry_when"), report) or _on_status(fields)
     fields.ignore("retry_on", why='say it as retry_when: "{{ error.kind in [...] }}"')
     retry = _backing_off(
         fields.span,
         amount(fields.node_of("max_attempts", "attempts"), report) or Value(_ERROR_ATTEMPTS),
         seconds(fields.node_of("initial_delay", "delay", "backoff_seconds"), report) or _INITIAL_DELAY,
-        on="any" if when else "error",
+        on=on or ("error" if _is_about_error(when) else "any"),
         when=when,
         backoff=fields.choice("backoff", BACKOFFS) or "exponential",
         multiplier=fields.number("backoff_multiplier", "multiplier") or _MULTIPLIER,

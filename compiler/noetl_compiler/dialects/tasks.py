@@ -7,18 +7,17 @@ set).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import Fields
-from noetl_compiler.dialects.foreign_code import go_templates, splices_values
+from noetl_compiler.dialects.foreign_code import splices_values, with_go_quoted
 from noetl_compiler.dialects.policies import read_assigns, read_policy
 from noetl_compiler.dialects.retry import Retry, read_retry
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.values import mapping_value, timeout
 from noetl_compiler.graph import Sink, Timeout, Value
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, pointer, value_of
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.overlay import overlay
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Dialect, Name, Policy, Task
@@ -186,21 +185,18 @@ def _config(fields: Fields, tool: ToolKind, around: Surroundings) -> Value:
     """The tool's own fields, each under its one name; code in them is no template."""
     fields.ignore(*sorted(tool.ignored), why="the tool does not know it")
     allowed = None if tool.fields is None else tool.fields | tool.renamed.keys()
-    entries = tuple((_renamed(key, tool), node) for key, node in fields.rest(allowed))
+    entries = tuple(
+        (_renamed(key, tool), with_go_quoted(node) if key.text in tool.commands else node)
+        for key, node in fields.rest(allowed)
+    )
     names = {key.text for key, _ in entries}
     for group in tool.needs:
         if names.isdisjoint(group):
             fields.missing(group[0])
-    literal = {place for key, node in entries for place in _literal(key.text, node, tool, around)}
-    return value_of(MappingNode(entries, fields.span), literal=literal)
-
-
-def _literal(key: str, node: Node, tool: ToolKind, around: Surroundings) -> Iterator[str]:
-    """The places in one field that are no templates although they may look so."""
-    if key in tool.code and not _is_template(node, around):
-        yield pointer("", key)
-    elif key in tool.commands:
-        yield from go_templates(node, pointer("", key))
+    code = {
+        f"/{key.text}" for key, node in entries if key.text in tool.code and not _is_template(node, around)
+    }
+    return value_of(MappingNode(entries, fields.span), literal=code)
 
 
 def _renamed(key: ScalarNode, tool: ToolKind) -> ScalarNode:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.policies import read_admission, read_assigns
@@ -14,6 +15,7 @@ from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.tasks import INPUTS, Surroundings, read_tool
 from noetl_compiler.dialects.values import assigns, condition, mapping_value, seconds, timeout
 from noetl_compiler.graph import AdmitRule, Timeout
+from noetl_compiler.nodes import MappingNode
 from noetl_compiler.syntax import Join, Name, Step, Task
 
 __all__ = ["read_step"]
@@ -35,6 +37,9 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
     loop = read_loop(fields.node_of("loop"), report)
     inner = replace(around, bare="iter" if loop else "ctx")
     fields.ignore("output", "result", why=_STORAGE)
+    _deprecate(fields, "vars", "write set: {ctx.name: ...}")
+    if not isinstance(fields.node_of("next"), MappingNode):
+        _deprecate(fields, "next", "write next: {arcs: [{step: ...}]}")
     step = Step(
         name,
         fields.span,
@@ -67,7 +72,16 @@ def _with_older_wrappers(fields: Fields, tasks: tuple[Task, ...], around: Surrou
 def _read_when(fields: Fields) -> tuple[AdmitRule, ...]:
     """``when`` on a step: admission in short."""
     when = condition(fields.node_of("when"), fields.report)
+    _deprecate(fields, "when", "write spec: {policy: {admit: {rules: [...]}}}")
     return (AdmitRule(True, when.span, when), AdmitRule(False, when.span)) if when else ()
+
+
+def _deprecate(fields: Fields, key: str, successor: str) -> None:
+    """Name the successor of an older form, once a file."""
+    node = fields.node_of(key)
+    if node is not None and fields.report.first(f"deprecated {key}"):
+        message = f'"{key}" in this form is from an older dialect'
+        fields.report.warning(Code.DEPRECATED_FORM, node.span, message, successor)
 
 
 def _read_spec(fields: Fields) -> _Spec:
