@@ -1,6 +1,7 @@
 """Parser events to nodes, within budgets (see reader.py for how the whole works).
 
-:class:`Composer` is fed one event after the other. Findings it can go on from are collected; :class:`Refusal` ends it.
+:class:`Composer` is fed one event after the other. Findings it can go on from are collected; :class:`Refusal`
+ends it.
 """
 
 from __future__ import annotations
@@ -46,9 +47,11 @@ class _Anchor:
 
 @dataclass(slots=True)
 class _Open:
-    """A collection being read. ``nodes`` and ``chars`` are the counts when it began, ``height`` grows with its children.
+    """A collection being read. ``nodes`` and ``chars`` are the counts when it began, ``height`` grows with
+    its children.
 
-    In a mapping ``key`` waits for its value; with ``dropping`` the value to come belongs to a key already reported.
+    In a mapping ``key`` waits for its value; with ``dropping`` the value to come belongs to a key already
+    reported.
     """
 
     is_mapping: bool
@@ -100,8 +103,8 @@ class Composer:
     def _document(self, event: yaml.DocumentStartEvent) -> None:
         self._documents += 1
         if self._documents > 1:
-            hint = "keep one playbook in a file"
-            raise Refusal(self._error(Code.UNSUPPORTED_YAML, self._span(event), "a second document starts", hint))
+            message, hint = "a second document starts", "keep one playbook in a file"
+            raise Refusal(self._error(Code.UNSUPPORTED_YAML, self._span(event), message, hint))
 
     def _scalar(self, event: yaml.ScalarEvent) -> None:
         self._spend(event, 1, len(event.value))
@@ -116,7 +119,7 @@ class Composer:
         node = ScalarNode(value, event.value, span, style, places)
         if event.anchor:
             self._anchors[event.anchor] = _Anchor(node, 1, len(event.value), 0)
-        self._add(node, event.end_mark.index, 0)
+        self._add(node, _offsets(event)[1], 0)
 
     def _resolved(self, event: yaml.ScalarEvent, span: Span) -> object:
         try:
@@ -128,12 +131,14 @@ class Composer:
     def _alias(self, event: yaml.AliasEvent) -> None:
         name, span = event.anchor or "", self._span(event)
         if name not in self._anchors:
-            raise Refusal(self._error(Code.YAML_SYNTAX, span, f'no anchor "&{name}" stands before this alias'))
+            message = f'no anchor "&{name}" stands before this alias'
+            raise Refusal(self._error(Code.YAML_SYNTAX, span, message))
         anchor = self._anchors[name]
         if anchor is None:
-            raise Refusal(self._error(Code.UNSUPPORTED_YAML, span, f'the alias "*{name}" is inside its own anchor'))
+            message = f'the alias "*{name}" is inside its own anchor'
+            raise Refusal(self._error(Code.UNSUPPORTED_YAML, span, message))
         self._spend(event, anchor.nodes, anchor.chars, anchor.height)
-        self._add(anchor.node, event.end_mark.index, anchor.height)
+        self._add(anchor.node, _offsets(event)[1], anchor.height)
 
     def _open(self, event: yaml.CollectionStartEvent) -> None:
         if event.tag not in _COLLECTION_TAGS:
@@ -144,13 +149,13 @@ class Composer:
         if event.anchor:
             self._anchors[event.anchor] = None
         is_mapping = isinstance(event, yaml.MappingStartEvent)
-        start, end = event.start_mark.index, event.end_mark.index
-        self._stack.append(_Open(is_mapping, start, end, event.anchor, *before))
+        self._stack.append(_Open(is_mapping, *_offsets(event), event.anchor, *before))
 
     def _close(self, event: yaml.CollectionEndEvent) -> None:
         done = self._stack.pop()
         # a block collection ends where the next token starts, so its last child tells the end better
-        end = event.end_mark.index if event.end_mark.index > event.start_mark.index else done.end
+        start, end = _offsets(event)
+        end = end if end > start else done.end
         span = self._source.span(done.start, end)
         node: Node = SequenceNode(tuple(done.items), span)
         if done.is_mapping:
@@ -232,19 +237,25 @@ class Composer:
             raise Refusal(self._error(Code.BUDGET_EXCEEDED, self._span(event), message, hint))
 
     def _span(self, event: yaml.Event) -> Span:
-        return self._source.span(event.start_mark.index, event.end_mark.index)
+        return self._source.span(*_offsets(event))
 
     def _report(
         self, code: Code, span: Span, message: str, hint: str, related: tuple[Related, ...] = ()
     ) -> None:
         self.diagnostics.append(self._error(code, span, message, hint, related))
         if len(self.diagnostics) == MAX_FINDINGS:
-            raise Refusal(self._error(Code.BUDGET_EXCEEDED, span, f"there are {MAX_FINDINGS} problems up to here"))
+            message = f"there are {MAX_FINDINGS} problems up to here"
+            raise Refusal(self._error(Code.BUDGET_EXCEEDED, span, message))
 
     def _error(
         self, code: Code, span: Span, message: str, hint: str = "", related: tuple[Related, ...] = ()
     ) -> Diagnostic:
         return Diagnostic(code, Severity.ERROR, span, message, hint, related, self._source.file)
+
+
+def _offsets(event: yaml.Event) -> tuple[int, int]:
+    start, end = event.start_mark, event.end_mark
+    return (start.index, end.index) if start and end else (0, 0)
 
 
 def _shown(text: str) -> str:

@@ -1,8 +1,8 @@
 """Diagnostics: what the compiler has to say about a playbook, as frozen values and as text for people.
 
-A diagnostic is never raised. Every pass returns what it understood and all it found; the CLI decides what to do. A
-message says what was found, in lower case, without a full stop, with the user's text in double quotes; the hint says
-what to do.
+A diagnostic is never raised. Every pass returns what it understood and all it found; the CLI decides what to
+do. A message says what was found, in lower case, without a full stop, with the user's text in double quotes;
+the hint says what to do.
 """
 
 from __future__ import annotations
@@ -107,7 +107,9 @@ def _width(text: str) -> int:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str:
-    """The hint ``did you mean "fetch"?``, or ``""`` when nothing is near. The same candidates give the same hint."""
+    """The hint ``did you mean "fetch"?``, or ``""`` when nothing is near. The same candidates give the same
+    hint.
+    """
     if len(name) > _LONGEST_NAME:
         return ""
     known = sorted({one for one in candidates if len(one) <= _LONGEST_NAME})[:_MOST_CANDIDATES]

@@ -1,7 +1,8 @@
 """The filters and tests a template has: Jinja's deterministic ones, and those NoETL playbooks use.
 
-Every one is wrapped to charge the rendering's meter: what it is given before, what it made after. A filter that can
-make much of little (``center``, ``indent``, ``batch`` ...) has a guard, which charges from its arguments.
+Every one is wrapped to charge the rendering's meter: what it is given before, what it made after. A filter
+that can make much of little (``center``, ``indent``, ``batch`` ...) has a guard, which charges from its
+arguments.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import Any
 
 import markupsafe
 from jinja2 import pass_context
-from jinja2.defaults import DEFAULT_FILTERS, DEFAULT_TESTS
-from jinja2.filters import make_attrgetter  # pyright: ignore[reportUnknownVariableType]
+from jinja2.filters import FILTERS as JINJA_FILTERS
+from jinja2.filters import make_attrgetter
+from jinja2.tests import TESTS as JINJA_TESTS
 
 from noetl_compiler.formats import percent
 from noetl_compiler.materialise import materialise, text_of
@@ -26,15 +28,15 @@ __all__ = ["AS_TEXT", "CONCATENATED", "COUNTED", "FILTERS", "TESTS", "WEIGHED"]
 # Names of the filters the rewritten tree applies; no template can spell them.
 AS_TEXT, CONCATENATED, COUNTED, WEIGHED = "as text", "concatenated", "counted", "weighed"
 
-_JINJA_FILTERS = (
-    "abs batch capitalize center count d default dictsort filesizeformat first float groupby indent int"
-    " items last length list lower map max min reject rejectattr replace reverse round select selectattr slice"
-    " sort title trim truncate unique upper urlencode wordcount wordwrap"
-).split()
-_JINJA_TESTS = (
-    "!= < <= == > >= boolean defined divisibleby eq equalto even false filter float ge greaterthan gt in integer"
-    " iterable le lessthan lower lt mapping ne none number odd sequence string test true undefined upper"
-).split()
+_DETERMINISTIC_FILTERS = """
+    abs batch capitalize center count d default dictsort filesizeformat first float groupby indent int items
+    last length list lower map max min reject rejectattr replace reverse round select selectattr slice sort
+    title trim truncate unique upper urlencode wordcount wordwrap
+"""
+_DETERMINISTIC_TESTS = """
+    != < <= == > >= boolean defined divisibleby eq equalto even false filter float ge greaterthan gt in
+    integer iterable le lessthan lower lt mapping ne none number odd sequence string test true undefined upper
+"""
 
 
 def _amount(value: Any) -> int:
@@ -57,7 +59,7 @@ _GUARDS: dict[str, Callable[[Meter, dict[str, Any]], None]] = {
 }
 
 
-def _metered(function: Callable[..., Any], guard: Callable[[Meter, dict[str, Any]], None] | None) -> Any:
+def _metered(function: Any, guard: Callable[[Meter, dict[str, Any]], None] | None) -> Any:
     """The filter or test with the meter around it. It takes the context whatever ``function`` takes."""
     function = inspect.unwrap(function)  # Jinja wraps some to choose between this one and one for coroutines
     wants = getattr(getattr(function, "jinja_pass_arg", None), "name", "nothing")
@@ -217,7 +219,7 @@ _OWN: dict[str, Callable[..., Any]] = {
 }
 
 FILTERS: dict[str, Callable[..., Any]] = {
-    **{name: _metered(DEFAULT_FILTERS[name], _GUARDS.get(name)) for name in _JINJA_FILTERS},
+    **{name: _metered(JINJA_FILTERS[name], _GUARDS.get(name)) for name in _DETERMINISTIC_FILTERS.split()},
     **{name: _metered(function, None) for name, function in _OWN.items()},
     AS_TEXT: _as_text,
     CONCATENATED: _concatenated,
@@ -225,4 +227,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     WEIGHED: _weighed,
 }
 
-TESTS: dict[str, Callable[..., Any]] = {name: _metered(DEFAULT_TESTS[name], None) for name in _JINJA_TESTS}
+TESTS: dict[str, Callable[..., Any]] = {
+    name: _metered(JINJA_TESTS[name], None) for name in _DETERMINISTIC_TESTS.split()
+}

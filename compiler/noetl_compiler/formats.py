@@ -1,12 +1,13 @@
 """``"%5d" % x`` and ``"{:>5}".format(x)``: Python's formatting with its widths counted.
 
-A width or precision has at most four digits, and is charged. ``*`` takes it from the arguments and is refused.
+A width or precision has at most four digits, and is charged. ``*`` takes it from the arguments and is
+refused.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from jinja2.environment import Environment
@@ -32,17 +33,18 @@ def percent(meter: Meter, text: str, arguments: Any) -> str:
             raise BudgetExceededError('a "%" is not followed by a format with a width of at most four digits')
         meter.chars(sum(int(width) for width in found.groups() if width))
         position = text.find("%", found.end())
-    result = text % _arguments(meter, arguments)
+    result: str = text % _arguments(meter, arguments)
     meter.chars(len(result))
     return result
 
 
 def _arguments(meter: Meter, arguments: Any) -> Any:
     """The arguments with everything but text and numbers made text."""
-    if isinstance(arguments, tuple):
-        return tuple(_argument(meter, item) for item in arguments)  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(arguments, Mapping):
-        return {key: _argument(meter, item) for key, item in arguments.items()}  # pyright: ignore
+    kind: Any = type(arguments)
+    if issubclass(kind, tuple):
+        return tuple(_argument(meter, item) for item in arguments)
+    if issubclass(kind, Mapping):
+        return {key: _argument(meter, item) for key, item in arguments.items()}
     return _argument(meter, arguments)
 
 
@@ -67,19 +69,15 @@ class FormatMethod:
             (mapping,) = args
             args, kwargs = (), mapping
         meter.read(self._text)
-        return _Formatter(self._environment, meter).vformat(self._text, args, kwargs)
+        result = _Formatter(self._environment, meter).vformat(self._text, args, kwargs)
+        meter.chars(len(result))
+        return result
 
 
 class _Formatter(SandboxedFormatter):
     def __init__(self, environment: Environment, meter: Meter) -> None:
         super().__init__(environment)
         self._meter = meter
-
-    def vformat(self, format_string: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-        """As in Python; the result is charged."""
-        result = super().vformat(format_string, args, kwargs)
-        self._meter.chars(len(result))
-        return result
 
     def convert_field(self, value: Any, conversion: Any) -> Any:
         """``!r`` and ``!s`` of a value, by its data."""

@@ -1,8 +1,8 @@
 """What a template made, as plain JSON or as text.
 
-Templates read views: objects with ``materialise()``, which returns the JSON they stand for. Nothing but plain JSON
-leaves a rendering, and nothing whose text would differ from process to process (a function, an open generator) becomes
-text.
+Templates read views: objects with ``materialise()``, which returns the JSON they stand for. Nothing but plain
+JSON leaves a rendering, and nothing whose text would differ from process to process (a function, an open
+generator) becomes text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class NotDataError(TypeError):
 
 
 def materialise(value: Any, meter: Meter, depth: int = 0) -> Json:
-    """A fresh JSON value. Mappings become dicts with text keys, other iterables lists, dates ISO text, decimals floats.
+    """A fresh JSON value. Mappings become dicts with text keys, other iterables lists, dates ISO text,
+    decimals floats.
 
     An undefined value raises jinja2's UndefinedError, what is no data :class:`NotDataError`.
     """
@@ -41,14 +42,16 @@ def materialise(value: Any, meter: Meter, depth: int = 0) -> Json:
     if depth > _MAX_DEPTH:
         raise NotDataError(f"the value is nested deeper than {_MAX_DEPTH} levels")
     if isinstance(value, Undefined):
-        return _undefined(value)
+        bool(value)  # ours raises; Jinja's own is an "if" without "else"
+        return None
     if hasattr(value, "materialise"):
         return materialise(value.materialise(), meter, depth + 1)
-    if isinstance(value, Mapping):
+    kind: Any = type(value)
+    if issubclass(kind, Mapping):
         return _dict(value, meter, depth)
-    if isinstance(value, Set):
-        return [materialise(item, meter, depth + 1) for item in sorted(value, key=repr)]
-    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+    if issubclass(kind, Set):
+        return _list(sorted(value, key=repr), meter, depth)
+    if issubclass(kind, Iterable) and not issubclass(kind, bytes):
         return _list(value, meter, depth)
     return _scalar(value)
 
@@ -58,10 +61,12 @@ def text_of(value: Any, meter: Meter) -> str:
     if type(value) is str:
         meter.chars(len(value))
         return value
-    if value is None or isinstance(value, bool | int | float | datetime.date | datetime.time | decimal.Decimal):
+    if value is None or isinstance(
+        value, bool | int | float | datetime.date | datetime.time | decimal.Decimal
+    ):
         return str(value)
     if isinstance(value, Undefined):
-        return str(_undefined(value) or "")
+        return str(value)
     data = materialise(value, meter)
     meter.weigh(data)
     return str(data)
@@ -92,11 +97,6 @@ def _checked(value: str | int) -> str | int:
     if not _SMALLEST <= value <= _LARGEST:
         raise NotDataError("the template gives a number of more than 64 bits")
     return value
-
-
-def _undefined(value: Undefined) -> None:
-    """Jinja's own undefined is an ``if`` without ``else`` and prints nothing; ours raises when it is read."""
-    bool(value)
 
 
 _SCALARS: tuple[tuple[type, Callable[[Any], Json]], ...] = (

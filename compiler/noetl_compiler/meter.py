@@ -1,7 +1,7 @@
 """The budget of one rendering, counted in work and never in time, so that every replay decides alike.
 
-A step is one iteration, one call, one node of a container looked at; characters are those an operation makes. Who is
-about to make something charges for it first: ``"a" * 10**9`` is refused before a byte is allocated.
+A step is one iteration, one call, one node of a container looked at; characters are those an operation makes.
+Who is about to make something charges for it first: ``"a" * 10**9`` is refused before a byte is allocated.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Meter:
 
     def read(self, value: Any) -> None:
         """Charge for an operation that goes over ``value`` once, itself but not what is in it."""
-        kind = type(value)
+        kind: Any = type(value)
         if kind is str:
             self.chars(len(value))
         elif kind in (list, tuple, dict, range):
@@ -55,7 +55,7 @@ class Meter:
 
     def weigh(self, value: Any, times: int = 1) -> None:
         """Charge ``times`` over for ``value`` as if it were written out; parts it shares count every time."""
-        kind = type(value)
+        kind: Any = type(value)
         if kind is str:
             self.chars(len(value) * times)
         elif kind is int:
@@ -67,7 +67,7 @@ class Meter:
         waiting: list[Any] = [container]
         while waiting:
             value = waiting.pop()
-            kind = type(value)
+            kind: Any = type(value)
             if kind is str:
                 self.chars(len(value) * times)
             elif kind in (list, tuple):

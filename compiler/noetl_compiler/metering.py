@@ -20,7 +20,7 @@ _REFUSED = (nodes.Block, nodes.Extends, nodes.FromImport, nodes.Import, nodes.In
 
 
 def prepare(template: nodes.Template) -> bool:
-    """Rewrite in place; whether the template is one lone expression, whose native value is then in ``LONE``."""
+    """Rewrite in place; whether it is one lone expression, whose native value is then left in ``LONE``."""
     expression = _lone(template)
     if expression is not None:
         target = nodes.Name(LONE, "store")
@@ -54,11 +54,15 @@ class _Metering(NodeTransformer):
 
     def generic_visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> nodes.Node:
         if isinstance(node, _REFUSED):
-            raise TemplateSyntaxError("a playbook's template cannot use other templates or blocks", node.lineno)
+            raise TemplateSyntaxError(
+                "a playbook's template cannot use other templates or blocks", node.lineno
+            )
         return super().generic_visit(node, *args, **kwargs)
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 - the visitor's protocol
-        return self._repeat(node)
+        self._repeat(node)
+        node.iter = self._filter(node.iter, COUNTED)
+        return node
 
     def visit_Macro(self, node: nodes.Macro) -> nodes.Node:  # noqa: N802
         return self._repeat(node)
@@ -66,20 +70,19 @@ class _Metering(NodeTransformer):
     def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:  # noqa: N802
         return self._repeat(node)
 
-    def _repeat(self, node: nodes.For | nodes.Macro | nodes.CallBlock) -> nodes.Node:
+    def _repeat(self, node: nodes.Node) -> nodes.Node:
         """What is written once here may run often."""
         self._repeated += 1
         self.generic_visit(node)
         self._repeated -= 1
-        if isinstance(node, nodes.For):
-            node.iter = self._filter(node.iter, COUNTED)
         return node
 
     def visit_Output(self, node: nodes.Output) -> nodes.Node:  # noqa: N802
         static = sum(len(child.data) for child in node.nodes if isinstance(child, nodes.TemplateData))
         self.generic_visit(node)
         node.nodes = [
-            child if isinstance(child, nodes.TemplateData) else self._filter(child, AS_TEXT) for child in node.nodes
+            child if isinstance(child, nodes.TemplateData) else self._filter(child, AS_TEXT)
+            for child in node.nodes
         ]
         if static and self._repeated:
             node.nodes.append(self._filter(nodes.Const(""), AS_TEXT, nodes.Const(static)))
@@ -125,8 +128,9 @@ class _Metering(NodeTransformer):
         self.generic_visit(node)
         return self._filter(node, WEIGHED) if sliced else node
 
-    def _filter(self, node: nodes.Expr, name: str, *args: nodes.Expr) -> nodes.Filter:
-        return nodes.Filter(node, name, list(args), [], None, None, lineno=node.lineno, environment=self._environment)
+    def _filter(self, node: nodes.Node, name: str, *args: nodes.Expr) -> nodes.Filter:
+        place = {"lineno": node.lineno, "environment": self._environment}
+        return nodes.Filter(node, name, list(args), [], None, None, **place)
 
 
 def _is_constant(node: nodes.Node) -> bool:

@@ -1,8 +1,8 @@
 """YAML nodes with their places, and the way from a node to JSON and to a graph's Value.
 
-An alias is the same node as its anchor, so nodes may be shared; the reader keeps the written-out size and depth within
-its budgets, which lets the walks here recurse. Containers compare by identity, because comparing shared nodes by value
-would walk them as if they were written out.
+An alias is the same node as its anchor, so nodes may be shared; the reader keeps the written-out size and
+depth within its budgets, which lets the walks here recurse. Containers compare by identity, because comparing
+shared nodes by value would walk them as if they were written out.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def plain(node: Node) -> Json:
 def value_of(node: Node, pointer_base: str = "", *, literal: Collection[str] = ()) -> Value:
     """The node as a graph Value: its JSON and the span of every string that has a template.
 
-    ``pointer_base`` is the JSON pointer under which the caller will put the data. At the pointers in ``literal``
-    (they include ``pointer_base``) and below them nothing is a template: code stays code.
+    ``pointer_base`` is the JSON pointer under which the caller will put the data. At the pointers in
+    ``literal`` (they include ``pointer_base``) and below them nothing is a template: code stays code.
     """
     templates: dict[str, Span] = {}
     _collect(node, pointer_base, literal, templates)

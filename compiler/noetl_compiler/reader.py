@@ -1,22 +1,24 @@
 """Text to YAML nodes, every one with its place. This phase never raises and never runs away.
 
-How it works. PyYAML's parser (libyaml where it is compiled in) turns the text into a flat stream of events, and
-compose.py builds the nodes from it with a stack of its own, because the composer of PyYAML recurses and a deep file
-would end the process. Scalars mean what PyYAML's ``SafeLoader`` makes of them, YAML 1.1 and all (``yes`` is true,
-``0x10`` is 16), but a date stays text, and a mapping's key is always its text: ``on:`` is "on", ``404:`` is "404".
+How it works. PyYAML's parser (libyaml where it is compiled in) turns the text into a flat stream of events,
+and compose.py builds the nodes from it with a stack of its own, because the composer of PyYAML recurses and a
+deep file would end the process. Scalars mean what PyYAML's ``SafeLoader`` makes of them, YAML 1.1 and all
+(``yes`` is true, ``0x10`` is 16), but a date stays text, and a mapping's key is always its text: ``on:`` is
+"on", ``404:`` is "404".
 
-An alias is the very node of its anchor, so nodes share memory. What costs is writing them out, therefore nodes,
-characters and levels are counted as if every alias were written out, against the same budgets as the text itself: a
-bomb of aliases is refused at the alias that goes too far, before anything walks it.
+An alias is the very node of its anchor, so nodes share memory. What costs is writing them out, therefore
+nodes, characters and levels are counted as if every alias were written out, against the same budgets as the
+text itself: a bomb of aliases is refused at the alias that goes too far, before anything walks it.
 
-A wrong tag, a key that is no scalar or a duplicate key is reported and reading goes on without it; a syntax error, a
-second document or an exceeded budget ends the reading. What was found before is reported too.
+A wrong tag, a key that is no scalar or a duplicate key is reported and reading goes on without it; a syntax
+error, a second document or an exceeded budget ends the reading. What was found before is reported too.
 """
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import yaml
 from yaml.reader import Reader
@@ -102,7 +104,7 @@ def read(source: SourceFile) -> tuple[Node | None, list[Diagnostic]]:
 
 
 def _compose(source: SourceFile, composer: Composer) -> None:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(source.text)
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(source.text)
     try:
         while loader.check_event():
             composer.feed(loader.get_event())
@@ -117,9 +119,11 @@ def _refused_text(source: SourceFile) -> Diagnostic | None:
         return _error(source, Code.BUDGET_EXCEEDED, 0, f"the text is longer than {MAX_BYTES:,} bytes", hint)
     if found := Reader.NON_PRINTABLE.search(source.text):
         message = f"the control character U+{ord(found.group()):04X} is not allowed in YAML"
-        return _error(source, Code.YAML_SYNTAX, found.start(), message, 'write it as an escape in "double quotes"')
+        hint = 'write it as an escape in "double quotes"'
+        return _error(source, Code.YAML_SYNTAX, found.start(), message, hint)
     if found := _TAG_DIRECTIVE.search(source.text):
-        return _error(source, Code.UNSUPPORTED_YAML, found.start(), "a %TAG directive", "remove it, and the tags")
+        hint = "remove it, and the tags"
+        return _error(source, Code.UNSUPPORTED_YAML, found.start(), "a %TAG directive", hint)
     return None
 
 

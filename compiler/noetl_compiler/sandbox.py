@@ -4,14 +4,15 @@ Jinja's ImmutableSandboxedEnvironment keeps a template away from Python's inside
 
 * the syntax tree of every template is rewritten before it is compiled (metering.py);
 * operators, filters, tests and calls charge the :class:`Meter` of the rendering, which hangs on the context;
-* nothing is computed at compile time: Jinja's optimizer is off, and every filter asks for the context, which stops
-  Jinja from folding it.
+* nothing is computed at compile time: Jinja's optimizer is off, and every filter asks for the context, which
+  stops Jinja from folding it.
 
-Only the filters, tests (filters.py) and methods listed here exist. They depend on nothing but their arguments.
+Only the filters, tests (filters.py) and methods listed here exist. They depend on nothing but their
+arguments.
 
-Names. An attribute of a mapping or view is its item; one of a few harmless methods of dict is meant only where no such
-item is. What is missing stays missing through further attributes, so ``a.b.c | default(1)`` works whichever of them is
-absent, and raises :class:`UndefinedNameError` once it is used.
+Names. An attribute of a mapping or view is its item; one of a few harmless methods of dict is meant only
+where no such item is. What is missing stays missing through further attributes, so ``a.b.c | default(1)``
+works whichever of them is absent, and raises :class:`UndefinedNameError` once it is used.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from typing import Any
 
 from jinja2 import StrictUndefined
 from jinja2.exceptions import SecurityError, TemplateRuntimeError, UndefinedError
-from jinja2.runtime import Context, Undefined, missing
+from jinja2.runtime import Context, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2.utils import Namespace
+from jinja2.utils import Namespace, missing
 
 from noetl_compiler.filters import FILTERS, TESTS
 from noetl_compiler.formats import FormatMethod, percent
@@ -38,28 +39,27 @@ __all__ = ["ENVIRONMENT", "ScopeContext", "UndefinedNameError"]
 _CALL_COST = 5
 
 _MAPPING_METHODS = frozenset({"copy", "get", "items", "keys", "values"})
+_TEXT_METHODS = """
+    capitalize casefold center count encode endswith find format format_map index isalnum isalpha isascii
+    isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle isupper join ljust lower
+    lstrip partition removeprefix removesuffix replace rfind rindex rjust rpartition rsplit rstrip split
+    splitlines startswith strip swapcase title upper zfill
+"""
+_DATE_ATTRIBUTES = """
+    date day hour isocalendar isoformat isoweekday microsecond minute month replace second strftime time
+    tzinfo utcoffset weekday year
+"""
 _METHODS: tuple[tuple[type, frozenset[str]], ...] = (
-    (
-        str,
-        frozenset(
-            "capitalize casefold center count encode endswith find format format_map index isalnum isalpha"
-            " isascii isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle isupper join"
-            " ljust lower lstrip partition removeprefix removesuffix replace rfind rindex rjust rpartition"
-            " rsplit rstrip split splitlines startswith strip swapcase title upper zfill".split()
-        ),
-    ),
+    (str, frozenset(_TEXT_METHODS.split())),
     (list, frozenset({"copy", "count", "index"})),
     (tuple, frozenset({"count", "index"})),
     (int, frozenset({"bit_length"})),
     (float, frozenset({"is_integer"})),
     (bytes, frozenset({"decode", "hex"})),
     (
-        datetime.date,  # nothing that asks the clock or the machine's time zone
-        frozenset(
-            "date day hour isocalendar isoformat isoweekday microsecond minute month replace second strftime"
-            " time tzinfo utcoffset weekday year".split()
-        ),
-    ),
+        datetime.date,
+        frozenset(_DATE_ATTRIBUTES.split()),
+    ),  # nothing that asks the clock or the local time zone
 )
 
 
@@ -91,7 +91,7 @@ class Missing(StrictUndefined):
             raise AttributeError(name)
         return self
 
-    def __getitem__(self, key: object) -> Missing:
+    def __getitem__(self, key: object) -> Missing:  # type: ignore[override]
         return self
 
 
@@ -181,28 +181,32 @@ def _is_view(obj: Any) -> bool:
 
 
 def _charged(meter: Meter, method: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Charge for a method of str that makes more than it is given; returns the arguments to call it with."""
-    if not isinstance(method, types.BuiltinMethodType) or not args:
+    """Charge for a method that makes more than it is given; returns the arguments to call it with."""
+    if not isinstance(method, types.BuiltinMethodType):
         return args
-    text, name = method.__self__, method.__name__
-    meter.read(text)
-    if not isinstance(text, str):
+    owner: Any = method.__self__
+    meter.read(owner)
+    if not isinstance(owner, str):
         return args
-    if name in ("center", "ljust", "rjust", "zfill") and isinstance(args[0], int):
-        meter.chars(max(0, args[0]))
-    elif name == "replace" and len(args) > 1:
-        meter.chars(text.count(args[0]) * len(args[1]))
-    elif name == "join":
-        parts = [text_of(part, meter) for part in _counted(meter, args[0])]
-        meter.chars(len(text) * len(parts))
-        return (parts,)
+    match method.__name__, args:
+        case "center" | "ljust" | "rjust" | "zfill", (int(width), *_):
+            meter.chars(max(0, width))
+        case "replace", (old, new, *_):
+            meter.chars(owner.count(old) * len(new))
+        case "join", (items,):
+            return (_joined(meter, owner, items),)
+        case _:
+            pass
     return args
 
 
-def _counted(meter: Meter, items: Iterable[Any]) -> Iterable[Any]:
+def _joined(meter: Meter, separator: str, items: Iterable[Any]) -> list[str]:
+    parts: list[str] = []
     for item in items:
         meter.step()
-        yield item
+        parts.append(text_of(item, meter))
+    meter.chars(len(separator) * len(parts))
+    return parts
 
 
 def _charge_add(meter: Meter, left: Any, right: Any) -> None:

@@ -1,7 +1,8 @@
 """What a YAML scalar means: the resolution of PyYAML's SafeLoader (YAML 1.1) narrowed to JSON.
 
-Dates stay text. A number that JSON cannot carry everywhere (an integer over 64 bits, infinity, not-a-number) and a tag
-that would make something else than JSON are refused with a :class:`ScalarError`, which says what to do.
+Dates stay text. A number that JSON cannot carry everywhere (an integer over 64 bits, infinity, not-a-number)
+and a tag that would make something else than JSON are refused with a :class:`ScalarError`, which says what to
+do.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class ScalarError(ValueError):
         self.hint = hint
 
 
-_RESOLVER = Resolver()
+_RESOLVER: Any = Resolver()
 _CONSTRUCTOR = SafeConstructor()
 _CONSTRUCTORS: dict[str, Callable[[Any], Json]] = {
     "null": _CONSTRUCTOR.construct_yaml_null,

@@ -1,12 +1,12 @@
 """The playbook's text, and the way from an offset in it to the line and column a person reads.
 
-Offsets count characters of the text; lines and columns are 1-based and a column counts characters. Only ``\\n``, ``\\r\\n``
-and ``\\r`` end a line here, as in editors, although YAML 1.1 knows more.
+Offsets count characters of the text; lines and columns are 1-based and a column counts characters. Only
+``\\n``, ``\\r\\n`` and ``\\r`` end a line here, as in editors, although YAML 1.1 knows more.
 
-Places inside a scalar. The decoded value of a YAML scalar has lost its place: folding, escapes, doubled quotes and
-indentation lie between it and the text. They never touch the delimiters of a template, so the n-th ``{{`` of the value
-is the n-th ``{{`` of the raw slice, and the same holds for the closing ``}}``. Where the two counts differ (an escape
-such as ``\\x7b`` wrote a brace) there is no honest answer but the whole scalar.
+Places inside a scalar. The decoded value of a YAML scalar has lost its place: folding, escapes, doubled
+quotes and indentation lie between it and the text. They never touch the delimiters of a template, so the n-th
+``{{`` of the value is the n-th ``{{`` of the raw slice, and the same holds for the closing ``}}``. Where the
+two counts differ (an escape such as ``\\x7b`` wrote a brace) there is no honest answer but the whole scalar.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ class SourceFile:
 
 
 def expressions(text: str) -> tuple[tuple[int, int], ...]:
-    """Start and end offsets of every ``{{ }}`` and ``{% %}`` of a decoded text; an unclosed one ends with the text."""
+    """Start and end offsets of every ``{{ }}`` and ``{% %}`` of a decoded text; an unclosed one ends with the
+    text.
+    """
     found: list[tuple[int, int]] = []
     position = 0
     while opening := _COMMENT_OR_OPENING.search(text, position):
@@ -88,7 +90,7 @@ def expressions(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def _end(text: str, opening: re.Match[str]) -> int:
-    """Where Jinja's lexer ends this expression: string literals and brackets that are open do not close it."""
+    """Where Jinja's lexer ends this expression: not inside of a string literal or an open bracket."""
     until_end = _UNTIL_END[opening.group()]
     position, depth = opening.end(), 0
     while token := (_NESTED if depth else until_end).search(text, position):
@@ -105,8 +107,8 @@ def _end(text: str, opening: re.Match[str]) -> int:
 def expression_spans(source: SourceFile, span: Span, text: str, style: ScalarStyle) -> tuple[Span, ...]:
     """The place of every template expression in the scalar at ``span`` whose decoded text is ``text``.
 
-    The n-th span belongs to the n-th item of ``expressions(text)``. All of them are ``span`` when the raw text writes
-    a brace by an escape.
+    The n-th span belongs to the n-th item of ``expressions(text)``. All of them are ``span`` when the raw
+    text writes a brace by an escape.
     """
     places = expressions(text)
     start = source.offset(span.line, span.col)

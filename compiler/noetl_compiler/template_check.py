@@ -1,4 +1,5 @@
-"""What is wrong with a template before it runs: syntax, unknown filters and tests, parts that are not deterministic.
+"""What is wrong with a template before it runs: syntax, unknown filters and tests, parts that are not
+deterministic.
 
 Jinja tells the line only. The column comes from the expression that stands there, found anew in the text.
 """
@@ -6,7 +7,7 @@ Jinja tells the line only. The column comes from the expression that stands ther
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -27,8 +28,9 @@ _CLOCK_HINT = "use now(), which a replay sees unchanged, or make it in a python 
 
 
 class Problem(NamedTuple):
-    """A finding. ``line`` and ``col`` are 1-based in the template; ``expression`` is the index of the expression it is in
-    (source.expressions), None outside of all. ``forbidden`` tells what is unsafe or not deterministic from bad syntax.
+    """A finding. ``line`` and ``col`` are 1-based in the template; ``expression`` is the index of the
+    expression it is in (source.expressions), None outside of all. ``forbidden`` tells what is unsafe or not
+    deterministic from bad syntax.
     """
 
     message: str
@@ -44,7 +46,7 @@ def check(source: str) -> tuple[Problem, ...]:
     """Everything wrong with a template, in reading order; nothing for a text that has no template."""
     try:
         tree = parsed(source)
-        problems = tuple(_names(source, tree))
+        problems = tuple(sorted(_names(source, tree), key=_place))
         if not problems:
             compiled(source)
     except TemplateSyntaxError as error:
@@ -52,6 +54,10 @@ def check(source: str) -> tuple[Problem, ...]:
     except RecursionError:
         return (_problem(source, 0, "an expression is nested too deeply", "split it"),)
     return problems
+
+
+def _place(problem: Problem) -> tuple[int, int]:
+    return problem.line, problem.col
 
 
 def _syntax(source: str, error: TemplateSyntaxError) -> Problem:
@@ -78,13 +84,12 @@ def _parses(expression: str) -> bool:
 
 def _names(source: str, tree: nodes.Template) -> Iterator[Problem]:
     """Filters and tests that do not exist, calls whose answer is chance or the clock."""
-    for node in tree.find_all((nodes.Filter, nodes.Test, nodes.Call)):
-        if isinstance(node, nodes.Call):
-            yield from _call(source, node)
-            continue
-        known = FILTERS if isinstance(node, nodes.Filter) else TESTS
-        if node.name not in known:
-            yield _unknown(source, node)
+    for call in tree.find_all(nodes.Call):
+        yield from _call(source, call)
+    for applied in tree.find_all(nodes.Filter):
+        yield from _unknown(source, applied, "filter", FILTERS)
+    for test in tree.find_all(nodes.Test):
+        yield from _unknown(source, test, "test", TESTS)
 
 
 def _call(source: str, node: nodes.Call) -> Iterator[Problem]:
@@ -95,14 +100,16 @@ def _call(source: str, node: nodes.Call) -> Iterator[Problem]:
         yield _problem(source, _offset_of_name(source, node.lineno, name), message, hint, forbidden=True)
 
 
-def _unknown(source: str, node: nodes.Filter | nodes.Test) -> Problem:
-    kind = "filter" if isinstance(node, nodes.Filter) else "test"
+def _unknown(
+    source: str, node: nodes.Filter | nodes.Test, kind: str, known: Iterable[str]
+) -> Iterator[Problem]:
     place = _offset_of_name(source, node.lineno, node.name)
     if node.name in _CHANCE:
-        return _problem(source, place, f'the {kind} "{node.name}" is not deterministic', _CHANCE_HINT, forbidden=True)
-    candidates = FILTERS if kind == "filter" else TESTS
-    hint = nearest(node.name, (name for name in candidates if " " not in name))
-    return _problem(source, place, f'there is no {kind} "{node.name}"', hint)
+        message = f'the {kind} "{node.name}" is not deterministic'
+        yield _problem(source, place, message, _CHANCE_HINT, forbidden=True)
+    elif node.name not in known:
+        hint = nearest(node.name, (name for name in known if " " not in name))
+        yield _problem(source, place, f'there is no {kind} "{node.name}"', hint)
 
 
 def _offset_of_name(source: str, line: int, name: str) -> int:

@@ -1,7 +1,7 @@
 """Which parts of the scope a template reads, found without running it.
 
-``workload.api_url`` is a path; a subscript that is no constant name, a call or a filter ends it. Jinja's own analysis
-tells which names are free, so the variable of a ``{% for %}`` is none.
+``workload.api_url`` is a path; a subscript that is no constant name, a call or a filter ends it. Jinja's own
+analysis tells which names are free, so the variable of a ``{% for %}`` is none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A template compiled once, and the process-wide store of them.
 
-The store is a plain dict with no order of use: what playbooks need fits, and when a process has seen more than
-``_MAX_STORED`` characters of templates it starts anew, which costs one compilation each.
+The store is a plain dict with no order of use: what playbooks need fits, and when a process has seen more
+than ``_MAX_STORED`` characters of templates it starts anew, which costs one compilation each.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 from jinja2 import Template, nodes
 from jinja2.exceptions import TemplateError, TemplateSyntaxError
 
-from noetl_compiler.metering import LONE, prepare
 from noetl_compiler.meter import Meter
+from noetl_compiler.metering import LONE, prepare
 from noetl_compiler.sandbox import ENVIRONMENT, ScopeContext
 from noetl_compiler.source import expressions
 
@@ -61,7 +61,7 @@ def compiled(source: str) -> Program:
 
 
 def _store(source: str, program: Program) -> Program:
-    global _stored  # noqa: PLW0603 - the one piece of state of this module
+    global _stored
     if _stored > _MAX_STORED:
         _programs.clear()
         _stored = 0

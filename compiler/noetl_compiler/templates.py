@@ -1,22 +1,23 @@
 """Templates: what a ``{{ }}`` means at run time, and what can be known of it before.
 
-How it works. A string that is nothing but one expression gives the expression's native value; a string with text around
-it, or with statements, gives text. Rendered data is never rendered again. Each source is compiled once per process
-(template_program.py) for an environment that knows only deterministic things and charges all work to a budget
-(sandbox.py, metering.py, meter.py), so rendering is a pure function of source and scope: the workflow, the activity and
-a replay years later get the same value or the same failure.
+How it works. A string that is nothing but one expression gives the expression's native value; a string with
+text around it, or with statements, gives text. Rendered data is never rendered again. Each source is compiled
+once per process (template_program.py) for an environment that knows only deterministic things and charges all
+work to a budget (sandbox.py, metering.py, meter.py), so rendering is a pure function of source and scope: the
+workflow, the activity and a replay years later get the same value or the same failure.
 
-A scope is any mapping of names. Its values are JSON, or views: mappings with ``materialise()``, which returns the JSON
-they stand for when they are passed on whole (materialise.py). Nothing else leaves a rendering.
+A scope is any mapping of names. Its values are JSON, or views: mappings with ``materialise()``, which returns
+the JSON they stand for when they are passed on whole (materialise.py). Nothing else leaves a rendering.
 
-Undefined in a value is a failure that cites the place. Undefined in a predicate is "no match", and the verdict says
-which name it was. So is a comparison that makes no sense (``none > 1``): a rule that cannot be decided does not match.
+Undefined in a value is a failure that cites the place. Undefined in a predicate is "no match", and the
+verdict says which name it was. So is a comparison that makes no sense (``none > 1``): a rule that cannot be
+decided does not match.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from jinja2.exceptions import SecurityError, TemplateSyntaxError
 
@@ -64,7 +65,8 @@ _FALSE = frozenset({"", "false", "0", "no", "none", "null"})
 
 
 def render(value: Value, scope: Mapping[str, Any]) -> Json:
-    """The value with every template in it replaced by what it gives; TemplateFailure at the first that has none.
+    """The value with every template in it replaced by what it gives; TemplateFailure at the first that has
+    none.
 
     Parts without templates are those of ``value``: the result is not to be changed in place.
     """
@@ -84,8 +86,9 @@ def render_text(source: str, scope: Mapping[str, Any]) -> Json:
 
 
 def predicate(source: str, scope: Mapping[str, Any]) -> Verdict:
-    """Whether the template's value is true. A text is false when it is empty, ``false``, ``0``, ``no``, ``none`` or
-    ``null``; other values go by their truth. TemplateFailure for bad syntax, an exceeded budget or an unsafe access.
+    """Whether the template's value is true. A text is false when it is empty, ``false``, ``0``, ``no``,
+    ``none`` or ``null``; other values go by their truth. TemplateFailure for bad syntax, an exceeded budget
+    or an unsafe access.
     """
     program = _compiled(source, None)
     try:
@@ -100,7 +103,9 @@ def predicate(source: str, scope: Mapping[str, Any]) -> Verdict:
 
 
 def paths(source: str) -> tuple[str, ...]:
-    """The sorted dotted paths of the scope a template names (``workload.api_url``); TemplateFailure for bad syntax."""
+    """The sorted dotted paths of the scope a template names (``workload.api_url``); TemplateFailure for bad
+    syntax.
+    """
     try:
         return template_paths.free_paths(source)
     except TemplateSyntaxError as error:
@@ -108,7 +113,9 @@ def paths(source: str) -> tuple[str, ...]:
 
 
 def project(scope: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Json]:
-    """The smallest nested dict of plain JSON that has the scope's values at these paths; what is missing is left out."""
+    """The smallest nested dict of plain JSON that has the scope's values at these paths; what is missing is
+    left out.
+    """
     return template_paths.project(scope, paths)
 
 
@@ -154,7 +161,8 @@ def _missing_path(source: str, scope: Mapping[str, Any], name: str) -> tuple[str
         parts = path.split(".")
         known, container = template_paths.follow(scope, parts)
         if known < len(parts) and parts[known] == name:
-            hint = nearest(name, container) if isinstance(container, Mapping) else ""
+            names = cast("Mapping[str, Any]", container) if isinstance(container, Mapping) else ()
+            hint = nearest(name, names)
             return ".".join(parts[: known + 1]), f": {hint}" if hint else ""
     return name, ""
 
