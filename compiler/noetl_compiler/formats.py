@@ -40,7 +40,7 @@ def percent(meter: Meter, text: str, arguments: Any) -> str:
 
 def _arguments(meter: Meter, arguments: Any) -> Any:
     """The arguments with everything but text and numbers made text."""
-    kind: Any = type(arguments)
+    kind = arguments.__class__
     if issubclass(kind, tuple):
         return tuple(_argument(meter, item) for item in arguments)
     if issubclass(kind, Mapping):

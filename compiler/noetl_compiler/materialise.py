@@ -46,7 +46,7 @@ def materialise(value: Any, meter: Meter, depth: int = 0) -> Json:
         return None
     if hasattr(value, "materialise"):
         return materialise(value.materialise(), meter, depth + 1)
-    kind: Any = type(value)
+    kind = value.__class__
     if issubclass(kind, Mapping):
         return _dict(value, meter, depth)
     if issubclass(kind, Set):

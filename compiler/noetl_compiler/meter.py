@@ -47,7 +47,7 @@ class Meter:
 
     def read(self, value: Any) -> None:
         """Charge for an operation that goes over ``value`` once, itself but not what is in it."""
-        kind: Any = type(value)
+        kind = value.__class__
         if kind is str:
             self.chars(len(value))
         elif kind in (list, tuple, dict, range):
@@ -55,7 +55,7 @@ class Meter:
 
     def weigh(self, value: Any, times: int = 1) -> None:
         """Charge ``times`` over for ``value`` as if it were written out; parts it shares count every time."""
-        kind: Any = type(value)
+        kind = value.__class__
         if kind is str:
             self.chars(len(value) * times)
         elif kind is int:
@@ -67,7 +67,7 @@ class Meter:
         waiting: list[Any] = [container]
         while waiting:
             value = waiting.pop()
-            kind: Any = type(value)
+            kind = value.__class__
             if kind is str:
                 self.chars(len(value) * times)
             elif kind in (list, tuple):
