@@ -6,6 +6,7 @@ import datetime
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import cast
 
 import click
 import yaml
@@ -31,7 +32,7 @@ def _object(payload: str) -> dict[str, Json]:
         raise click.UsageError(f"{where} is not JSON: {error}") from None
     if not isinstance(found, dict):
         raise click.UsageError(f'{where} must be a JSON object, such as \'{{"city": "Oslo"}}\'')
-    return found
+    return cast("dict[str, Json]", found)
 
 
 def _file(name: str) -> str:
@@ -47,9 +48,10 @@ def _apply(request: dict[str, Json], setting: str) -> None:
     if not equals or not all(keys):
         raise click.UsageError(f"--set takes name=value, such as --set city=Oslo; got {setting!r}")
     for key in keys[:-1]:
-        request = request.setdefault(key, {})
-        if not isinstance(request, dict):
+        inner: Json = request.setdefault(key, {})
+        if not isinstance(inner, dict):
             raise click.UsageError(f"--set {path}: {key!r} has a value already and no fields")
+        request = cast("dict[str, Json]", inner)
     request[keys[-1]] = _value(path, raw)
 
 

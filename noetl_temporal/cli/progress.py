@@ -45,7 +45,7 @@ class Progress:
 
     def feed(self, row: Row) -> str | None:
         """Take in one row of noetl.event; a line worth printing comes back, or None."""
-        event, name, meta = str(row["event_type"]), _step_of(row), row.get("meta") or {}
+        event, name = str(row["event_type"]), _step_of(row)
         if event == "step.started":
             self.steps[name] = StepLine(name)
             return f"{name} ..."
@@ -54,13 +54,17 @@ class Progress:
             return None
         if event in ENDS:
             return _end(line, ENDS[event], row)
-        _count(line, event, meta)
+        _count(line, event, _meta(row))
         return _retried(line, row) if event == "task.attempt.failed" else None
 
 
+def _meta(row: Row) -> dict[str, Any]:
+    meta: dict[str, Any] = row.get("meta") or {}
+    return meta
+
+
 def _step_of(row: Row) -> str:
-    meta = row.get("meta") or {}
-    return str(meta.get("step") or row.get("node_name") or "")
+    return str(_meta(row).get("step") or row.get("node_name") or "")
 
 
 def _end(line: StepLine, status: str, row: Row) -> str:
@@ -72,7 +76,7 @@ def _end(line: StepLine, status: str, row: Row) -> str:
 
 
 def _count(line: StepLine, event: str, meta: Mapping[str, Any]) -> None:
-    iterator = meta.get("iterator") or {}
+    iterator: dict[str, Any] = meta.get("iterator") or {}
     if event == "loop.started":
         line.total = iterator.get("collection_size", iterator.get("total_count"))
     elif event in ("loop.iteration.done", "loop.iteration.failed"):
@@ -84,7 +88,7 @@ def _count(line: StepLine, event: str, meta: Mapping[str, Any]) -> None:
 
 
 def _retried(line: StepLine, row: Row) -> str | None:
-    retry = (row.get("meta") or {}).get("retry") or {}
+    retry: dict[str, Any] = _meta(row).get("retry") or {}
     if not retry.get("will_retry"):
         return None
     line.retries += 1

@@ -14,9 +14,22 @@ from rich.text import Text
 
 from noetl_temporal.cli.progress import Progress, Row
 
-__all__ = ["Lines", "Quiet", "Screen", "View"]
+__all__ = ["Lines", "Quiet", "Screen", "View", "console", "open_view"]
 
 MARKS = {"done": "[green]✓[/]", "failed": "[red]✗[/]", "skipped": "[dim]-[/]", "cancelled": "[yellow]![/]"}
+
+
+def console() -> Console:
+    """Standard output, where results go."""
+    return Console()
+
+
+def open_view(quiet: bool) -> View:
+    """Progress goes to standard error. ``quiet`` shows it only to a person at a terminal."""
+    errors = Console(stderr=True)
+    if errors.is_terminal:
+        return Screen(errors)
+    return Quiet(errors) if quiet else Lines(errors)
 
 
 class View(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -51,7 +51,7 @@ class Home:
         return path.read_text()
 
     @contextmanager
-    def owner_lock(self) -> Iterator[None]:
+    def owner_lock(self) -> Generator[None]:
         """Hold the folder as its one owner. Raises BusyError when another process does."""
         self.prepare()
         with (self.root / "owner.lock").open("a") as file:
@@ -68,7 +68,7 @@ class Home:
             return True
 
     @contextmanager
-    def user_lock(self) -> Iterator[None]:
+    def user_lock(self) -> Generator[None]:
         """Keep the owner from stopping the stack while this is held."""
         with (self.root / "users.lock").open("a") as file:
             fcntl.flock(file, fcntl.LOCK_SH)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Literal
 
@@ -81,7 +81,7 @@ class Stack:
 
 
 @contextmanager
-def own(home: Home, mode: Literal["dev", "run"]) -> Iterator[tuple[Stack, Addresses]]:
+def own(home: Home, mode: Literal["dev", "run"]) -> Generator[tuple[Stack, Addresses]]:
     """Start the stack of ``home`` and stop it at the end. Raises BusyError or StackError.
 
     Nobody joins before its addresses are written to ``home.stack``."""

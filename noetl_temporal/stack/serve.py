@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from types import FrameType
 
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.errors import StackError
@@ -23,12 +24,16 @@ RESTART_SECONDS = 1.0
 
 def serve(home: Home) -> None:
     """Own the stack until SIGTERM or SIGINT. Raises StackError when a server ends by itself."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGTERM, _leave)
     with own(home, "dev") as (stack, addresses):
         _migrate(addresses)
         services = {name: stack.add(_service(home, addresses, name)) for name in SERVICES}
         addresses.write(home.stack)
         _watch(stack, services, lambda name: _service(home, addresses, name))
+
+
+def _leave(_signal: int, _frame: FrameType | None) -> None:
+    sys.exit(0)
 
 
 def _watch(stack: Stack, services: dict[str, Server], again: Callable[[str], Server]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ def running(home: Home) -> Addresses | None:
 
 
 @contextmanager
-def use(home: Home, waiting: Callable[[], None]) -> Iterator[Use]:
+def use(home: Home, waiting: Callable[[], None]) -> Generator[Use]:
     """Join or own the stack of ``home``. An owner that must wait for those who joined calls ``waiting``."""
     with ExitStack() as leave:
         try:

@@ -1,0 +1,65 @@
+"""A playbook given on the command line. A wrong one ends the command, with status 2."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from noetl_compiler import compile_file
+from noetl_compiler.diagnostics import Severity, one_line, render
+from noetl_compiler.graph import Graph, Json
+from noetl_compiler.reader import read_file
+
+__all__ = ["Playbook", "check_request", "check_tools", "read_playbook"]
+
+WRONG = 2
+
+
+class Playbook(NamedTuple):
+    """``text`` goes into the catalog with the graph."""
+
+    graph: Graph
+    text: str
+
+
+def read_playbook(file: Path) -> Playbook:
+    """Compile ``file``; its diagnostics go to stderr."""
+    result = compile_file(file)
+    source, unreadable = read_file(file)
+    for found in result.diagnostics:
+        click.echo(one_line(found) if unreadable else render(found, source), err=True)
+    if result.graph is None:
+        errors = sum(found.severity is Severity.ERROR for found in result.diagnostics)
+        click.echo(f"{errors} error{'s' * (errors != 1)}: nothing was started", err=True)
+        sys.exit(WRONG)
+    return Playbook(result.graph, source.text)
+
+
+def check_request(request: dict[str, Json], playbook: Playbook) -> None:
+    """Refuse a key that the playbook neither declares in its workload nor mentions anywhere."""
+    declared: dict[str, Json] = playbook.graph.workload.data or {}
+    for key in request:
+        if key in declared or re.search(rf"\b{re.escape(key)}\b", playbook.text):
+            continue
+        near = difflib.get_close_matches(key, declared, n=1)
+        known = ", ".join(sorted(declared)) or "no keys"
+        hint = f"did you mean {near[0]!r}?" if near else f"its workload has {known}"
+        raise click.UsageError(f"the playbook does not use {key!r}: {hint}")
+
+
+def check_tools(playbook: Playbook, known: frozenset[str]) -> None:
+    """Refuse a playbook with a tool that no worker here has, before it has done anything."""
+    source = playbook.graph.source
+    tasks = [task for step in playbook.graph.steps.values() for task in step.tasks]
+    missing = [task for task in tasks if task.kind not in known]
+    for task in missing:
+        place = f"{source.file}:{task.span.line}:{task.span.col}"
+        click.echo(f"{place}: error: there is no tool {task.kind!r} here", err=True)
+    if missing:
+        click.echo(f"help: the tools are {', '.join(sorted(known))}; nothing was started", err=True)
+        sys.exit(WRONG)

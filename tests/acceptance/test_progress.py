@@ -1,0 +1,106 @@
+"""What a person sees of a run, from the rows of its event log."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from noetl_temporal.cli.ended import Ended
+from noetl_temporal.cli.progress import Progress
+from noetl_temporal.cli.view import Lines
+from noetl_temporal.machine.events import Failure
+
+FAILURE = Failure("fetch", "HTTP 503 [x]", task="page", file="p.yaml", line=12, col=9)
+
+
+def row(event: str, step: str = "fetch", **rest: Any) -> dict[str, Any]:
+    return {"event_type": event, "node_name": step, "meta": {"step": step, **rest.pop("meta", {})}, **rest}
+
+
+def retried(will: bool) -> dict[str, Any]:
+    return row(
+        "task.attempt.failed",
+        error="HTTP 503",
+        meta={"retry": {"attempt_number": 1, "will_retry": will}},
+    )
+
+
+LOOP = [
+    row("loop.started", meta={"iterator": {"collection_size": 3}}),
+    row("task.done", meta={"page": 1}),
+    row("task.done", meta={"page": 2}),
+    row("loop.iteration.done"),
+    row("loop.iteration.failed"),
+]
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([], ""),
+        ([row("task.done")], ""),
+        (LOOP, "2/3 iterations, 2 pages"),
+        ([retried(True)], "1 retry"),
+        ([retried(True), retried(True)], "2 retries"),
+        ([retried(False)], ""),
+    ],
+)
+def test_what_a_step_has_done(rows: list[dict[str, Any]], told: str) -> None:
+    progress = Progress()
+    for one in [row("step.started"), *rows]:
+        progress.feed(one)
+    assert progress.steps["fetch"].told() == told
+
+
+def test_lines_tell_beginnings_retries_and_ends() -> None:
+    out = io.StringIO()
+    lines = Lines(Console(file=out, width=80))
+    for one in [row("step.started"), retried(True), row("step.failed", duration=1.5, error="HTTP 503 [x]")]:
+        lines.feed(one)
+    assert out.getvalue().splitlines() == [
+        "fetch ...",
+        "fetch tries again, attempt 1 failed: HTTP 503",
+        "fetch failed in 1.50 s (1 retry): HTTP 503 [x]",
+    ]
+
+
+def test_rows_of_a_step_that_never_began_are_ignored() -> None:
+    progress = Progress()
+    assert progress.feed(row("step.done")) is None
+    assert progress.feed({"event_type": "playbook.started", "node_name": "p", "meta": None}) is None
+
+
+def ended(**rest: Any) -> Ended:
+    return Ended(execution_id=7, workflow_id="p/7", run_id="r", path="p", status="failed", **rest)
+
+
+def test_json_has_every_field_and_plain_failures() -> None:
+    told = json.loads(ended(failures=(FAILURE,)).json())
+    assert set(told) == {
+        "execution_id",
+        "workflow_id",
+        "run_id",
+        "path",
+        "status",
+        "result",
+        "steps",
+        "failures",
+        "events",
+        "duration_seconds",
+        "ui_url",
+    }
+    assert told["failures"] == [
+        {"step": "fetch", "task": "page", "file": "p.yaml", "line": 12, "col": 9, "message": "HTTP 503 [x]"}
+    ]
+
+
+def test_text_names_the_place_and_escapes_markup() -> None:
+    out = io.StringIO()
+    steps = {"fetch": {"status": "failed", "attempts": 2, "duration_seconds": 1.0}}
+    ended(failures=(FAILURE,), steps=steps).show(Console(file=out, width=80))
+    assert "p.yaml:12:9: fetch/page: HTTP 503 [x]" in out.getvalue()
+    assert "fetch  failed" in out.getvalue()

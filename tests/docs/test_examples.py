@@ -1,0 +1,23 @@
+"""Every example compiles without a word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from noetl_compiler import compile_file
+
+ROOT = Path(__file__).parent.parent.parent
+EXAMPLES = sorted((ROOT / "dev/examples").glob("*.yaml"))
+
+
+def test_there_are_examples() -> None:
+    assert [file.stem for file in EXAMPLES] == ["etl", "hello", "pagination_legacy"]
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_compiles(file: Path) -> None:
+    result = compile_file(file)
+    assert result.graph is not None
+    assert [found.message for found in result.diagnostics] == []
