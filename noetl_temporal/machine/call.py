@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal, TypeAlias
 
 import msgspec
+
 from noetl_compiler.graph import Json, Value
 
 __all__ = ["AttemptRecord", "CallRule", "Outcome", "SinkCall", "SinkRecord", "ToolCall", "ToolReport"]
@@ -47,7 +48,8 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``id`` is unique in its workflow, ``key`` stable over attempts, workers and replays. ``scope`` holds exactly what
     the rules' and sinks' templates name. ``rules`` None means no policy: ok continues, an error fails.
-    ``event_id`` is that of the call's ``task.started`` event, parent of every attempt. ``span`` is the task's place.
+    ``event_id`` is that of the call's ``task.started`` event, parent of every attempt. ``store`` is set for a call that is
+    nothing but its sinks, after the last page: the outcome to store.
     """
 
     id: str
@@ -71,6 +73,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     idempotent: bool = True
     iteration: int | None = None
     page: int | None = None
+    store: Outcome | None = None
 
 
 class SinkRecord(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 import msgspec
-from noetl_compiler.graph import Json, SourceRef, Step
 
+from noetl_compiler.graph import Json, SourceRef, Step
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import Failure
@@ -44,6 +44,7 @@ class LoopInput(msgspec.Struct, frozen=True, omit_defaults=True):
     scope: dict[str, Json]
     lane: int
     event_id: int
+    loop_id: str
     first: int = 0
     max_in_flight: int = 1
 

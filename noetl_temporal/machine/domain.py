@@ -7,6 +7,7 @@ Ids are minted here, from facts alone: the event's time, the workflow's lane and
 from __future__ import annotations
 
 import msgspec
+
 from noetl_compiler.graph import Json
 
 __all__ = ["EPOCH_MS", "DomainEvent", "event_id"]

@@ -5,11 +5,20 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import msgspec
-from noetl_compiler.graph import Json
 
+from noetl_compiler.graph import Json
 from noetl_temporal.machine.call import ToolReport
 
-__all__ = ["CancelRequested", "Event", "Failure", "LoopFinished", "LoopReport", "Started", "TimerFired", "ToolFinished"]
+__all__ = [
+    "CancelRequested",
+    "Event",
+    "Failure",
+    "LoopFinished",
+    "LoopReport",
+    "Started",
+    "TimerFired",
+    "ToolFinished",
+]
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,0 +1,43 @@
+"""The start of a run: the workload that the request and the playbook's defaults make together (semantics.md 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from noetl_compiler import templates
+from noetl_compiler.graph import Json, Value
+from noetl_temporal.machine import trees
+
+__all__ = ["workload_of"]
+
+
+def workload_of(defaults: Value, payload: dict[str, Json], execution_id: int) -> dict[str, Json]:
+    """Defaults under the request, deeply. The defaults' own templates render once; the request's text never does.
+
+    Raises TemplateFailure.
+    """
+    ident = str(execution_id)
+    wanted = {
+        pointer: span for pointer, span in defaults.templates.items() if not _overridden(pointer, payload)
+    }
+    scope = {
+        "payload": payload,
+        "workload": trees.merged(defaults.data or {}, payload),
+        "execution_id": ident,
+        "job": {"id": ident, "uuid": ident, "execution_id": ident},
+    }
+    rendered = templates.render(Value(defaults.data or {}, wanted), scope)
+    found: dict[str, Json] = trees.merged(rendered, payload)
+    return found
+
+
+def _overridden(pointer: str, payload: Json) -> bool:
+    """Whether the request replaces the value at a JSON pointer."""
+    for token in pointer.split("/")[1:]:
+        name = token.replace("~1", "/").replace("~0", "~")
+        if not isinstance(payload, Mapping):
+            return True
+        if name not in payload:
+            return False
+        payload = payload[name]
+    return True

@@ -1,0 +1,42 @@
+"""What went wrong, as an outcome and at its place in the playbook."""
+
+from __future__ import annotations
+
+from noetl_compiler.graph import Json, SourceRef, Span
+from noetl_compiler.templates import TemplateFailure
+from noetl_temporal.machine.call import Outcome
+from noetl_temporal.machine.events import Failure
+
+__all__ = ["error_outcome", "failure_at", "template_outcome"]
+
+
+def error_outcome(kind: str, message: str) -> Outcome:
+    """An error of the machine's own."""
+    return {"status": "error", "error": {"kind": kind, "message": message, "retryable": False}}
+
+
+def template_outcome(failure: TemplateFailure) -> Outcome:
+    """A template that has no value."""
+    return error_outcome("template", failure.message)
+
+
+def failure_at(
+    source: SourceRef,
+    step: str,
+    outcome: Outcome,
+    span: Span,
+    task: str | None = None,
+    iteration: int | None = None,
+) -> Failure:
+    """A failure with its place."""
+    error: dict[str, Json] = outcome.get("error") or {}
+    return Failure(
+        step=step,
+        message=str(error.get("message") or "failed"),
+        task=task,
+        file=source.file,
+        line=span.line,
+        col=span.col,
+        kind=str(error.get("kind") or ""),
+        iteration=iteration,
+    )

@@ -1,0 +1,83 @@
+"""Where paths meet: which waiting steps may run now.
+
+A *token* is a path of the run: a running step, or a step that waits at a join. A step that several arcs reach runs once a
+*wave*: it waits while any other token can still reach it without passing through it (semantics.md 9). That is a question
+about the graph alone, so it is answered from a table of ancestors, made once for each join that is ever waited at:
+
+* a token at step ``t`` holds back a join ``j`` when ``t`` is an ancestor of ``j`` by arcs, and ``t`` is not ``j`` itself:
+  a path that goes round through ``j`` has passed through it and comes back as the next wave;
+* two joins that wait for one another (a cycle between them) would wait for ever; when nothing else is alive, the one
+  that stands first in the playbook goes;
+* the final step waits for every token, wherever it is: it is where all paths converge (semantics.md 4).
+
+A step with one arc leading to it, or ``join: each``, never waits. ``join: any`` runs at the first arrival and takes no notice
+of later ones, except of one that comes round from the step itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from noetl_compiler.graph import Graph
+
+__all__ = ["Joins"]
+
+
+class Joins:
+    """The joins of one graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._order = {name: index for index, name in enumerate(graph.steps)}
+        self._sources: dict[str, set[str]] = {}
+        self._arcs: dict[str, int] = {}
+        for step in graph.steps.values():
+            for arc in step.route.arcs:
+                self._sources.setdefault(arc.to, set()).add(step.name)
+                self._arcs[arc.to] = self._arcs.get(arc.to, 0) + 1
+        self._ancestors: dict[str, frozenset[str]] = {}
+
+    def waits(self, step: str) -> bool:
+        """Whether a token that arrives at this step may have to wait."""
+        if step == self._graph.final:
+            return True
+        return self._graph.steps[step].join == "wave" and self._arcs.get(step, 0) > 1
+
+    def absorbs(self, step: str, origin: str, has_run: bool) -> bool:
+        """Whether an arrival at a ``join: any`` is a late one."""
+        is_any = self._graph.steps[step].join == "any" and step != self._graph.final
+        return is_any and has_run and step not in self._ancestors_of(origin) and origin != step
+
+    def ready(self, waiting: Collection[str], running: Iterable[str]) -> list[str]:
+        """The waiting steps that may run now, in the playbook's order; the final step only alone."""
+        alive = set(running)
+        final = self._graph.final
+        joins = sorted((step for step in waiting if step != final), key=self._order.__getitem__)
+        free = [step for step in joins if not self._held(step, alive | set(joins))]
+        if free:
+            return free
+        if alive:
+            return []
+        if joins:
+            return joins[:1]
+        return [final] if final in waiting else []
+
+    def _held(self, step: str, tokens: set[str]) -> bool:
+        return any(token != step and token in self._ancestors_of(step) for token in tokens)
+
+    def _ancestors_of(self, step: str) -> frozenset[str]:
+        found = self._ancestors.get(step)
+        if found is None:
+            found = self._ancestors[step] = self._search(step)
+        return found
+
+    def _search(self, step: str) -> frozenset[str]:
+        """Every step from which arcs lead to ``step``."""
+        seen: set[str] = set()
+        frontier = [step]
+        while frontier:
+            for source in sorted(self._sources.get(frontier.pop(), ())):
+                if source not in seen and source != step:
+                    seen.add(source)
+                    frontier.append(source)
+        return frozenset(seen)

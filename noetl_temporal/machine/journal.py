@@ -1,0 +1,81 @@
+"""Writes the NoETL log: domain events with their ids, times and places, as Emit commands among the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from noetl_compiler.graph import Json, Span
+from noetl_temporal.machine.commands import Command, Emit
+from noetl_temporal.machine.domain import DomainEvent, event_id
+
+__all__ = ["INLINE_BYTES", "Journal", "abridged", "seconds"]
+
+INLINE_BYTES = 1024
+"""Results larger than this are not repeated in events; the attempt's own row has them."""
+
+
+class Journal:
+    """The commands of one feed, and the ordinal of the last event written."""
+
+    def __init__(self, lane: int, file: str, ordinal: int = 0) -> None:
+        self.lane = lane
+        self.ordinal = ordinal
+        self.at = 0
+        self.commands: list[Command] = []
+        self._file = file
+
+    def open(self, at: int) -> None:
+        """Begin a feed at a time."""
+        self.at = at
+        self.commands = []
+
+    def send(self, command: Command) -> None:
+        """Ask the shell for something."""
+        self.commands.append(command)
+
+    def emit(
+        self,
+        type_: str,
+        node: str,
+        kind: str,
+        status: str,
+        *,
+        parent: int | None = None,
+        started: int | None = None,
+        result: Json = None,
+        error: str | None = None,
+        span: Span | None = None,
+        **meta: Any,
+    ) -> int:
+        """Record an event and return its id. ``started`` gives a duration, ``span`` the place; none values are left out."""
+        self.ordinal += 1
+        place = {"file": self._file, "line": span.line, "col": span.col} if span else None
+        found = {"source": place, **meta}
+        event = DomainEvent(
+            id=event_id(self.at, self.lane, self.ordinal),
+            at=self.at,
+            type=type_,
+            node=node,
+            kind=kind,
+            status=status,
+            parent=parent,
+            duration=seconds(started, self.at),
+            result=result,
+            error=error[:500] if error else None,
+            meta={name: value for name, value in found.items() if value is not None},
+        )
+        self.commands.append(Emit(event))
+        return event.id
+
+
+def seconds(started: int | None, ended: int) -> float | None:
+    """Milliseconds between two times as seconds."""
+    return None if started is None else (ended - started) / 1000
+
+
+def abridged(value: Json) -> Json:
+    """The value, or its size when it is too large to repeat."""
+    size = len(msgspec.json.encode(value))
+    return value if size <= INLINE_BYTES else {"_truncated": True, "_size": size}

@@ -1,0 +1,28 @@
+"""What a loop's name gives to templates, and how its step ends."""
+
+from __future__ import annotations
+
+from noetl_compiler.graph import Json, Step
+from noetl_temporal.machine.call import Outcome
+from noetl_temporal.machine.failing import error_outcome
+from noetl_temporal.machine.pipeline import End
+
+__all__ = ["NO_ITEMS", "loop_end", "loop_result"]
+
+NO_ITEMS = {"total": 0, "success": 0, "failed": 0, "skipped": 0}
+
+
+def loop_end(step: Step, dialect: str, results: list[Json], stats: dict[str, int]) -> End:
+    """The step fails when an iteration did, unless the loop says best_effort (semantics.md 22)."""
+    outcome = loop_result(dialect, results, stats)
+    assert step.loop is not None
+    if not stats.get("failed") or step.loop.failure == "best_effort":
+        return End("ok", outcome, None, step.loop.span)
+    message = f"{stats['failed']} of {stats['total']} iterations failed"
+    return End("error", {**outcome, **error_outcome("loop", message)}, None, step.loop.span)
+
+
+def loop_result(dialect: str, results: list[Json], stats: dict[str, int]) -> Outcome:
+    """Results in index order with their counts; the older dialects know them as a plain list."""
+    result: Json = {"results": results, "stats": stats} if dialect == "v10" else results
+    return {"status": "ok", "result": result, "meta": {"stats": stats}}

@@ -1,0 +1,455 @@
+"""One task pipeline: the tasks of a step, or of one iteration of its loop.
+
+How it works. A pipeline is always in one phase:
+
+    idle ── begin ──► call ──finished──► (settle) ──► call      the next task, a jump, the next page
+                       ▲                    │  └─────► delay ── timer ──► call
+                       │                    └────────► store    sinks of level task, once a sequence of pages ended
+                       └────────────────────────────────┘       then the next task
+    done: `end` tells ok, error or cancelled
+
+*Settling* a finished call is the heart. The activity has told which rule ended it (or the machine asks the same policy
+itself when no attempt ever reported). In this order: the result is recorded, a page is collected, the task's and the rule's
+``set`` are rendered against the scope before any of them and applied, then the rule's action is taken. ``retry`` is never seen
+here, except for a call whose worker was lost: it happened inside the activity.
+
+Every page of a paginating task is a task execution of its own: its own call, key, events and attempts (semantics.md 18).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+from noetl_compiler import templates
+from noetl_compiler.graph import Assign, Json, Rule, SourceRef, Span, Step, Task
+from noetl_temporal.machine import policy, trees
+from noetl_temporal.machine.call import Outcome, ToolCall, ToolReport
+from noetl_temporal.machine.calls import RenderedTask, render_task, scope_paths, sink_calls
+from noetl_temporal.machine.collect import collect_of, collected
+from noetl_temporal.machine.commands import CallTool, StartTimer
+from noetl_temporal.machine.failing import error_outcome, template_outcome
+from noetl_temporal.machine.journal import Journal, abridged
+from noetl_temporal.machine.scope import outcome_names
+from noetl_temporal.machine.state import PipelineState, TaskRecord
+from noetl_temporal.machine.views import result_view
+
+__all__ = ["MAX_EXECUTIONS", "End", "Host", "Pipeline"]
+
+MAX_EXECUTIONS = 1_000_000
+"""Task executions of one pipeline (semantics.md 20)."""
+
+DEFAULT_PAGES = 100
+
+
+class End(NamedTuple):
+    """How a pipeline ended; ``task`` is the label that failed and ``span`` its place."""
+
+    status: Literal["ok", "error", "cancelled"]
+    outcome: Outcome
+    task: str | None
+    span: Span
+
+
+class Host(Protocol):
+    """Whom a pipeline runs for: a step of the playbook, or an iteration of a loop."""
+
+    journal: Journal
+    step: Step
+    source: SourceRef
+    execution_id: int
+    prefix: str
+    key: str
+    parent_id: int
+    iteration: int | None
+    meta: dict[str, Any]
+
+    def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Names in effect, the given layers innermost."""
+        ...
+
+    def assign(self, values: Sequence[tuple[str, Json]]) -> None:
+        """Apply ``set`` entries, (target, value) each."""
+        ...
+
+
+class Pipeline:
+    """Runs a step's tasks. ``end`` is set when it is over."""
+
+    def __init__(self, host: Host, state: PipelineState) -> None:
+        self.host = host
+        self.state = state
+        self.end: End | None = None
+
+    # ---- facts ----------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Run the first task."""
+        self._run_task()
+
+    def tool_finished(self, report: ToolReport, cancelled: bool) -> None:
+        """The awaited call ended."""
+        state, task = self.state, self._task()
+        state.attempts += max(1, len(report.attempts))
+        if cancelled:
+            self._close(task, "CANCELLED", report.outcome)
+            self._end("cancelled", report.outcome)
+        elif state.phase == "store":
+            self._stored(task, report)
+        else:
+            self._settle(task, report)
+
+    def timer_fired(self) -> None:
+        """The awaited delay is over: the next page, or the same task after a loss or a jump."""
+        self._run_task()
+
+    # ---- calling --------------------------------------------------------------------------------------------------
+
+    def _task(self) -> Task:
+        return self.host.step.tasks[self.state.index]
+
+    def _run_task(self) -> None:
+        state = self.state
+        if state.index >= len(self.host.step.tasks):
+            self._end("ok", self._last_outcome())
+            return
+        state.executions += 1
+        task = self._task()
+        if state.executions > MAX_EXECUTIONS:
+            self._end(
+                "error", error_outcome("budget", f"more than {MAX_EXECUTIONS:,} task executions in one step")
+            )
+            return
+        try:
+            self._call(task)
+        except templates.TemplateFailure as failure:
+            self._end("error", template_outcome(failure), failure.span)
+
+    def _call(self, task: Task) -> None:
+        state, host = self.state, self.host
+        bound: dict[str, Json] = templates.render(task.input, host.scope(self._task_names())) or {}
+        names = host.scope({**bound, "input": bound, "args": bound}, self._task_names())
+        rendered = render_task(task, names, bound)
+        if state.config is not None:
+            rendered.config = state.config
+        state.config = rendered.config
+        state.event_id = self._emit_started(task)
+        state.started = host.journal.at
+        call = self._tool_call(task, rendered, names)
+        state.phase, state.pending = "call", call.id
+        host.journal.send(CallTool(call, task.queue, self._summary(task)))
+
+    def _tool_call(self, task: Task, rendered: RenderedTask, names: Mapping[str, Any]) -> ToolCall:
+        host, key = self.host, f"{self.host.key}/{task.label}/{self.state.executions}"
+        sinks = sink_calls(task.sinks, "attempt", key, names)
+        return ToolCall(
+            id=self._call_id(task),
+            key=key,
+            execution_id=host.execution_id,
+            step=host.step.name,
+            task=task.label,
+            kind=task.kind,
+            event_id=self.state.event_id,
+            lane=host.journal.lane,
+            dialect=host.source.dialect,
+            config=rendered.config,
+            input=rendered.input,
+            auth=rendered.auth,
+            timeout=rendered.timeout,
+            connect_timeout=rendered.connect_timeout,
+            read_timeout=rendered.read_timeout,
+            rules=rendered.rules,
+            scope=templates.project(names, scope_paths(rendered.rules or (), sinks)),
+            sinks=sinks,
+            idempotent=task.idempotent,
+            iteration=host.iteration,
+            page=self._page(task),
+        )
+
+    def _call_id(self, task: Task) -> str:
+        return f"{self.host.prefix}:{task.label}:{self.state.executions}"
+
+    def _page(self, task: Task) -> int | None:
+        return self.state.page if _paginates(task) else None
+
+    def _summary(self, task: Task) -> str:
+        iteration = f" item {self.host.iteration + 1}" if self.host.iteration is not None else ""
+        page = f" page {self.state.page}" if _paginates(task) else ""
+        label = (
+            task.label
+            if task.label.startswith(self.host.step.name)
+            else f"{self.host.step.name}.{task.label}"
+        )
+        return f"{label} [{task.kind}]{iteration}{page}"
+
+    # ---- settling -------------------------------------------------------------------------------------------------
+
+    def _settle(self, task: Task, report: ToolReport) -> None:
+        outcome, index, do = report.outcome, report.rule, ""
+        is_lost = outcome["status"] == "error" and all(one.status == "lost" for one in report.attempts)
+        if index is None and is_lost and task.policy is not None:
+            index, do = self._decide_loss(task, outcome)
+        rule = task.policy.rules[index] if task.policy and index is not None else None
+        do = do or self._action(task, rule, outcome, report.exhausted)
+        try:
+            self._record(task, outcome)
+            names = self._outcome_scope(task, outcome, report)
+            self._apply_sets(
+                (task.set if outcome["status"] == "ok" else ()) + (rule.set if rule else ()), names
+            )
+            self._act(task, rule, do, outcome, names)
+        except templates.TemplateFailure as failure:
+            self._close(task, "FAILED", template_outcome(failure))
+            self._end("error", template_outcome(failure), failure.span)
+
+    def _decide_loss(self, task: Task, outcome: Outcome) -> tuple[int | None, str]:
+        """No attempt reported, so the machine asks the policy itself; a retry is a new call."""
+        names = self.host.scope(outcome_names(task.kind, outcome), self._task_names())
+        rules = render_task(task, self.host.scope(self._task_names()), {}).rules or ()
+        decision = policy.decide(rules, outcome["status"], names, self.state.calls + 1)
+        self.host.journal.emit(
+            "policy.task.evaluated",
+            task.label,
+            task.kind,
+            "COMPLETED",
+            parent=self.state.event_id,
+            rule=decision.rule,
+            do=decision.do,
+            indeterminate=list(decision.indeterminate) or None,
+            **self.host.meta,
+        )
+        return decision.rule, decision.do or ""
+
+    def _action(self, task: Task, rule: Rule | None, outcome: Outcome, exhausted: bool) -> str:
+        if rule is not None:
+            return "fail" if exhausted else rule.do
+        if outcome["status"] == "ok":
+            return "continue"
+        return "fail" if task.policy is None or task.policy.unmatched == "fail" else "continue"
+
+    def _record(self, task: Task, outcome: Outcome) -> None:
+        """Keep the outcome under the task's label; ``last`` moves on success only (dialects.md 2.1)."""
+        state, kind = self.state, task.kind
+        if outcome["status"] == "ok":
+            state.last = task.label
+            how = collect_of(task)
+            if how is not None:
+                try:
+                    state.collected = collected(how, state.collected, kind, outcome.get("result"))
+                except (KeyError, IndexError, ValueError, TypeError) as error:
+                    raise templates.TemplateFailure(
+                        f"nothing to collect at {how.path!r} of the response", task.span
+                    ) from error
+                state.has_collected = True
+        state.records[task.label] = TaskRecord(kind, outcome)
+
+    def _outcome_scope(self, task: Task, outcome: Outcome, report: ToolReport) -> Mapping[str, Any]:
+        names = outcome_names(task.kind, outcome, max(1, len(report.attempts)), self.state.page)
+        how = collect_of(task)
+        if how is not None:
+            names[how.into] = names["accumulated"] = self.state.collected
+        return self.host.scope(names, self._task_names())
+
+    def _apply_sets(self, sets: tuple[Assign, ...], names: Mapping[str, Any]) -> None:
+        self.host.assign([(one.target, templates.render(one.value, names)) for one in sets])
+
+    def _act(
+        self, task: Task, rule: Rule | None, do: str, outcome: Outcome, names: Mapping[str, Any]
+    ) -> None:
+        match do:
+            case "again" if rule is not None and self._more_pages(rule, names):
+                self._next_page(task, rule, outcome, names)
+            case "jump" if rule is not None and rule.to is not None:
+                self._close(task, "COMPLETED", outcome)
+                self._leave_task()
+                self.state.index = self._index_of(rule.to)
+                self._go(rule, names)
+            case "retry" if rule is not None:
+                self.state.calls += 1
+                self._close(task, "FAILED", outcome)
+                self._go(rule, names)
+            case "fail":
+                self._close(task, "FAILED", outcome)
+                self._end("error", outcome if outcome["status"] == "error" else _failed_by_policy(outcome))
+            case _:
+                self._sequence_done(task, outcome, stop=do == "break")
+
+    def _more_pages(self, rule: Rule, names: Mapping[str, Any]) -> bool:
+        limit = templates.render(rule.attempts, names) if rule.attempts is not None else DEFAULT_PAGES
+        return self.state.page < int(limit)
+
+    def _next_page(self, task: Task, rule: Rule, outcome: Outcome, names: Mapping[str, Any]) -> None:
+        if rule.patch is not None:
+            self.state.config = trees.merged(self.state.config, templates.render(rule.patch, names))
+        self.state.done_id = self._close(task, "COMPLETED", outcome)
+        self.state.page += 1
+        self._go(rule, names)
+
+    def _go(self, rule: Rule, names: Mapping[str, Any]) -> None:
+        """Call again or jump, after the rule's delay if it has one."""
+        index = self.host.step.tasks[self.state.index].label
+        delay = float(templates.render(rule.delay, names) or 0) if rule.delay is not None else 0.0
+        if delay <= 0:
+            self._run_task()
+            return
+        self.state.phase, self.state.pending = (
+            "delay",
+            f"{self.host.prefix}:{index}:wait{self.state.executions}",
+        )
+        self.host.journal.send(StartTimer(self.state.pending, delay, f"{rule.do} {index} in {delay:g}s"))
+
+    # ---- ending a task --------------------------------------------------------------------------------------------
+
+    def _sequence_done(self, task: Task, outcome: Outcome, stop: bool) -> None:
+        """The task's last page is in. Its result is what was collected; sinks of level task come now."""
+        state = self.state
+        sequence = None
+        if _paginates(task):
+            how = collect_of(task)
+            sequence = {"pages": state.page, "strategy": how.strategy if how else None}
+        state.done_id = self._close(
+            task, "COMPLETED" if outcome["status"] == "ok" else "FAILED", outcome, sequence
+        )
+        if state.has_collected:
+            state.records[task.label] = TaskRecord(
+                "collected", {**outcome, "status": "ok", "result": state.collected}
+            )
+        if outcome["status"] == "ok" and any(sink.level == "task" for sink in task.sinks):
+            self._store(task)
+        else:
+            self._advance(stop)
+
+    def _store(self, task: Task) -> None:
+        host, state = self.host, self.state
+        outcome = state.records[task.label].outcome
+        key = f"{host.key}/{task.label}/{state.executions}"
+        names = host.scope(self._task_names())
+        sinks = sink_calls(task.sinks, "task", key, names)
+        call = ToolCall(
+            id=f"{self._call_id(task)}:sink",
+            key=key,
+            execution_id=host.execution_id,
+            step=host.step.name,
+            task=task.label,
+            kind=sinks[0].kind,
+            event_id=state.event_id,
+            lane=host.journal.lane,
+            dialect=host.source.dialect,
+            scope=templates.project(names, scope_paths((), sinks)),
+            sinks=sinks,
+            iteration=host.iteration,
+            store=outcome,
+        )
+        state.phase, state.pending = "store", call.id
+        host.journal.send(CallTool(call, call.kind, f"{self._summary(task)} sink"))
+
+    def _stored(self, task: Task, report: ToolReport) -> None:
+        if report.outcome["status"] == "ok":
+            self._advance(stop=False)
+        else:
+            self.host.journal.emit(
+                "task.failed",
+                task.label,
+                task.kind,
+                "FAILED",
+                parent=self.state.event_id,
+                error=_message(report.outcome),
+                span=task.span,
+                **self.host.meta,
+            )
+            self._end("error", report.outcome)
+
+    def _advance(self, stop: bool) -> None:
+        self._leave_task()
+        self.state.index = len(self.host.step.tasks) if stop else self.state.index + 1
+        self._run_task()
+
+    def _leave_task(self) -> None:
+        """Attempts, pages and what they gathered belong to one task execution."""
+        state = self.state
+        state.page, state.calls, state.config, state.done_id = 1, 0, None, None
+        state.collected, state.has_collected = None, False
+
+    def _end(
+        self, status: Literal["ok", "error", "cancelled"], outcome: Outcome, span: Span | None = None
+    ) -> None:
+        tasks, state = self.host.step.tasks, self.state
+        task = tasks[state.index] if state.index < len(tasks) else None
+        state.phase, state.pending = "done", ""
+        place = span or (task.span if task else self.host.step.span)
+        self.end = End(status, outcome, task.label if task else None, place)
+
+    # ---- names and events -----------------------------------------------------------------------------------------
+
+    def _index_of(self, label: str) -> int:
+        return next(index for index, task in enumerate(self.host.step.tasks) if task.label == label)
+
+    def _last_outcome(self) -> Outcome:
+        last = self.state.last
+        return self.state.records[last].outcome if last is not None else {"status": "ok", "result": None}
+
+    def last_kind(self) -> str:
+        """The tool kind under which the pipeline's result is seen."""
+        last = self.state.last
+        return self.state.records[last].kind if last is not None else ""
+
+    def _task_names(self) -> Mapping[str, Any]:
+        """Results of the tasks before, by label, and the last as ``_prev``."""
+        state = self.state
+        names: dict[str, Any] = {
+            label: result_view(record.kind, record.outcome.get("result"))
+            for label, record in state.records.items()
+            if record.outcome["status"] == "ok"
+        }
+        names["_task"] = self._task().label if state.index < len(self.host.step.tasks) else None
+        names["_prev"] = names.get(state.last or "")
+        return names
+
+    def _emit_started(self, task: Task) -> int:
+        return self.host.journal.emit(
+            "task.started",
+            task.label,
+            task.kind,
+            "STARTED",
+            parent=self.state.done_id or self.host.parent_id,
+            span=task.span,
+            **self._task_meta(task),
+        )
+
+    def _close(self, task: Task, status: str, outcome: Outcome, sequence: Json = None) -> int:
+        done = {"COMPLETED": "task.done", "CANCELLED": "task.cancelled"}.get(status, "task.failed")
+        return self.host.journal.emit(
+            done,
+            task.label,
+            task.kind,
+            status,
+            parent=self.state.done_id or self.state.event_id,
+            started=self.state.started,
+            result=abridged(outcome.get("result")) if status == "COMPLETED" else None,
+            error=_message(outcome),
+            span=task.span if status == "FAILED" else None,
+            sequence=sequence,
+            **self._task_meta(task),
+        )
+
+    def _task_meta(self, task: Task) -> dict[str, Any]:
+        run = f"{self.host.prefix}:{task.label}:{self.state.executions}"
+        return {**self.host.meta, "task_run_id": run, "page": self._page(task)}
+
+
+def _paginates(task: Task) -> bool:
+    return task.policy is not None and any(rule.do == "again" for rule in task.policy.rules)
+
+
+def _failed_by_policy(outcome: Outcome) -> Outcome:
+    """A rule said ``fail`` although the call went well."""
+    return {
+        **outcome,
+        "status": "error",
+        "error": {"kind": "policy", "message": "the task's policy failed it"},
+    }
+
+
+def _message(outcome: Outcome) -> str | None:
+    error = outcome.get("error")
+    return str(error.get("message")) if error else None

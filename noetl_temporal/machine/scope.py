@@ -1,0 +1,93 @@
+"""The names a template sees, as a chain of layers looked up only when a name is used.
+
+From the innermost: what an outcome binds, a task's input, iteration names, reserved names (workload, ctx, execution_id ...),
+ctx, results by step and task name, workload (semantics.md 13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from noetl_compiler.graph import Json
+from noetl_temporal.machine.call import Outcome
+from noetl_temporal.machine.views import (
+    ErrorView,
+    EventName,
+    OutcomeView,
+    ResultView,
+    response_view,
+    result_view,
+)
+
+__all__ = ["Chain", "event_names", "outcome_names"]
+
+
+class Chain(Mapping[str, Any]):
+    """The first layer that has a name wins."""
+
+    __slots__ = ("_layers",)
+
+    def __init__(self, *layers: Mapping[str, Any]) -> None:
+        self._layers = layers
+
+    def __getitem__(self, key: str) -> Any:
+        for layer in self._layers:
+            if key in layer:
+                return layer[key]
+        raise KeyError(key)
+
+    def __contains__(self, key: object) -> bool:
+        return any(key in layer for layer in self._layers)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(name for layer in self._layers for name in layer))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def materialise(self) -> Json:
+        """Everything, the inner layers over the outer."""
+        return {name: self[name] for name in self}
+
+
+def outcome_names(kind: str, outcome: Outcome, attempt: int = 1, page: int = 1) -> dict[str, Any]:
+    """What a finished call binds: for rules, sinks, ``set``, ``patch`` and arcs alike.
+
+    ``error`` is bound only when there is one, so that ``error is defined`` tells.
+    """
+    result, view = outcome.get("result"), OutcomeView(kind, outcome)
+    names: dict[str, Any] = {
+        "output": view,
+        "outcome": view,
+        "_outcome": view,
+        "result": result_view(kind, result),
+        "data": result_view(kind, result),
+        "response": response_view(kind, result),
+        "this": {"data": result_view(kind, result), "result": result_view(kind, result)},
+        "success": outcome["status"] == "ok",
+        "attempt": attempt,
+        "_attempt": attempt,
+        "page": page,
+        "iteration": page,
+        "_retry": {"index": page, "count": page},
+    }
+    status_code = _status_code(outcome)
+    if status_code is not None:
+        names["status_code"] = status_code
+    if outcome["status"] == "error":
+        names["error"] = ErrorView(outcome.get("error") or {})
+        names["response"] = ResultView(
+            {"status": "error", "status_code": status_code, "error": names["error"]}
+        )
+    return names
+
+
+def _status_code(outcome: Outcome) -> Json:
+    return (outcome.get("http") or {}).get("status")
+
+
+def event_names(name: str, step: str, outcome: Outcome | None) -> dict[str, Any]:
+    """``event`` as arcs see it."""
+    payload = outcome.get("result") if outcome else None
+    return {"event": {"name": EventName(name), "type": EventName(name), "step": step, "payload": payload}}

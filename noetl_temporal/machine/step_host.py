@@ -1,0 +1,58 @@
+"""The surroundings of a pipeline that runs for a step of the playbook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from noetl_compiler.graph import Json, SourceRef, Step
+from noetl_temporal.machine.journal import Journal
+from noetl_temporal.machine.names import assign, playbook_scope
+from noetl_temporal.machine.state import PlaybookState, StepRun
+
+__all__ = ["StepHost"]
+
+
+class StepHost:
+    """See pipeline.Host."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        source: SourceRef,
+        execution_id: int,
+        state: PlaybookState,
+        step: Step,
+        run: StepRun,
+    ) -> None:
+        self.journal = journal
+        self.step = step
+        self.source = source
+        self.execution_id = execution_id
+        self.prefix = run.id
+        self.key = f"{execution_id}/{run.id}"
+        self.parent_id = run.event_id
+        self.iteration: int | None = None
+        self.meta: dict[str, Any] = {"step": step.name, "step_run_id": run.id}
+        self._state = state
+        self._run = run
+
+    def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Names in effect for this run of the step, the given layers innermost."""
+        return playbook_scope(self._state, self.execution_id, self._run, layers)
+
+    def assign(self, values: Sequence[tuple[str, Json]]) -> None:
+        """Apply ``set`` entries and record which."""
+        if not values:
+            return
+        for target, value in values:
+            assign(self._state, self._run, target, value)
+        self.journal.emit(
+            "ctx.updated",
+            self.step.name,
+            "step",
+            "COMPLETED",
+            parent=self.parent_id,
+            targets=[target for target, _ in values],
+            **self.meta,
+        )

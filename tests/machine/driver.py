@@ -1,0 +1,150 @@
+"""Runs a machine in memory: a function answers its tool calls, time is a counter."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from noetl_compiler import compile_or_raise
+from noetl_compiler.graph import Graph
+from noetl_temporal.machine.call import ToolCall, ToolReport
+from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunLoop, StartTimer
+from noetl_temporal.machine.domain import EPOCH_MS, DomainEvent
+from noetl_temporal.machine.events import (
+    CancelRequested,
+    Event,
+    LoopFinished,
+    Started,
+    TimerFired,
+    ToolFinished,
+)
+from noetl_temporal.machine.loop import LoopMachine
+from noetl_temporal.machine.playbook import Machine
+
+Answer = Callable[[ToolCall], Any]
+
+
+@dataclass
+class Run:
+    """What a driven run came to."""
+
+    finish: Finish
+    events: list[DomainEvent] = field(default_factory=list[DomainEvent])
+    calls: list[ToolCall] = field(default_factory=list[ToolCall])
+    delays: list[float] = field(default_factory=list[float])
+
+    def types(self, *, without: Iterable[str] = ()) -> list[str]:
+        return [event.type for event in self.events if event.type not in set(without)]
+
+    def of(self, type_: str) -> list[DomainEvent]:
+        return [event for event in self.events if event.type == type_]
+
+
+def ok(result: Any = None, **facts: Any) -> ToolReport:
+    return ToolReport({"status": "ok", "result": result, **facts})
+
+
+def error(message: str = "boom", kind: str = "tool", rule: int | None = None, **facts: Any) -> ToolReport:
+    failed = {"kind": kind, "message": message, "retryable": False}
+    return ToolReport({"status": "error", "error": failed, **facts}, rule=rule)
+
+
+def report_of(answer: Any) -> ToolReport:
+    return answer if isinstance(answer, ToolReport) else ok(answer)
+
+
+class Driver:
+    """Performs commands one at a time; ``pick`` chooses which of the things in flight ends next."""
+
+    def __init__(self, answer: Answer, pick: Callable[[int], int] | None = None) -> None:
+        self.answer = answer
+        self.pick = pick or (lambda _count: 0)
+        self.now = EPOCH_MS
+        self.events: list[DomainEvent] = []
+        self.calls: list[ToolCall] = []
+        self.delays: list[float] = []
+
+    def drive(self, machine: Machine | LoopMachine, payload: dict[str, Any] | None = None) -> Finish:
+        in_flight: deque[Callable[[int], Event]] = deque()
+        ids: deque[str] = deque()
+        commands = machine.feed(Started(self._tick(), payload or {}))
+        while True:
+            finish = self._perform(commands, in_flight, ids)
+            if finish is not None:
+                return finish
+            assert in_flight, "the machine waits for nothing"
+            index = self.pick(len(in_flight)) % len(in_flight)
+            happened = in_flight[index]
+            del in_flight[index], ids[index]
+            commands = machine.feed(happened(self._tick()))
+
+    def _tick(self) -> int:
+        self.now += 10
+        return self.now
+
+    def _perform(
+        self, commands: list[Command], in_flight: deque[Callable[[int], Event]], ids: deque[str]
+    ) -> Finish | None:
+        for command in commands:
+            match command:
+                case Emit(event):
+                    self.events.append(event)
+                case CallTool(call):
+                    self.calls.append(call)
+                    in_flight.append(
+                        lambda at, call=call: ToolFinished(at, call.id, report_of(self.answer(call)))
+                    )
+                    ids.append(call.id)
+                case StartTimer(timer_id, seconds):
+                    if timer_id.endswith(":timeout"):
+                        continue
+                    self.delays.append(seconds)
+                    in_flight.append(lambda at, timer_id=timer_id: TimerFired(at, timer_id))
+                    ids.append(timer_id)
+                case RunLoop(loop_id, input_):
+                    in_flight.append(
+                        lambda at, loop_id=loop_id, input_=input_: self._loop(at, loop_id, input_)
+                    )
+                    ids.append(loop_id)
+                case Cancel(id_):
+                    if id_ in ids:
+                        self._cancelled(id_, in_flight, ids)
+                case Finish():
+                    return command
+        return None
+
+    def _cancelled(self, id_: str, in_flight: deque[Callable[[int], Event]], ids: deque[str]) -> None:
+        index = ids.index(id_)
+        if "wait" in id_.rsplit(":", 1)[-1]:
+            del in_flight[index], ids[index]
+        elif ":" in id_:
+            cancelled = error("cancelled", "cancelled")
+            in_flight[index] = lambda at: ToolFinished(at, id_, cancelled, cancelled=True)
+
+    def _loop(self, at: int, loop_id: str, input_: Any) -> Event:
+        machine = LoopMachine(input_)
+        self.drive(machine)
+        assert machine.report is not None
+        return LoopFinished(max(at, self._tick()), loop_id, machine.report)
+
+
+def run_graph(
+    graph: Graph,
+    answer: Answer,
+    payload: dict[str, Any] | None = None,
+    pick: Callable[[int], int] | None = None,
+) -> Run:
+    driver = Driver(answer, pick)
+    finish = driver.drive(Machine(graph, execution_id=7), payload)
+    return Run(finish, driver.events, driver.calls, driver.delays)
+
+
+def run_text(
+    text: str, answer: Answer, payload: dict[str, Any] | None = None, pick: Callable[[int], int] | None = None
+) -> Run:
+    return run_graph(compile_or_raise(text), answer, payload, pick)
+
+
+__all__ = ["CancelRequested", "Driver", "Run", "error", "ok", "report_of", "run_graph", "run_text"]
