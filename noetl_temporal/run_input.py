@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import msgspec
-from noetl_compiler.graph import Graph, Json
 
+from noetl_compiler.graph import Graph, Json
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import Failure
 

@@ -4,6 +4,7 @@
     ├── ConfigError        the call is wrong: a missing or unknown field, a bad value
     ├── CredentialError    a named credential is unknown or lacks a field
     └── RefusedError       a guard refused the call (SSRF, path, size)
+    SinkError              a sink's own system failed; it carries the error outcome
 
 A tool's own foreign errors (httpx, asyncpg, duckdb ...) are mapped to an error outcome inside the tool, cause kept.
 """
@@ -12,7 +13,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-__all__ = ["ConfigError", "CredentialError", "RefusedError", "ToolError"]
+from noetl_activities.outcome import Outcome
+
+__all__ = ["ConfigError", "CredentialError", "RefusedError", "SinkError", "ToolError"]
 
 
 class ToolError(Exception):
@@ -37,3 +40,11 @@ class RefusedError(ToolError):
     """A guard refused this call: see the message for the setting that allows it."""
 
     kind = "refused"
+
+
+class SinkError(Exception):
+    """A sink could not store: its outcome says what the sink's system answered, and whether to try again."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.error.message if outcome.error else "")
+        self.outcome = outcome

@@ -59,15 +59,15 @@ class _Metering(NodeTransformer):
             )
         return super().generic_visit(node, *args, **kwargs)
 
-    def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 - the visitor's protocol
+    def visit_For(self, node: nodes.For) -> nodes.Node:
         self._repeat(node)
         node.iter = self._filter(node.iter, COUNTED)
         return node
 
-    def visit_Macro(self, node: nodes.Macro) -> nodes.Node:  # noqa: N802
+    def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
         return self._repeat(node)
 
-    def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:  # noqa: N802
+    def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:
         return self._repeat(node)
 
     def _repeat(self, node: nodes.Node) -> nodes.Node:
@@ -77,7 +77,7 @@ class _Metering(NodeTransformer):
         self._repeated -= 1
         return node
 
-    def visit_Output(self, node: nodes.Output) -> nodes.Node:  # noqa: N802
+    def visit_Output(self, node: nodes.Output) -> nodes.Node:
         static = sum(len(child.data) for child in node.nodes if isinstance(child, nodes.TemplateData))
         self.generic_visit(node)
         node.nodes = [
@@ -88,22 +88,22 @@ class _Metering(NodeTransformer):
             node.nodes.append(self._filter(nodes.Const(""), AS_TEXT, nodes.Const(static)))
         return node
 
-    def visit_Const(self, node: nodes.Const) -> nodes.Node:  # noqa: N802
+    def visit_Const(self, node: nodes.Const) -> nodes.Node:
         if isinstance(node.value, int) and node.value.bit_length() > MAX_BITS:
             raise TemplateSyntaxError("the number is too long", node.lineno)
         return node
 
-    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         self.generic_visit(node)
         return self._filter(nodes.List(node.nodes), CONCATENATED)
 
-    def visit_List(self, node: nodes.List) -> nodes.Node:  # noqa: N802
+    def visit_List(self, node: nodes.List) -> nodes.Node:
         return self._literal(node)
 
-    def visit_Tuple(self, node: nodes.Tuple) -> nodes.Node:  # noqa: N802
+    def visit_Tuple(self, node: nodes.Tuple) -> nodes.Node:
         return self._literal(node) if node.ctx == "load" else node
 
-    def visit_Dict(self, node: nodes.Dict) -> nodes.Node:  # noqa: N802
+    def visit_Dict(self, node: nodes.Dict) -> nodes.Node:
         return self._literal(node)
 
     def _literal(self, node: nodes.List | nodes.Tuple | nodes.Dict) -> nodes.Node:
@@ -112,7 +112,7 @@ class _Metering(NodeTransformer):
         self.generic_visit(node)
         return self._filter(node, WEIGHED)
 
-    def visit_Compare(self, node: nodes.Compare) -> nodes.Node:  # noqa: N802
+    def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
         cheap = all(_is_constant(operand.expr) for operand in node.ops) or (
             _is_constant(node.expr) and len(node.ops) == 1 and node.ops[0].op not in ("in", "notin")
         )
@@ -123,7 +123,7 @@ class _Metering(NodeTransformer):
                 operand.expr = self._filter(operand.expr, WEIGHED)
         return node
 
-    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:  # noqa: N802
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
         sliced = isinstance(node.arg, nodes.Slice)
         self.generic_visit(node)
         return self._filter(node, WEIGHED) if sliced else node

@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 
-class TemplateFailure(Exception):  # noqa: N818 - the failure of a playbook, not of this program
+class TemplateFailure(Exception):
     """A template has no value. ``name`` is the undefined path, when it is that."""
 
     def __init__(self, message: str, span: Span | None = None, name: str | None = None) -> None:

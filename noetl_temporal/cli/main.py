@@ -29,11 +29,11 @@ COMMANDS = {
 class LazyGroup(click.Group):
     """A group that knows its commands by name and imports one when it is asked for."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
+    def list_commands(self, ctx: click.Context) -> list[str]:
         """In reading order: what one needs first stands first."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name, None when there is none."""
         target = COMMANDS.get(cmd_name)
         if target is None:

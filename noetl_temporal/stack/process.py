@@ -85,7 +85,7 @@ class Guard:
     def watch(self, server: Server) -> None:
         """End ``server`` too."""
         pipe = self._shell.stdin
-        assert pipe is not None  # noqa: S101 (opened as a pipe above)
+        assert pipe is not None
         pipe.write(f"{server.process.pid}\n".encode())
         pipe.flush()
 

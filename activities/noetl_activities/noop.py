@@ -1,0 +1,24 @@
+"""The noop tool: does nothing, so that a step can route, set values or wait for a policy."""
+
+from __future__ import annotations
+
+from noetl_activities.outcome import Outcome
+from noetl_activities.tool import Request, ToolContext, ToolSpec
+
+__all__ = ["TOOL", "NoopTool"]
+
+
+class NoopTool:
+    """Its result is ``result`` if given, else ``{status: "noop", message?}``."""
+
+    spec = ToolSpec("noop", "does nothing", effects=False)
+
+    async def run(self, request: Request, context: ToolContext) -> Outcome:
+        """Always ok."""
+        del context
+        if "result" in request.config:
+            return Outcome("ok", request.config["result"])
+        return Outcome("ok", {"status": "noop", **request.input, **request.config})
+
+
+TOOL = NoopTool()

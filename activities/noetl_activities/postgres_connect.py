@@ -1,0 +1,87 @@
+"""Connections of the postgres tool and sink: from a credential, one for each call.
+
+A call's connection is its own: nothing of one playbook (settings, temporary tables, an aborted transaction) is seen by another.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+import asyncpg
+
+from noetl_activities.errors import ConfigError, CredentialError
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.tool import Credential, Json, ToolContext
+
+__all__ = ["Connection", "connected", "sql_error"]
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+_RETRYABLE = ("08", "53")
+_RETRYABLE_STATES = frozenset({"40001", "40P01", "55P03", "57P03"})
+_FIELDS = {
+    "host": ("db_host", "host"),
+    "port": ("db_port", "port"),
+    "user": ("db_user", "user", "username"),
+    "password": ("db_password", "password"),
+    "database": ("db_name", "database", "dbname"),
+}
+
+
+@asynccontextmanager
+async def connected(auth: Json, config: dict[str, Json], context: ToolContext) -> AsyncIterator[Connection]:
+    """A connection for the ``auth`` (a credential's name or fields), or for ``connection_string`` or ``db_*`` fields.
+
+    Raises CredentialError, asyncpg's errors and OSError."""
+    given = auth if auth is not None else config.get("credential") or _own_fields(config)
+    if not given:
+        raise CredentialError("a postgres task needs auth: the name of a credential")
+    credential = await context.credential(given)
+    connection = await asyncpg.connect(**_arguments(credential), timeout=15)
+    try:
+        await _set_codecs(connection)
+        yield connection
+    finally:
+        await connection.close(timeout=5)
+
+
+def _own_fields(config: dict[str, Json]) -> dict[str, Json]:
+    names = ("connection_string", "dsn", *(alias for aliases in _FIELDS.values() for alias in aliases[:1]))
+    return {name: config[name] for name in names if config.get(name)}
+
+
+def _arguments(credential: Credential) -> dict[str, Any]:
+    dsn = credential.get("dsn") or credential.get("connection_string") or credential.get("url")
+    if dsn:
+        return {"dsn": str(dsn)}
+    found = {name: next((credential[a] for a in aliases if credential.get(a)), None) for name, aliases in _FIELDS.items()}
+    if found["host"] is None:
+        raise CredentialError("a postgres credential needs db_host (or dsn)")
+    try:
+        found["port"] = int(found["port"] or 5432)
+    except ValueError as error:
+        raise ConfigError(f"db_port is {found['port']!r}: expected a number") from error
+    return {name: value if name == "port" else str(value) for name, value in found.items() if value is not None}
+
+
+async def _set_codecs(connection: Connection) -> None:
+    """JSON columns are values, not texts."""
+    for name in ("json", "jsonb"):
+        await connection.set_type_codec(name, encoder=json.dumps, decoder=json.loads, schema="pg_catalog")
+
+
+def sql_error(error: BaseException) -> Outcome:
+    """A driver's error as an outcome; ``pg.code`` is the SQLSTATE."""
+    if isinstance(error, asyncpg.PostgresError):
+        state = str(error.sqlstate or "")
+        facts = {"code": state, "sqlstate": state, "constraint": error.constraint_name, "table": error.table_name}
+        retryable = state in _RETRYABLE_STATES or state.startswith(_RETRYABLE)
+        message = f"{error.message or error} (SQLSTATE {state})"
+        return Outcome("error", error=ErrorInfo("sql", message, state, retryable), pg=facts)
+    kind = "connection" if isinstance(error, OSError | asyncpg.InterfaceError) else "sql"
+    message = f"cannot reach Postgres: {error}" if isinstance(error, OSError) else str(error)
+    facts = {"code": None, "sqlstate": None}
+    return Outcome("error", error=ErrorInfo(kind, message, retryable=kind == "connection"), pg=facts)

@@ -1,0 +1,180 @@
+"""Runs one python task in a process of its own. Started by python.py as a script; standard library only.
+
+Reads ``{code, input, libs, context}`` as JSON from descriptor 0, writes ``{ok, result}`` or ``{ok, type, message, traceback}`` to the
+descriptor named by argv[1]. What the code prints goes to stdout and stderr as usual.
+
+A playbook's code comes in three forms: it sets ``result``, it defines ``main``, or it returns at top level. The last is no Python, so
+then, and only then, the code is made the body of a function; line numbers stay those of the playbook's text.
+"""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import importlib
+import inspect
+import io
+import json
+import os
+import sys
+import traceback
+import uuid
+
+FILE = "<python task>"
+
+
+def main() -> None:
+    out = os.fdopen(int(sys.argv[1]), "w")
+    call = json.load(io.TextIOWrapper(os.fdopen(os.dup(0), "rb"), encoding="utf-8"))
+    try:
+        answer = {"ok": True, "result": plain(run(call))}
+        text = json.dumps(answer)
+    except BaseException as error:
+        text = json.dumps(failure(error, call["code"]))
+    sys.stdout.flush()
+    out.write(text)
+    out.close()
+
+
+def run(call):  # type: ignore[no-untyped-def]
+    """The task's result."""
+    names = globals_of(call)
+    tree = ast.parse(call["code"], FILE)
+    if returns(tree):
+        return call_returning(tree, names)
+    exec(compile(tree, FILE, "exec"), names)
+    function = names.get("main")
+    if "result" in names and (not callable(function) or "result" not in call["input"]):
+        return names["result"]
+    if callable(function) and getattr(function, "__module__", "__main__") == "__main__":
+        return finished(function(*arguments(function, call)[0], **arguments(function, call)[1]))
+    return names.get("result")
+
+
+def globals_of(call):  # type: ignore[no-untyped-def]
+    """What the code can use by name: its input, some modules, and what upstream's engine offered."""
+    names = {
+        "__name__": "__main__",
+        "context": call["context"],
+        "input_data": call["input"],
+        "args": call["input"],
+        "os": os,
+        "json": json,
+        "uuid": uuid,
+        "datetime": datetime,
+        "now_utc": lambda: datetime.datetime.now(datetime.timezone.utc),  # noqa: UP017
+        "format_iso8601": lambda when: when.isoformat(),
+        "make_serializable": plain,
+        "get_val": lambda tree, path, default=None: get_val(tree, path, default),
+        "deep_merge": deep_merge,
+        **call["input"],
+    }
+    for alias, module in call["libs"].items():
+        names[alias] = importlib.import_module(module)
+    return names
+
+
+def get_val(tree, path, default):  # type: ignore[no-untyped-def]
+    for part in str(path).split("."):
+        if isinstance(tree, dict) and part in tree:
+            tree = tree[part]
+        else:
+            return default
+    return tree
+
+
+def deep_merge(under, over):  # type: ignore[no-untyped-def]
+    if isinstance(under, dict) and isinstance(over, dict):
+        return {**under, **{key: deep_merge(under.get(key), value) for key, value in over.items()}}
+    return over
+
+
+def returns(tree):  # type: ignore[no-untyped-def]
+    """Whether the code returns outside of any function."""
+    waiting = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Return):
+            return True
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            waiting.extend(ast.iter_child_nodes(node))
+    return False
+
+
+def call_returning(tree, names):  # type: ignore[no-untyped-def]
+    function = ast.parse("def __task__(): pass").body[0]
+    function.body = tree.body  # type: ignore[attr-defined]
+    tree.body = [function]
+    exec(compile(ast.fix_missing_locations(tree), FILE, "exec"), names)
+    return names["__task__"]()
+
+
+def arguments(function, call):  # type: ignore[no-untyped-def]
+    """Inputs by name; ``context``, ``input_data`` and ``args`` have a meaning of their own where no input has that name."""
+    given, special = call["input"], {"context": call["context"], "input_data": call["input"], "args": call["input"]}
+    parameters = inspect.signature(function).parameters.values()
+    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    named = [one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    positional = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]
+    values = {**{name: special[name] for name in special if name in named}, **given}
+    wanted = values if takes_all else {name: values[name] for name in named if name in values}
+    missing = [one.name for one in parameters if one.name in named and one.name not in wanted and one.default is one.empty]
+    if len(missing) == 1 and not given:
+        wanted[missing[0]] = call["context"]
+    return [given[name] for name in positional if name in given], wanted
+
+
+def finished(value):  # type: ignore[no-untyped-def]
+    if inspect.iscoroutine(value):
+        import asyncio
+
+        return asyncio.run(value)
+    return value
+
+
+def plain(value):  # type: ignore[no-untyped-def]
+    """JSON of what tasks commonly return: dates, decimals, sets, numpy scalars, anything else as text."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if value == value and abs(value) != float("inf") else None
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return [plain(item) for item in sorted(value, key=repr)]
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    if hasattr(value, "item") and callable(value.item):
+        return plain(value.item())
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def failure(error, code):  # type: ignore[no-untyped-def]
+    """The error with a traceback that begins in the task's own code."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE]
+    lines = code.splitlines()
+    shown = []
+    for frame in frames:
+        number = frame.lineno or 0
+        shown.append(f'  File "{FILE}", line {number}, in {frame.name}\n')
+        if 0 < number <= len(lines):
+            shown.append(f"    {lines[number - 1].strip()}\n")
+    if isinstance(error, SyntaxError):
+        shown.append(f'  File "{FILE}", line {error.lineno}\n')
+    final = traceback.format_exception_only(type(error), error)[-1]
+    line = frames[-1].lineno if frames else getattr(error, "lineno", None)
+    return {
+        "ok": False,
+        "type": type(error).__name__,
+        "message": str(error),
+        "line": line,
+        "traceback": "Traceback (most recent call last):\n" + "".join(shown) + final,
+    }
+
+
+main()

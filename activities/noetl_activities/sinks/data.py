@@ -1,0 +1,39 @@
+"""What a sink is to store: the playbook's ``data`` or the result, as rows."""
+
+from __future__ import annotations
+
+import re
+from typing import cast
+
+from noetl_activities.errors import ConfigError
+from noetl_activities.tool import Json
+
+__all__ = ["Row", "keys_of", "parts_of", "rows_of"]
+
+Row = dict[str, Json]
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
+
+
+def rows_of(config: dict[str, Json], result: Json) -> list[Row]:
+    """A list of maps is a row each, a map one row, anything else a row ``{value}``."""
+    named = next((config[name] for name in ("data", "args", "values", "payload") if config.get(name) is not None), None)
+    found = result if named is None else named
+    items = cast("list[Json]", found) if isinstance(found, list) else [found]
+    return [cast("Row", item) if isinstance(item, dict) else {"value": item} for item in items]
+
+
+def keys_of(config: dict[str, Json], mode: str) -> list[str]:
+    """The columns that identify a row, for upsert and merge."""
+    value = config.get("key") or config.get("keys") or []
+    keys = [str(one) for one in cast("list[Json]", value)] if isinstance(value, list) else [str(value)]
+    if mode in ("upsert", "merge") and not keys:
+        raise ConfigError(f"a sink with mode {mode} needs key: the column that identifies a row")
+    return keys
+
+
+def parts_of(table: Json) -> list[str]:
+    """``schema.table`` in its parts. Raises ConfigError for what is no name."""
+    parts = str(table or "").split(".")
+    if not table or len(parts) > 2 or not all(_IDENTIFIER.fullmatch(part) for part in parts):
+        raise ConfigError(f"table is {table!r}: write table or schema.table")
+    return parts

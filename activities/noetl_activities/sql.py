@@ -1,0 +1,64 @@
+"""SQL as playbooks write it: one text or several, split into statements."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import cast
+
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Tokenizer, TokenType
+
+from noetl_activities.errors import ConfigError
+from noetl_activities.tool import Json
+
+__all__ = ["FIELDS", "split", "statements_of"]
+
+FIELDS = ("command", "commands", "query", "queries", "cmd", "cmds", "sql", "statement", "script")
+
+
+def statements_of(config: dict[str, Json], dialect: str) -> list[str]:
+    """The statements of a task, in order. Raises ConfigError when there is none."""
+    found: list[str] = []
+    for name in FIELDS:
+        value = config.get(name)
+        if isinstance(config.get(f"{name}_b64"), str):
+            value = _decoded(name, config[f"{name}_b64"])
+        texts = cast("list[Json]", value) if isinstance(value, list) else [value]
+        for text in texts:
+            if isinstance(text, str):
+                found.extend(split(text, dialect))
+    if not found:
+        raise ConfigError("no SQL: write it under command or query")
+    return found
+
+
+def _decoded(name: str, text: str) -> str:
+    try:
+        return base64.b64decode(text).decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise ConfigError(f"{name}_b64 is not base64 of UTF-8 text") from error
+
+
+def split(text: str, dialect: str) -> list[str]:
+    """The statements of a text; ``;`` in quotes, dollar quotes and comments does not divide."""
+    try:
+        tokens = _tokenizer(dialect).tokenize(text)
+    except SqlglotError:
+        return [text.strip()]
+    statements: list[str] = []
+    start, has_tokens = 0, False
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            if has_tokens:
+                statements.append(text[start : token.start].strip())
+            start, has_tokens = token.end + 1, False
+        else:
+            has_tokens = True
+    return [*statements, text[start:].strip()] if has_tokens else statements
+
+
+def _tokenizer(dialect: str) -> Tokenizer:
+    from sqlglot.dialects.dialect import Dialect
+
+    return Dialect.get_or_raise(dialect).tokenizer_class(dialect=dialect)

@@ -1,0 +1,32 @@
+"""A tool for tests: a function instead of a real system."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from noetl_activities.outcome import Outcome
+from noetl_activities.tool import Request, ToolContext, ToolSpec
+
+__all__ = ["FakeTool"]
+
+
+class FakeTool:
+    """Answers each request with ``answer(request, context)``, sync or async: an Outcome, or a result that went well.
+
+    ``requests`` has every request in order.
+    """
+
+    def __init__(self, kind: str, answer: Callable[[Request, ToolContext], Any]) -> None:
+        self.spec = ToolSpec(kind, "answers as the test says")
+        self.requests: list[Request] = []
+        self._answer = answer
+
+    async def run(self, request: Request, context: ToolContext) -> Outcome:
+        """See noetl_activities.tool.Tool."""
+        self.requests.append(request)
+        found = self._answer(request, context)
+        if inspect.isawaitable(found):
+            found = await found
+        return found if isinstance(found, Outcome) else Outcome("ok", found)

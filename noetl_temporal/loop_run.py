@@ -1,0 +1,28 @@
+"""The argument of a loop workflow, and what it returns: JSON in history, read by the mirror by key."""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl_compiler.graph import Json
+from noetl_temporal.machine.commands import LoopInput
+from noetl_temporal.machine.domain import DomainEvent
+from noetl_temporal.machine.events import LoopReport
+
+__all__ = ["LoopEnd", "LoopRun"]
+
+
+class LoopRun(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``queues`` as in RunInput. ``state`` and ``trail`` are set by continue-as-new only."""
+
+    input: LoopInput
+    queues: dict[str, str] = {}
+    state: Json = None
+    trail: tuple[DomainEvent, ...] = ()
+
+
+class LoopEnd(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``trail`` is what no later command could carry."""
+
+    report: LoopReport
+    trail: tuple[DomainEvent, ...] = ()

@@ -1,0 +1,58 @@
+"""What a person sees of a running playbook in the Temporal UI: a table of its steps, made from the events as they are emitted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl_temporal.machine.domain import DomainEvent
+
+__all__ = ["Overview"]
+
+_SHOWN = 30
+_MARKS = {
+    "step.started": "running",
+    "step.done": "done",
+    "step.failed": "failed",
+    "step.skipped": "skipped",
+    "step.cancelled": "cancelled",
+}
+
+
+class Overview:
+    """``rows``: step -> {status, seconds?, error?}, in order of first start."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, dict[str, Any]] = {}
+
+    def take(self, event: DomainEvent) -> bool:
+        """Note an event; True when it changed the table."""
+        status = _MARKS.get(event.type)
+        if status is None:
+            return False
+        row: dict[str, Any] = {"status": status}
+        if event.duration is not None:
+            row["seconds"] = event.duration
+        if event.error:
+            row["error"] = event.error
+        self.rows[event.node] = row
+        return True
+
+    def restore(self, rows: dict[str, dict[str, Any]]) -> None:
+        """Go on from the table of the run before."""
+        self.rows = rows
+
+    def markdown(self) -> str:
+        """The latest steps as a table."""
+        shown = list(self.rows.items())[-_SHOWN:]
+        earlier = len(self.rows) - len(shown)
+        lines = [f"{earlier} earlier steps", ""] if earlier else []
+        lines += ["| step | status | seconds | |", "|---|---|---|---|"]
+        lines += [
+            f"| {name} | {row['status']} | {row.get('seconds', '')} | {_cell(row.get('error', ''))} |"
+            for name, row in shown
+        ]
+        return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")[:120]

@@ -1,0 +1,77 @@
+"""Serves task queues: one Temporal worker for the workflows and one for each tool kind, in one process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+
+from temporalio.client import Client
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.tool import Tool
+from noetl_temporal.naming import WORKFLOW_QUEUE, tool_queue
+from noetl_temporal.run_tool import tool_activity
+from noetl_temporal.trail import TrailInterceptor
+from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
+
+__all__ = ["UnknownToolsError", "run_worker", "serving", "tool_worker", "workflow_worker"]
+
+GRACE = timedelta(seconds=10)
+"""How long calls in flight may go on when a worker is asked to stop."""
+
+
+class UnknownToolsError(ValueError):
+    """No installed tool has this name: see `noetl worker --help` for those there are."""
+
+
+def workflow_worker(client: Client, queue: str = WORKFLOW_QUEUE) -> Worker:
+    """The worker that interprets playbooks."""
+    return Worker(
+        client,
+        task_queue=queue,
+        workflows=[PlaybookWorkflow, LoopWorkflow],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        interceptors=[TrailInterceptor()],
+        max_cached_workflows=1000,
+    )
+
+
+def tool_worker(client: Client, tool: Tool, source: CredentialSource, queue: str | None = None) -> Worker:
+    """The worker of one tool kind."""
+    return Worker(
+        client,
+        task_queue=queue or tool_queue(tool.spec.kind),
+        activities=[tool_activity(tool, source)],
+        graceful_shutdown_timeout=GRACE,
+    )
+
+
+def _workers(client: Client, tools: Mapping[str, Tool], only: Collection[str] | None, source: CredentialSource) -> list[Worker]:
+    unknown = sorted(set(only or ()) - set(tools))
+    if unknown:
+        raise UnknownToolsError(f"no tool {', '.join(map(repr, unknown))}: there are {', '.join(sorted(tools))}")
+    chosen = [tool for kind, tool in tools.items() if only is None or kind in only]
+    workers = [tool_worker(client, tool, source) for tool in chosen]
+    return [workflow_worker(client), *workers] if only is None else workers
+
+
+@asynccontextmanager
+async def serving(
+    client: Client, tools: Mapping[str, Tool], source: CredentialSource, only: Collection[str] | None = None
+) -> AsyncIterator[None]:
+    """Serve while the block runs. ``only`` these tools and no workflows; by default everything."""
+    async with AsyncExitStack() as stack:
+        for worker in _workers(client, tools, only, source):
+            await stack.enter_async_context(worker)
+        yield
+
+
+async def run_worker(
+    client: Client, tools: Mapping[str, Tool], source: CredentialSource, only: Collection[str] | None = None
+) -> None:
+    """Serve until cancelled; what is in flight then gets GRACE to end. Raises UnknownToolsError."""
+    async with serving(client, tools, source, only):
+        await asyncio.Event().wait()
