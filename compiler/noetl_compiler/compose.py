@@ -239,9 +239,7 @@ class Composer:
     def _span(self, event: yaml.Event) -> Span:
         return self._source.span(*_offsets(event))
 
-    def _report(
-        self, code: Code, span: Span, message: str, hint: str, related: tuple[Related, ...] = ()
-    ) -> None:
+    def _report(self, code: Code, span: Span, message: str, hint: str, related: tuple[Related, ...] = ()) -> None:
         self.diagnostics.append(self._error(code, span, message, hint, related))
         if len(self.diagnostics) == MAX_FINDINGS:
             message = f"there are {MAX_FINDINGS} problems up to here"

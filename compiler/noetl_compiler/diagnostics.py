@@ -16,7 +16,7 @@ from enum import Enum
 from noetl_compiler.codes import Code
 from noetl_compiler.source import SourceFile, Span
 
-__all__ = ["Diagnostic", "Related", "Severity", "nearest", "one_line", "render", "sort_and_dedupe"]
+__all__ = ["Diagnostic", "Related", "Severity", "nearest", "one_line", "printable", "render", "sort_and_dedupe"]
 
 _SNIPPET_WIDTH = 160
 _LONGEST_NAME = 100
@@ -64,17 +64,17 @@ def _reading_order(found: Diagnostic) -> tuple[str, Span, str, str, str, tuple[t
 def one_line(diagnostic: Diagnostic) -> str:
     """``playbook.yaml:12:9: error[NT203]: message``; the hint is left out."""
     place = f"{diagnostic.file}:{diagnostic.span.line}:{diagnostic.span.col}"
-    return f"{place}: {diagnostic.severity.value}[{diagnostic.code.value}]: {diagnostic.message}"
+    return printable(f"{place}: {diagnostic.severity.value}[{diagnostic.code.value}]: {diagnostic.message}")
 
 
 def render(diagnostic: Diagnostic, source: SourceFile) -> str:
     """The one-line form, the line of the text with a caret below it, the related places and the hint."""
     lines = [one_line(diagnostic), *_snippet(diagnostic.span, source)]
     for other in diagnostic.related:
-        lines.append(f"{source.file}:{other.span.line}:{other.span.col}: note: {other.message}")
+        lines.append(f"{source.file}:{other.span.line}:{other.span.col}: note: {printable(other.message)}")
         lines += _snippet(other.span, source)
     if diagnostic.hint:
-        lines.append(f"help: {diagnostic.hint}")
+        lines.append(f"help: {printable(diagnostic.hint)}")
     return "\n".join(lines)
 
 
@@ -90,10 +90,10 @@ def _snippet(span: Span, source: SourceFile) -> list[str]:
     number = str(span.line)
     margin = " " * len(number)
     caret = "^" + "~" * (_width(marked) - 1)
-    return [f"{margin} |", f"{number} | {_printable(shown)}", f"{margin} | {' ' * _width(before)}{caret}"]
+    return [f"{margin} |", f"{number} | {printable(shown)}", f"{margin} | {' ' * _width(before)}{caret}"]
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """The text without what would move a terminal's cursor, one replacement for one character."""
     return "".join(char if char.isprintable() else " " for char in text)
 
@@ -101,8 +101,7 @@ def _printable(text: str) -> str:
 def _width(text: str) -> int:
     """Columns in a terminal: wide characters take two, combining ones none."""
     return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
-        for char in text
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
     )
 
 

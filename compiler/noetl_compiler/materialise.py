@@ -61,9 +61,7 @@ def text_of(value: Any, meter: Meter) -> str:
     if type(value) is str:
         meter.chars(len(value))
         return value
-    if value is None or isinstance(
-        value, bool | int | float | datetime.date | datetime.time | decimal.Decimal
-    ):
+    if value is None or isinstance(value, bool | int | float | datetime.date | datetime.time | decimal.Decimal):
         return str(value)
     if isinstance(value, Undefined):
         return str(value)

@@ -54,9 +54,7 @@ class _Metering(NodeTransformer):
 
     def generic_visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> nodes.Node:
         if isinstance(node, _REFUSED):
-            raise TemplateSyntaxError(
-                "a playbook's template cannot use other templates or blocks", node.lineno
-            )
+            raise TemplateSyntaxError("a playbook's template cannot use other templates or blocks", node.lineno)
         return super().generic_visit(node, *args, **kwargs)
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
@@ -81,8 +79,7 @@ class _Metering(NodeTransformer):
         static = sum(len(child.data) for child in node.nodes if isinstance(child, nodes.TemplateData))
         self.generic_visit(node)
         node.nodes = [
-            child if isinstance(child, nodes.TemplateData) else self._filter(child, AS_TEXT)
-            for child in node.nodes
+            child if isinstance(child, nodes.TemplateData) else self._filter(child, AS_TEXT) for child in node.nodes
         ]
         if static and self._repeated:
             node.nodes.append(self._filter(nodes.Const(""), AS_TEXT, nodes.Const(static)))

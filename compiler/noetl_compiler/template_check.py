@@ -100,9 +100,7 @@ def _call(source: str, node: nodes.Call) -> Iterator[Problem]:
         yield _problem(source, _offset_of_name(source, node.lineno, name), message, hint, forbidden=True)
 
 
-def _unknown(
-    source: str, node: nodes.Filter | nodes.Test, kind: str, known: Iterable[str]
-) -> Iterator[Problem]:
+def _unknown(source: str, node: nodes.Filter | nodes.Test, kind: str, known: Iterable[str]) -> Iterator[Problem]:
     place = _offset_of_name(source, node.lineno, node.name)
     if node.name in _CHANCE:
         message = f'the {kind} "{node.name}" is not deterministic'

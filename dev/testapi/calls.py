@@ -31,10 +31,7 @@ class Calls:
 
     async def show(self, _request: Request) -> JSONResponse:
         """{total, calls{path: {total, queries{query string: count}}}}"""
-        calls = {
-            path: {"total": queries.total(), "queries": dict(queries)}
-            for path, queries in self._counts.items()
-        }
+        calls = {path: {"total": queries.total(), "queries": dict(queries)} for path, queries in self._counts.items()}
         return JSONResponse({"total": sum(q.total() for q in self._counts.values()), "calls": calls})
 
     async def reset(self, _request: Request) -> JSONResponse:

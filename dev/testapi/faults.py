@@ -64,9 +64,7 @@ class Faults:
         last = page * PAGE
         return JSONResponse(
             {
-                "data": [
-                    {"id": i, "value": f"item_{i}"} for i in range(last - PAGE + 1, min(last, ITEMS) + 1)
-                ],
+                "data": [{"id": i, "value": f"item_{i}"} for i in range(last - PAGE + 1, min(last, ITEMS) + 1)],
                 "paging": {"hasMore": last < ITEMS, "page": page, "pageSize": PAGE},
             }
         )

@@ -33,10 +33,7 @@ async def heavy(request: Request) -> JSONResponse:
     ids = range((page - 1) * size + 1, min(page * size, HEAVY_ITEMS) + 1)
     return JSONResponse(
         {
-            "data": [
-                {"id": i, "name": f"Heavy {i}", "score": 50 + i % 50, "payload": _payload(weight)}
-                for i in ids
-            ],
+            "data": [{"id": i, "name": f"Heavy {i}", "score": 50 + i % 50, "payload": _payload(weight)} for i in ids],
             "paging": {
                 "hasMore": page * size < HEAVY_ITEMS,
                 "page": page,

@@ -42,9 +42,7 @@ def up_command() -> None:
     home = Home()
     found = running(home)
     if found and found.mode == "run":
-        raise StackError(
-            f"a `noetl run` (process {found.pid}) owns the stack here: try again when it has ended"
-        )
+        raise StackError(f"a `noetl run` (process {found.pid}) owns the stack here: try again when it has ended")
     addresses = found or _started(home)
     click.echo("already up" if found else "up")
     _show(addresses)
@@ -59,9 +57,7 @@ def down_command() -> None:
         click.echo("nothing runs here")
         return
     if found.mode == "run":
-        raise StackError(
-            f"the stack here belongs to a `noetl run` (process {found.pid}): stop that with Ctrl-C"
-        )
+        raise StackError(f"the stack here belongs to a `noetl run` (process {found.pid}): stop that with Ctrl-C")
     _end(home, found.pid)
     click.echo("down")
 

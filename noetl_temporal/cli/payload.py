@@ -63,6 +63,4 @@ def _value(path: str, raw: str) -> Json:
             return raw
         return json.loads(json.dumps(value, allow_nan=False, default=str))
     except (yaml.YAMLError, ValueError, TypeError):
-        raise click.UsageError(
-            f"--set {path}: {raw!r} is not a YAML value; quote it to make it text"
-        ) from None
+        raise click.UsageError(f"--set {path}: {raw!r} is not a YAML value; quote it to make it text") from None

@@ -90,9 +90,7 @@ def _account() -> Account:
 
 def _reachable(path: Path) -> bool:
     """Whether any account may pass through every folder above ``path``."""
-    return all(
-        parent.stat().st_mode & OTHERS_MAY_PASS for parent in path.resolve().parents if parent.exists()
-    )
+    return all(parent.stat().st_mode & OTHERS_MAY_PASS for parent in path.resolve().parents if parent.exists())
 
 
 def _copied(installed: Path) -> Path:

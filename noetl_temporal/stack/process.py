@@ -148,9 +148,7 @@ def record(path: Path, servers: Sequence[Server]) -> None:
 def end_leftovers(path: Path) -> None:
     """End the processes noted at ``path`` that still run, and forget them."""
     try:
-        noted: list[tuple[int, str]] = [
-            (int(pid), str(marker)) for pid, marker in json.loads(path.read_text())
-        ]
+        noted: list[tuple[int, str]] = [(int(pid), str(marker)) for pid, marker in json.loads(path.read_text())]
     except (OSError, ValueError):
         return
     running = [pid for pid, marker in noted if marker in _command_line(pid)]

@@ -56,9 +56,7 @@ def _joined(home: Home) -> Addresses:
         if not home.owned():
             raise StackError(f"the stack in {home.root} has just stopped: try again")
         time.sleep(POLL_SECONDS)
-    raise StackError(
-        f"the stack in {home.root} is still starting after {JOIN_SECONDS:g} s: see {home.log('stack')}"
-    )
+    raise StackError(f"the stack in {home.root} is still starting after {JOIN_SECONDS:g} s: see {home.log('stack')}")
 
 
 def _let_others_finish(home: Home, waiting: Callable[[], None]) -> None:

@@ -40,9 +40,7 @@ def home(tmp_path: Path) -> Home:
 @pytest.fixture
 def owner(home: Home) -> Iterator[subprocess.Popen[str]]:
     """Another process that owns the stack of ``home``."""
-    with subprocess.Popen(
-        [sys.executable, "-c", OWNER, str(home.root)], stdout=subprocess.PIPE, text=True
-    ) as process:
+    with subprocess.Popen([sys.executable, "-c", OWNER, str(home.root)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         yield process

@@ -96,9 +96,7 @@ async def test_the_probe_counts_overlap(api: httpx.AsyncClient) -> None:
     assert len(stats["recent_events"]) == 6
 
 
-@pytest.mark.parametrize(
-    ("mode", "refs"), [("linked", [9]), ("windowed", [8, 9]), ("expanded", list(range(1, 10)))]
-)
+@pytest.mark.parametrize(("mode", "refs"), [("linked", [9]), ("windowed", [8, 9]), ("expanded", list(range(1, 10)))])
 async def test_the_reference_chain(api: httpx.AsyncClient, mode: str, refs: list[int]) -> None:
     record = (await api.get("/api/v1/reference-chain/detail/10", params={"ref_mode": mode})).json()
     assert record["refs"] == refs

@@ -1,0 +1,72 @@
+"""A graph as a Mermaid flowchart: https://mermaid.js.org/syntax/flowchart.html
+
+Solid arrows are ways on after success, dotted ones after a failure. Nodes are named n0, n1 ... because a step may be
+called anything, also ``end``, which Mermaid reads as its own keyword.
+"""
+
+from __future__ import annotations
+
+from noetl_compiler.graph import Arc, Graph, Step
+from noetl_compiler.preview.order import falls_to_final, reading_order
+from noetl_compiler.preview.words import condition, loop_in_words, shown
+
+__all__ = ["mermaid"]
+
+_ESCAPES = {"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "|": "#124;", "`": "#96;", "\\": "#92;"}
+
+
+def mermaid(graph: Graph) -> str:
+    """Many lines without a line break at the end."""
+    steps = reading_order(graph)
+    ids = {step.name: f"n{index}" for index, step in enumerate(steps)}
+    lines = ["flowchart TD"]
+    lines += [f"    {ids[step.name]}{_node(graph, step)}" for step in steps]
+    for step in steps:
+        lines += [f"    {line}" for line in _region(step, ids)]
+    for step in steps:
+        lines += [f"    {line}" for line in _arrows(graph, step, ids)]
+    return "\n".join(lines)
+
+
+def _node(graph: Graph, step: Step) -> str:
+    rows = [f"<b>{_escaped(step.name)}</b>"]
+    rows += [_escaped(loop_in_words(step.loop))] if step.loop else []
+    rows += [_escaped(f"{task.label} [{task.kind}]") for task in step.tasks]
+    text = f'"{"<br/>".join(rows)}"'
+    if step.name in (graph.entry, graph.final):
+        return f"([{text}])"
+    if step.loop:
+        return f"[[{text}]]"
+    return f"[{text}]" if step.tasks else f"{{{{{text}}}}}"
+
+
+def _region(step: Step, ids: dict[str, str]) -> list[str]:
+    """The steps of a loop's region in a frame."""
+    if not step.loop or not step.loop.region:
+        return []
+    inside = [f"    {ids[name]}" for name in step.loop.region if name in ids]
+    return [f'subgraph {ids[step.name]}_region["each {_escaped(step.loop.element)}"]', *inside, "end"]
+
+
+def _arrows(graph: Graph, step: Step, ids: dict[str, str]) -> list[str]:
+    here = ids[step.name]
+    region = step.loop.region if step.loop else ()
+    arrows = [f'{here} -->|"each"| {ids[name]}' for name in region[:1] if name in ids]
+    arrows += [f"{here} {_arrow(arc)} {ids[arc.to]}" for arc in step.route.arcs if arc.to in ids]
+    if falls_to_final(graph, step) and graph.final in ids:
+        label = '|"otherwise"|' if step.route.arcs else ""
+        arrows.append(f"{here} -->{label} {ids[graph.final]}")
+    return arrows
+
+
+def _arrow(arc: Arc) -> str:
+    words = "failed" if arc.on == "error" else ""
+    if arc.when:
+        words = f"{words} {condition(arc.when)}".strip() if words else shown(arc.when.source)
+    line = "-.->" if arc.on == "error" else "-->"
+    return f'{line}|"{_escaped(words)}"|' if words else line
+
+
+def _escaped(text: str) -> str:
+    """The text between quotes: Mermaid's entity codes for what it or HTML would read."""
+    return "".join(_ESCAPES.get(char, char) for char in " ".join(text.split()))

@@ -1,0 +1,42 @@
+"""The order in which steps are shown: as a reader would follow them from the entry."""
+
+from __future__ import annotations
+
+from noetl_compiler.graph import Graph, Step
+
+__all__ = ["falls_to_final", "reading_order", "unreached"]
+
+
+def reading_order(graph: Graph) -> list[Step]:
+    """Steps by the ways that lead to them, a loop's region before what follows it; then the unreached, then the end."""
+    names = [*_reached(graph), *unreached(graph)]
+    steps = [graph.steps[name] for name in names if name != graph.final]
+    return [*steps, graph.steps[graph.final]] if graph.final in graph.steps else steps
+
+
+def unreached(graph: Graph) -> list[str]:
+    """Steps no way leads to, as a failure or a missing match always leads to the final step."""
+    reached = set(_reached(graph))
+    return [name for name in graph.steps if name not in reached and name != graph.final]
+
+
+def falls_to_final(graph: Graph, step: Step) -> bool:
+    """Whether a successful step can go to the end because no arc of its own matches."""
+    closed = any(arc.when is None and arc.on != "error" for arc in step.route.arcs)
+    return step.name != graph.final and step.route.on_no_match == "end" and not closed
+
+
+def _reached(graph: Graph) -> list[str]:
+    order: list[str] = []
+    seen: set[str] = set()
+    waiting = [graph.entry]
+    while waiting:
+        name = waiting.pop(0)
+        if name in seen or name not in graph.steps:
+            continue
+        seen.add(name)
+        order.append(name)
+        step = graph.steps[name]
+        region = step.loop.region if step.loop else ()
+        waiting = [*region, *waiting, *(arc.to for arc in step.route.arcs)]
+    return order

@@ -1,0 +1,76 @@
+"""A wrong playbook or a wrong call: told, status 2, and nothing is started."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.acceptance.site import ROOT, Site
+
+HELLO = str(ROOT / "dev/examples/hello.yaml")
+
+THREE_MISTAKES = """\
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: wrong, path: tests/wrong}
+workflow:
+  - step: start
+    tool: {kind: python, code: "result = 1"}
+    next: {arcs: [{step: fetc}]}
+  - step: fetch
+    tool: {kind: http, url: "{{ workload.url | nosuchfilter }}"}
+    retries: 3
+"""
+
+
+def test_three_mistakes_are_told_at_once(bare: Site) -> None:
+    file = bare.write(THREE_MISTAKES)
+    done = bare.noetl("run", str(file))
+    told = [line for line in done.stderr.splitlines() if ": error[" in line]
+    assert done.returncode == 2
+    assert [line.removeprefix(f"{file}:").split(":")[0] for line in told] == ["7", "9", "10"]
+    assert not (bare.folder / ".noetl").exists(), "a stack was started"
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["nowhere.yaml"], "nowhere.yaml"),
+        (["."], "."),
+        ([HELLO, "--payload", "{"], "--payload is not JSON"),
+        ([HELLO, "--payload", "@nowhere.json"], "nowhere.json"),
+        ([HELLO, "--set", "name"], "--set takes name=value"),
+        ([HELLO, "--set", "nam=Ada"], "did you mean 'name'?"),
+        ([HELLO, "--set", "city=Oslo"], "the playbook does not use 'city'"),
+        ([HELLO, "--credentials", "nowhere.yaml"], "nowhere.yaml"),
+        ([HELLO, "--timeout", "soon"], "--timeout"),
+        ([HELLO, "--timeout", "0"], "--timeout"),
+        ([], "FILE"),
+        ([HELLO, "--nosuch"], "--nosuch"),
+    ],
+)
+def test_a_wrong_call_is_told(bare: Site, args: list[str], says: str) -> None:
+    done = bare.noetl("run", *args)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert not (bare.folder / ".noetl").exists(), "a stack was started"
+
+
+@pytest.mark.parametrize("text", ["", "- a", "a: [", "\0", "kind: Playbook\nworkflow: 3\n", "é: 1"])
+def test_a_file_that_is_no_playbook_is_told(bare: Site, text: str) -> None:
+    done = bare.noetl("run", str(bare.write(text)))
+    assert done.returncode == 2
+    assert "playbook.yaml:" in done.stderr
+
+
+def test_credentials_that_are_none_are_told(bare: Site) -> None:
+    done = bare.noetl("run", HELLO, "--credentials", str(bare.write("just text", "credentials.yaml")))
+    assert done.returncode == 2
+    assert "holds no credentials" in done.stderr
+
+
+@pytest.mark.parametrize("command", [["status"], ["events"], ["status", "7"], ["dev", "down"], ["dev", "status"]])
+def test_looking_where_nothing_runs(bare: Site, command: list[str]) -> None:
+    done = bare.noetl(*command)
+    assert done.returncode == (0 if command == ["dev", "down"] else 1)
+    assert done.stdout + done.stderr
+    assert not (bare.folder / ".noetl").exists(), "looking started something"
