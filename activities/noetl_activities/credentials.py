@@ -1,7 +1,6 @@
 """Credentials by name (semantics.md 28): they exist only here, in the process that runs the tool.
 
-A name is looked up in the environment (``NOETL_CREDENTIAL_<NAME>``, JSON), then in the credentials file, then among the defaults that the
-embedded stack brings. The file is YAML: ``name: {type: postgres, db_host: ...}``, or a list of ``{name, type, data}``.
+A name is looked up in the credentials file, then in the environment (``NOETL_CREDENTIAL_<NAME>``, JSON). The file is YAML: ``name: {type: postgres, db_host: ...}``, or a list of ``{name, type, data}``.
 """
 
 from __future__ import annotations
@@ -27,29 +26,23 @@ _PUBLIC_FIELDS = frozenset({"source", "inject", "header_name", "schema", "scope"
 
 
 class CredentialSource:
-    """Where names are looked up. ``defaults`` maps a name to its fields."""
+    """Where names are looked up; ``environment`` is this process's by default."""
 
-    def __init__(
-        self,
-        file: Path | None = None,
-        defaults: Mapping[str, Credential] | None = None,
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, file: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
         self._environment = os.environ if environment is None else environment
         self._file = file
-        self._defaults = defaults or {}
         self._read: tuple[float, Mapping[str, Credential]] | None = None
 
     def find(self, name: str) -> Credential:
         """The credential of a name. Raises CredentialError."""
+        found = self._from_file().get(name)
+        if found is not None:
+            return found
         variable = "NOETL_CREDENTIAL_" + re.sub(r"\W", "_", name).upper()
-        if variable in self._environment:
-            return _from_json(variable, self._environment[variable])
-        found = self._from_file().get(name) or self._defaults.get(name)
-        if found is None:
+        if variable not in self._environment:
             where = f"the file {self._file}" if self._file else "a file that NOETL_CREDENTIALS names"
             raise CredentialError(f"no credential {name!r}: add it to {where}, or set {variable}")
-        return found
+        return _from_json(variable, self._environment[variable])
 
     def _from_file(self) -> Mapping[str, Credential]:
         """The file's credentials; read again when it has changed."""

@@ -67,7 +67,7 @@ async def _one(connection: Connection, text: str, params: list[Any]) -> Statemen
     columns = [attribute.name for attribute in prepared.get_attributes()]
     if columns:
         return statement(columns, (tuple(record.values()) for record in records))
-    count = _COUNT.search(prepared.get_statusmsg())
+    count = _COUNT.search(prepared.get_statusmsg() or "")
     return statement([], [], int(count.group(1)) if count else 0)
 
 

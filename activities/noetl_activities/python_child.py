@@ -19,6 +19,8 @@ import os
 import sys
 import traceback
 import uuid
+from collections.abc import Callable
+from typing import Any, cast
 
 FILE = "<python task>"
 
@@ -36,7 +38,7 @@ def main() -> None:
     out.close()
 
 
-def run(call):  # type: ignore[no-untyped-def]
+def run(call: dict[str, Any]) -> Any:
     """The task's result."""
     names = globals_of(call)
     tree = ast.parse(call["code"], FILE)
@@ -47,11 +49,12 @@ def run(call):  # type: ignore[no-untyped-def]
     if "result" in names and (not callable(function) or "result" not in call["input"]):
         return names["result"]
     if callable(function) and getattr(function, "__module__", "__main__") == "__main__":
-        return finished(function(*arguments(function, call)[0], **arguments(function, call)[1]))
+        positional, named = arguments(function, call)
+        return finished(function(*positional, **named))
     return names.get("result")
 
 
-def globals_of(call):  # type: ignore[no-untyped-def]
+def globals_of(call: dict[str, Any]) -> dict[str, Any]:
     """What the code can use by name: its input, some modules, and what upstream's engine offered."""
     names = {
         "__name__": "__main__",
@@ -74,7 +77,7 @@ def globals_of(call):  # type: ignore[no-untyped-def]
     return names
 
 
-def get_val(tree, path, default):  # type: ignore[no-untyped-def]
+def get_val(tree: Any, path: str, default: Any) -> Any:
     for part in str(path).split("."):
         if isinstance(tree, dict) and part in tree:
             tree = tree[part]
@@ -83,15 +86,15 @@ def get_val(tree, path, default):  # type: ignore[no-untyped-def]
     return tree
 
 
-def deep_merge(under, over):  # type: ignore[no-untyped-def]
+def deep_merge(under: Any, over: Any) -> Any:
     if isinstance(under, dict) and isinstance(over, dict):
         return {**under, **{key: deep_merge(under.get(key), value) for key, value in over.items()}}
     return over
 
 
-def returns(tree):  # type: ignore[no-untyped-def]
+def returns(tree: ast.Module) -> bool:
     """Whether the code returns outside of any function."""
-    waiting = list(tree.body)
+    waiting: list[ast.AST] = list(tree.body)
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Return):
@@ -101,15 +104,15 @@ def returns(tree):  # type: ignore[no-untyped-def]
     return False
 
 
-def call_returning(tree, names):  # type: ignore[no-untyped-def]
-    function = ast.parse("def __task__(): pass").body[0]
-    function.body = tree.body  # type: ignore[attr-defined]
-    tree.body = [function]
+def call_returning(tree: ast.Module, names: dict[str, Any]) -> Any:
+    shell = ast.parse("def __task__(): pass")
+    cast("ast.FunctionDef", shell.body[0]).body = tree.body
+    tree.body = shell.body
     exec(compile(ast.fix_missing_locations(tree), FILE, "exec"), names)
     return names["__task__"]()
 
 
-def arguments(function, call):  # type: ignore[no-untyped-def]
+def arguments(function: Callable[..., Any], call: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """Inputs by name; ``context``, ``input_data`` and ``args`` have a meaning of their own where no input has that name."""
     given, special = call["input"], {"context": call["context"], "input_data": call["input"], "args": call["input"]}
     parameters = inspect.signature(function).parameters.values()
@@ -124,7 +127,7 @@ def arguments(function, call):  # type: ignore[no-untyped-def]
     return [given[name] for name in positional if name in given], wanted
 
 
-def finished(value):  # type: ignore[no-untyped-def]
+def finished(value: Any) -> Any:
     if inspect.iscoroutine(value):
         import asyncio
 
@@ -132,7 +135,7 @@ def finished(value):  # type: ignore[no-untyped-def]
     return value
 
 
-def plain(value):  # type: ignore[no-untyped-def]
+def plain(value: Any) -> Any:
     """JSON of what tasks commonly return: dates, decimals, sets, numpy scalars, anything else as text."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
@@ -154,7 +157,7 @@ def plain(value):  # type: ignore[no-untyped-def]
         return str(value)
 
 
-def failure(error, code):  # type: ignore[no-untyped-def]
+def failure(error: BaseException, code: str) -> dict[str, Any]:
     """The error with a traceback that begins in the task's own code."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE]
     lines = code.splitlines()

@@ -7,7 +7,8 @@ import binascii
 from typing import cast
 
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Tokenizer, TokenType
+from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokens import Tokenizer
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.tool import Json

@@ -15,7 +15,7 @@ import msgspec
 
 from noetl_activities.outcome import Json, Outcome
 
-__all__ = ["Credential", "Request", "Tool", "ToolContext", "ToolSpec", "load_tools"]
+__all__ = ["Credential", "Json", "Request", "Tool", "ToolContext", "ToolSpec", "load_tools"]
 
 Credential: TypeAlias = Mapping[str, Any]
 """``{"type": "postgres", "db_host": ...}``: resolved, secret, never logged."""

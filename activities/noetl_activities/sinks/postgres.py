@@ -216,7 +216,7 @@ async def _execute(connection: Connection, sql: str, values: Sequence[Json]) -> 
     prepared = await connection.prepare(sql)
     types = [_base_type(parameter.name) for parameter in prepared.get_parameters()]
     await prepared.fetch(*(_fit(value, type_) for value, type_ in zip(values, types, strict=True)))
-    return prepared.get_statusmsg()
+    return prepared.get_statusmsg() or ""
 
 
 def _base_type(name: str) -> str:

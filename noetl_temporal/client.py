@@ -1,0 +1,189 @@
+"""The Python client.
+
+    client = await NoetlClient.connect()
+    handle = await client.submit("playbook.yaml", {"city": "Oslo"})
+    report = await handle.result()
+    async for event in handle.events():
+        print(event.event_type, event.node_name)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+from noetl_activities.tool import Tool, load_tools
+from noetl_compiler import CompileError, compile_text
+from noetl_compiler.diagnostics import Severity
+from noetl_compiler.graph import Graph, Json, Task
+from noetl_compiler.reader import read_file
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
+from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
+
+from noetl_temporal.config import connect_temporal, dsn_from_environment
+from noetl_temporal.ids import new_execution_id
+from noetl_temporal.mirror.read import EventRow, read_events
+from noetl_temporal.naming import EXECUTION_ID, PATH, PLAYBOOK_WORKFLOW, STATUS, VERSION, WORKFLOW_QUEUE
+from noetl_temporal.run_input import RunInput, RunReport
+
+__all__ = ["NoEventLogError", "NoetlClient", "RunHandle", "UnsupportedToolError"]
+
+
+class UnsupportedToolError(ValueError):
+    """The playbook has a task for whose tool there is no executor. ``tasks`` has them with their places."""
+
+    def __init__(self, graph: Graph, tasks: list[Task], known: list[str]) -> None:
+        places = ", ".join(f"{task.kind!r} at {graph.source.file}:{task.span.line}:{task.span.col}" for task in tasks)
+        super().__init__(f"there is no tool {places}: the tools are {', '.join(known)}")
+        self.tasks = tasks
+
+
+class NoEventLogError(RuntimeError):
+    """No Postgres is known to read events from: set NOETL_POSTGRES, or pass a DSN to `connect`."""
+
+
+class NoetlClient:
+    """Submits playbooks. ``temporal`` is the Temporal client beneath."""
+
+    def __init__(self, temporal: Client, dsn: str | None, tools: Mapping[str, Tool]) -> None:
+        self.temporal = temporal
+        self.dsn = dsn
+        self._tools = tools
+
+    @classmethod
+    async def connect(
+        cls,
+        address: str | None = None,
+        *,
+        namespace: str | None = None,
+        dsn: str | None = None,
+        tools: Mapping[str, Tool] | None = None,
+    ) -> NoetlClient:
+        """Connect to Temporal as the environment says, and remember where the event log is.
+
+        Raises temporalio's errors when no server answers."""
+        temporal = await connect_temporal(address, namespace)
+        return cls(temporal, dsn or dsn_from_environment(), load_tools() if tools is None else tools)
+
+    async def submit(
+        self,
+        playbook: str | Path | Graph,
+        payload: dict[str, Json] | None = None,
+        *,
+        content: str | None = None,
+        queues: Mapping[str, str] | None = None,
+        timeout: timedelta | None = None,
+    ) -> RunHandle:
+        """Start a run. ``playbook`` is a file's path or a compiled graph (then ``content`` is its text).
+
+        Raises CompileError or UnsupportedToolError before anything has started."""
+        graph, text = (playbook, content or "") if isinstance(playbook, Graph) else _compile(Path(playbook))
+        self._check_tools(graph)
+        execution_id = new_execution_id()
+        source = graph.source
+        handle = await self.temporal.start_workflow(
+            PLAYBOOK_WORKFLOW,
+            RunInput(execution_id, graph, text, payload or {}, dict(queues or {})),
+            id=f"{source.path}/{execution_id}",
+            task_queue=WORKFLOW_QUEUE,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            search_attributes=TypedSearchAttributes(
+                [
+                    SearchAttributePair(PATH, source.path),
+                    SearchAttributePair(VERSION, source.version),
+                    SearchAttributePair(STATUS, "running"),
+                    SearchAttributePair(EXECUTION_ID, execution_id),
+                ]
+            ),
+            static_summary=f"playbook {source.name}",
+            static_details=f"`{source.file}`, dialect {source.dialect}, graph `{graph.digest[:12]}`",
+            execution_timeout=timeout,
+            result_type=RunReport,
+        )
+        return RunHandle(handle, execution_id, self.dsn)
+
+    def handle(self, workflow_id: str) -> RunHandle:
+        """The handle of a run that was submitted before, by its workflow id."""
+        found: WorkflowHandle[Any, RunReport] = self.temporal.get_workflow_handle(workflow_id, result_type=RunReport)
+        return RunHandle(found, int(workflow_id.rpartition("/")[2]), self.dsn)
+
+    def _check_tools(self, graph: Graph) -> None:
+        tasks = [task for step in graph.steps.values() for task in step.tasks]
+        missing = [task for task in tasks if task.kind not in self._tools]
+        if missing:
+            raise UnsupportedToolError(graph, missing, sorted(self._tools))
+
+
+def _compile(path: Path) -> tuple[Graph, str]:
+    source, unreadable = read_file(path)
+    if unreadable:
+        raise CompileError(tuple(unreadable))
+    result = compile_text(source.text, str(path))
+    if result.graph is None:
+        raise CompileError(tuple(one for one in result.diagnostics if one.severity is Severity.ERROR))
+    return result.graph, source.text
+
+
+class RunHandle:
+    """One run."""
+
+    def __init__(self, workflow: WorkflowHandle[Any, RunReport], execution_id: int, dsn: str | None) -> None:
+        self.workflow = workflow
+        self.execution_id = execution_id
+        self._dsn = dsn
+
+    @property
+    def workflow_id(self) -> str:
+        """``<playbook path>/<execution_id>``."""
+        return self.workflow.id
+
+    @property
+    def run_id(self) -> str | None:
+        """Of the first run."""
+        return self.workflow.first_execution_run_id or self.workflow.result_run_id
+
+    async def result(self) -> RunReport:
+        """Wait for the end: completed, failed, cancelled, terminated or timed_out is ``status``, never an exception."""
+        try:
+            return await self.workflow.result()
+        except WorkflowFailureError as error:
+            return self._report_of(error.cause)
+
+    def _report_of(self, cause: BaseException) -> RunReport:
+        if isinstance(cause, ApplicationError) and cause.type == "PlaybookFailed":
+            return msgspec.convert(cause.details[0], RunReport)
+        if isinstance(cause, CancelledError):
+            return RunReport("cancelled", self.execution_id)
+        status = "terminated" if isinstance(cause, TerminatedError) else "timed_out"
+        return RunReport(status if not isinstance(cause, ApplicationError) else "failed", self.execution_id)
+
+    async def cancel(self) -> None:
+        """Ask the run to stop; ``result`` tells when it has."""
+        await self.workflow.cancel()
+
+    async def terminate(self, reason: str = "") -> None:
+        """End the run at once; what runs in tools is not asked."""
+        await self.workflow.terminate(reason=reason)
+
+    async def progress(self) -> dict[str, dict[str, Json]]:
+        """Steps so far, as the workflow itself knows them."""
+        return cast("dict[str, dict[str, Json]]", await self.workflow.query("progress"))
+
+    async def events(self, poll: float = 0.2) -> AsyncIterator[EventRow]:
+        """The event log from its start until the run's last event, as rows appear. Raises NoEventLogError."""
+        if self._dsn is None:
+            raise NoEventLogError(NoEventLogError.__doc__)
+        seen: set[int] = set()
+        while True:
+            rows = [row for row in await read_events(self._dsn, self.execution_id) if row.event_id not in seen]
+            for row in rows:
+                seen.add(row.event_id)
+                yield row
+            if any(row.is_last for row in rows):
+                return
+            await asyncio.sleep(poll)

@@ -1,0 +1,40 @@
+"""Where things are: Temporal by its own environment configuration, Postgres by a DSN, credentials by a file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, cast
+
+from noetl_activities.credentials import CredentialSource
+from temporalio.client import Client
+from temporalio.envconfig import ClientConfig
+
+from noetl_temporal.codec import data_converter
+
+__all__ = ["DSN_VARIABLE", "connect_temporal", "credential_source", "dsn_from_environment"]
+
+DSN_VARIABLE = "NOETL_POSTGRES"
+CREDENTIALS_VARIABLE = "NOETL_CREDENTIALS"
+
+
+async def connect_temporal(address: str | None = None, namespace: str | None = None) -> Client:
+    """A client for the given address, else for what TEMPORAL_* variables or a temporal.toml profile name."""
+    settings = cast("dict[str, Any]", ClientConfig.load_client_connect_config())
+    settings.setdefault("target_host", "127.0.0.1:7233")
+    if address is not None:
+        settings["target_host"] = address
+    if namespace is not None:
+        settings["namespace"] = namespace
+    return await Client.connect(**settings, data_converter=data_converter())
+
+
+def dsn_from_environment() -> str | None:
+    """The DSN of the event log's Postgres, None when there is none."""
+    return os.environ.get(DSN_VARIABLE)
+
+
+def credential_source(file: Path | None = None) -> CredentialSource:
+    """Credentials by name: from ``file`` or the one NOETL_CREDENTIALS names, then from the environment."""
+    named = os.environ.get(CREDENTIALS_VARIABLE)
+    return CredentialSource(file or (Path(named) if named else None))
