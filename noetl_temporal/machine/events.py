@@ -37,13 +37,14 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class LoopReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a loop came to. ``results`` has one entry an iteration in index order, ``stats`` counts
-    {total, success, failed, skipped}; ``assigns`` are (target, value) pairs for ctx in index order."""
+    {total, success, failed, skipped}; ``assigns`` are (target, value) pairs for ctx in index order, ``attempts`` all tool calls."""
 
     status: str
     results: list[Json] = []
     stats: dict[str, int] = {}
     failures: tuple[Failure, ...] = ()
     assigns: tuple[tuple[str, Json], ...] = ()
+    attempts: int = 0
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):

@@ -147,6 +147,7 @@ class LoopMachine:
     def _end(self, iteration: IterationState, end: End) -> None:
         state, index = self.state, iteration.index
         del state.active[str(index)]
+        state.attempts += iteration.pipeline.attempts
         state.results[index] = end.outcome.get("result") if end.status == "ok" else None
         if iteration.assigns:
             state.assigns[index] = iteration.assigns
@@ -201,6 +202,7 @@ class LoopMachine:
             stats={"total": total, "success": ran - failed, "failed": failed, "skipped": total - ran},
             failures=tuple(sorted(state.failures, key=lambda failure: failure.iteration or 0)),
             assigns=tuple(pair for index in indices for pair in state.assigns.get(index, [])),
+            attempts=state.attempts,
         )
         ended: dict[str, Literal["completed", "failed", "cancelled"]] = {
             "ok": "completed",

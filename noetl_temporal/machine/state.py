@@ -74,6 +74,7 @@ class StepRun(msgspec.Struct, omit_defaults=True):
     pipeline: PipelineState | None = None
     loop_id: str | None = None
     loop_event_id: int = 0
+    loop_attempts: int = 0
     timed_out: bool = False
 
 
@@ -139,5 +140,6 @@ class LoopState(msgspec.Struct, omit_defaults=True):
     ctx: dict[str, Json] = {}
     failed: list[int] = []
     failures: list[Failure] = []
+    attempts: int = 0
     stopping: bool = False
     cancelled: bool = False

@@ -199,6 +199,7 @@ class StepRuns:
         """A loop's own workflow ended."""
         step, run = self._take(event.loop_id)
         report = event.report
+        run.loop_attempts = report.attempts
         for target, value in report.assigns:
             assign(self._state, run, target, value)
         self._failures(report.failures, handled=step.loop is not None and step.loop.failure == "best_effort")
@@ -294,7 +295,7 @@ class StepRuns:
             kind=kind,
             outcome=end.outcome,
             tasks=pipeline.records if pipeline else {},
-            attempts=pipeline.attempts if pipeline else 0,
+            attempts=pipeline.attempts if pipeline else run.loop_attempts,
             duration=(self._journal.at - run.started) / 1000,
         )
         return record
