@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import json
 import os
 from pathlib import Path
 from typing import Literal
@@ -11,9 +10,6 @@ from typing import Literal
 import msgspec
 
 __all__ = ["CREDENTIALS", "Addresses"]
-
-LOOPBACK = "127.0.0.0/8,::1/128,localhost"
-"""What the http tool may call beyond public addresses where everything runs on one machine."""
 
 CREDENTIALS = ("pg_local", "pg_k8s", "test_postgres")
 """Credential names of the embedded Postgres: playbooks written for a laptop or for kind run as they are."""
