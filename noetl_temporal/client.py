@@ -1,10 +1,10 @@
 """The Python client.
 
-    client = await NoetlClient.connect()
-    handle = await client.submit("playbook.yaml", {"city": "Oslo"})
-    report = await handle.result()
-    async for event in handle.events():
-        print(event.event_type, event.node_name)
+client = await NoetlClient.connect()
+handle = await client.submit("playbook.yaml", {"city": "Oslo"})
+report = await handle.result()
+async for event in handle.events():
+    print(event.event_type, event.node_name)
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
+from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
+
 from noetl_activities.tool import Tool, load_tools
 from noetl_compiler import CompileError, compile_text
 from noetl_compiler.diagnostics import Severity
 from noetl_compiler.graph import Graph, Json, Task
 from noetl_compiler.reader import read_file
-from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
-from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
-from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
-
 from noetl_temporal.config import connect_temporal, dsn_from_environment
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.mirror.read import EventRow, read_events
@@ -77,7 +77,7 @@ class NoetlClient:
         *,
         content: str | None = None,
         queues: Mapping[str, str] | None = None,
-        timeout: timedelta | None = None,
+        execution_timeout: timedelta | None = None,
     ) -> RunHandle:
         """Start a run. ``playbook`` is a file's path or a compiled graph (then ``content`` is its text).
 
@@ -102,7 +102,7 @@ class NoetlClient:
             ),
             static_summary=f"playbook {source.name}",
             static_details=f"`{source.file}`, dialect {source.dialect}, graph `{graph.digest[:12]}`",
-            execution_timeout=timeout,
+            execution_timeout=execution_timeout,
             result_type=RunReport,
         )
         return RunHandle(handle, execution_id, self.dsn)

@@ -1,4 +1,6 @@
-"""What a person sees of a running playbook in the Temporal UI: a table of its steps, made from the events as they are emitted."""
+"""What a person sees of a running playbook in the Temporal UI: a table of its steps, made from the events as they are
+emitted.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
 """Performs a machine's commands on Temporal and collects what happened as facts.
 
-How it works. ``perform`` starts each command at once and in order: a tool call is an activity, a timer a timer, a loop a child
-workflow. Whatever ends puts a fact into the inbox; the workflow takes the facts one by one and feeds them. Nothing here decides.
+How it works. ``perform`` starts each command at once and in order: a tool call is an activity, a timer a timer, a
+loop a child workflow. Whatever ends puts a fact into the inbox; the workflow takes the facts one by one and feeds
+them. Nothing here decides.
 
-Continue-as-new. A run whose history has grown long *holds*: commands that would start something are kept instead, until
-what is in flight has ended. Then the machine's snapshot and the kept commands are all there is, and the next run goes on from them.
+Continue-as-new. A run whose history has grown long *holds*: commands that would start something are kept instead,
+until what is in flight has ended. Then the machine's snapshot and the kept commands are all there is, and the next
+run goes on from them.
 """
 
 from __future__ import annotations
@@ -22,8 +24,10 @@ from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
     ChildWorkflowError,
-    TimeoutError,
     is_cancelled_exception,
+)
+from temporalio.exceptions import (
+    TimeoutError as TemporalTimeoutError,
 )
 
 from noetl_temporal.loop_run import LoopEnd, LoopRun
@@ -200,7 +204,7 @@ def _tool_finished(call: ToolCall, task: _Task) -> Event:
 def _report_of(error: BaseException) -> ToolReport:
     """An activity that ended without a report of its own."""
     cause = error.cause if isinstance(error, ActivityError) else error
-    if isinstance(cause, TimeoutError):
+    if isinstance(cause, TemporalTimeoutError):
         return _lost("worker_lost", f"no worker finished the call: {cause.message}")
     if isinstance(cause, ApplicationError):
         return _lost(str(cause.type or "internal"), cause.message)
@@ -224,7 +228,9 @@ def _loop_finished(command: RunLoop, task: _Task) -> Event:
     cause = error.cause if isinstance(error, ChildWorkflowError) else error
     total = len(command.input.items)
     stats = {"total": total, "success": 0, "failed": total, "skipped": 0}
-    return LoopFinished(_now(), command.loop_id, LoopReport("error", [None] * total, stats, (_failure(command, cause),)))
+    return LoopFinished(
+        _now(), command.loop_id, LoopReport("error", [None] * total, stats, (_failure(command, cause),))
+    )
 
 
 def _failure(command: RunLoop, cause: BaseException | None) -> Any:

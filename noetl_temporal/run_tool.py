@@ -1,10 +1,11 @@
 """The one place where a tool becomes an activity.
 
-How it works. An activity execution is one tool call with all its attempts. Each attempt: run the tool, store its result in the sinks,
-ask the policy. ``retry`` raises a retryable ApplicationError with the delay, so Temporal itself waits and shows when and why;
-anything else returns a ToolReport. Attempts leave no events in history, so each one's record rides in the heartbeat details to the next and
-the report has them all. The records of an attempt's start are sent before it runs: an attempt that never ended its record was lost
-with its worker. Lost attempts do not count against a rule (semantics.md 22a).
+How it works. An activity execution is one tool call with all its attempts. Each attempt: run the tool, store its
+result in the sinks, ask the policy. ``retry`` raises a retryable ApplicationError with the delay, so Temporal itself
+waits and shows when and why; anything else returns a ToolReport. Attempts leave no events in history, so each one's
+record rides in the heartbeat details to the next and the report has them all. The records of an attempt's start are
+sent before it runs: an attempt that never ended its record was lost with its worker. Lost attempts do not count
+against a rule (semantics.md 22a).
 """
 
 from __future__ import annotations
@@ -153,7 +154,9 @@ class _Attempt:
             async with asyncio.timeout(self.call.timeout):
                 return _plain(await run())
         except TimeoutError:
-            return _plain(Outcome("error", error=ErrorInfo("timeout", f"no answer in {self.call.timeout:g}s", retryable=True)))
+            return _plain(
+                Outcome("error", error=ErrorInfo("timeout", f"no answer in {self.call.timeout:g}s", retryable=True))
+            )
         except SinkError as error:
             return _plain(error.outcome)
         except ToolError as error:
@@ -174,7 +177,9 @@ class _Attempt:
 
         async def run() -> Outcome:
             config = templates.render(sink.config, scope) or {}
-            done.append(await store(sink.kind, config, sink.mode, sink.key, _content(kind, outcome), sink.auth, context))
+            done.append(
+                await store(sink.kind, config, sink.mode, sink.key, _content(kind, outcome), sink.auth, context)
+            )
             return Outcome("ok")
 
         result = await self._guarded(run)
@@ -216,7 +221,7 @@ class _Attempt:
             Chain(names, self.call.scope),
             used,
             retry_after=error.get("retry_after"),
-            jitter=random.random(),
+            jitter=random.random(),  # noqa: S311 - spreads retries, keeps no secret
         )
 
     def _report(self, outcome: dict[str, Json], sinks: tuple[SinkRecord, ...], decision: Decision) -> ToolReport:

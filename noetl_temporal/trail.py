@@ -1,7 +1,8 @@
 """The event trail: domain events travel in the header of the next command, so history alone has the whole log.
 
-A workflow collects events in its ``trail``; whenever it schedules an activity or starts a child, the interceptor moves what has been
-collected into that command's header (architecture.md 6). What no command carried goes out with the workflow's end.
+A workflow collects events in its ``trail``; whenever it schedules an activity or starts a child, the interceptor
+moves what has been collected into that command's header (architecture.md 6). What no command carried goes out with
+the workflow's end.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ class _Carrier(Protocol):
 class TrailInterceptor(Interceptor):
     """Given to every worker that runs our workflows."""
 
-    def workflow_interceptor_class(self, input: WorkflowInterceptorClassInput) -> type[WorkflowInboundInterceptor]:
+    def workflow_interceptor_class(
+        self,
+        input: WorkflowInterceptorClassInput,  # noqa: A002 - the base class names it so
+    ) -> type[WorkflowInboundInterceptor]:
         """See temporalio.worker.Interceptor."""
         del input
         return _Inbound
@@ -62,11 +66,11 @@ class _Inbound(WorkflowInboundInterceptor):
 
 
 class _Outbound(WorkflowOutboundInterceptor):
-    def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:
+    def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:  # noqa: A002
         input.headers = {**input.headers, **_header()}
         return super().start_activity(input)
 
-    async def start_child_workflow(self, input: StartChildWorkflowInput) -> Any:
+    async def start_child_workflow(self, input: StartChildWorkflowInput) -> Any:  # noqa: A002
         input.headers = {**input.headers, **_header()}
         return await super().start_child_workflow(input)
 

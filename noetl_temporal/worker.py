@@ -49,7 +49,9 @@ def tool_worker(client: Client, tool: Tool, source: CredentialSource, queue: str
     )
 
 
-def _workers(client: Client, tools: Mapping[str, Tool], only: Collection[str] | None, source: CredentialSource) -> list[Worker]:
+def _workers(
+    client: Client, tools: Mapping[str, Tool], only: Collection[str] | None, source: CredentialSource
+) -> list[Worker]:
     unknown = sorted(set(only or ()) - set(tools))
     if unknown:
         raise UnknownToolsError(f"no tool {', '.join(map(repr, unknown))}: there are {', '.join(sorted(tools))}")

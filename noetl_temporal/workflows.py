@@ -1,7 +1,8 @@
 """The shell on Temporal: two workflows that perform what a machine commands and feed it what happened.
 
-They decide nothing. Every decision is the machine's, every effect the performer's, so what replays is: the order of facts.
-Workers run them unsandboxed (architecture.md 5); determinism is held by the machine's import law and by replay tests.
+They decide nothing. Every decision is the machine's, every effect the performer's, so what replays is: the order of
+facts. Workers run them unsandboxed (architecture.md 5); determinism is held by the machine's import law and by replay
+tests.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ async def _drive(machine: Machine | LoopMachine, performer: Performer, limit: in
             if performer.holding and performer.is_idle:
                 return None
             try:
-                await workflow.wait_condition(lambda: bool(performer.inbox) or (performer.holding and performer.is_idle))
+                await workflow.wait_condition(
+                    lambda: bool(performer.inbox) or (performer.holding and performer.is_idle)
+                )
             except asyncio.CancelledError:
                 reason = workflow.cancellation_reason() or ""
                 performer.perform(machine.feed(CancelRequested(int(workflow.time() * 1000), reason)))
@@ -51,9 +54,7 @@ async def _drive(machine: Machine | LoopMachine, performer: Performer, limit: in
 
 def _is_long(limit: int | None) -> bool:
     info = workflow.info()
-    return info.is_continue_as_new_suggested() or (
-        limit is not None and info.get_current_history_length() > limit
-    )
+    return info.is_continue_as_new_suggested() or (limit is not None and info.get_current_history_length() > limit)
 
 
 @workflow.defn(name=PLAYBOOK_WORKFLOW, sandboxed=False)
@@ -67,7 +68,9 @@ class PlaybookWorkflow:
 
     @workflow.run
     async def run(self, given: RunInput) -> RunReport:
-        """Returns the report of a completed playbook; a failed one fails the workflow with it, a cancelled one cancels it."""
+        """Returns the report of a completed playbook; a failed one fails the workflow with it, a cancelled one
+        cancels it.
+        """
         state: dict[str, Any] = given.state or {}
         machine = self._machine = Machine(given.graph, execution_id=given.execution_id, state=state.get("machine"))
         performer = Performer(self.trail, given.queues, self._emitted)

@@ -1,10 +1,10 @@
 """Keeps the http tool from reaching what a playbook must not reach (server-side request forgery).
 
-A host is resolved once, every address is judged, and the connection goes to the address that was judged, so a name that answers
-differently the second time gains nothing. Redirects come through here again.
+A host is resolved once, every address is judged, and the connection goes to the address that was judged, so a name
+that answers differently the second time gains nothing. Redirects come through here again.
 
-Public addresses are allowed. Loopback and private ones only where NOETL_HTTP_ALLOW lists them (hosts or networks, by comma);
-link-local (where clouds keep their metadata), multicast and unspecified addresses never are.
+Public addresses are allowed. Loopback and private ones only where NOETL_HTTP_ALLOW lists them (hosts or networks, by
+comma); link-local (where clouds keep their metadata), multicast and unspecified addresses never are.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Credentials by name (semantics.md 28): they exist only here, in the process that runs the tool.
 
-A name is looked up in the credentials file, then in the environment (``NOETL_CREDENTIAL_<NAME>``, JSON). The file is YAML: ``name: {type: postgres, db_host: ...}``, or a list of ``{name, type, data}``.
+A name is looked up in the credentials file, then in the environment (``NOETL_CREDENTIAL_<NAME>``, JSON). The file is
+YAML: ``name: {type: postgres, db_host: ...}``, or a list of ``{name, type, data}``.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def _from_json(variable: str, text: str) -> Credential:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise CredentialError(f"{variable} is not JSON: write {{\"type\": \"postgres\", ...}}") from error
+        raise CredentialError(f'{variable} is not JSON: write {{"type": "postgres", ...}}') from error
     if not isinstance(found, dict):
         raise CredentialError(f"{variable} is not a JSON object")
     return cast("Credential", found)
@@ -99,7 +100,7 @@ class Credentials:
         self._secrets: set[str] = set()
 
     async def resolve(self, auth: Json) -> Credential:
-        """A name, ``{type, credential|key, ...}`` (own fields lie over the credential's), or fields written in place."""
+        """A name, ``{type, credential|key, ...}`` (own fields lie over the credential's), or the fields themselves."""
         if isinstance(auth, str):
             found = self._source.find(auth)
         elif isinstance(auth, dict):

@@ -27,7 +27,9 @@ _IN_QUERY = frozenset({"GET", "DELETE", "HEAD", "OPTIONS"})
 
 
 class HttpTool:
-    """``method, url|endpoint, headers, params|query, payload|body|json|data|form, auth, verify_ssl, follow_redirects``."""
+    """``method, url|endpoint, headers, params|query, payload|body|json|data|form, auth, verify_ssl,
+    follow_redirects``.
+    """
 
     spec = ToolSpec("http", "makes one HTTP request")
 
@@ -35,7 +37,9 @@ class HttpTool:
         """Result ``{status_code, headers, url, elapsed, data}``; any status but 2xx is an error."""
         config = request.config
         credential = await context.credential(request.auth) if request.auth is not None else {}
-        transport = GuardedTransport(AddressGuard.from_environment(), verify=_flag(config, "verify_ssl", "verify", True))
+        transport = GuardedTransport(
+            AddressGuard.from_environment(), verify=_flag(config, "verify_ssl", "verify", True)
+        )
         started = time.monotonic()
         try:
             async with httpx.AsyncClient(
@@ -81,7 +85,9 @@ def _build(client: httpx.AsyncClient, config: dict[str, Json], credential: Crede
     headers.update(_authorization(credential))
     query, body = _route_data(method, config)
     try:
-        return client.build_request(method, url.strip(), params=_params(query) or None, headers=headers, **_body(body, headers))
+        return client.build_request(
+            method, url.strip(), params=_params(query) or None, headers=headers, **_body(body, headers)
+        )
     except (httpx.InvalidURL, httpx.UnsupportedProtocol, TypeError, ValueError) as error:
         raise ConfigError(f"{_where(config)}: {error}") from error
 

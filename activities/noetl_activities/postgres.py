@@ -1,7 +1,7 @@
 """The postgres tool: the task's statements, in one transaction.
 
-One transaction, so that an attempt that fails half-way leaves nothing behind and its retry doubles nothing. Statements that refuse a
-transaction (VACUUM, CREATE DATABASE ...) run without one when they stand alone.
+One transaction, so that an attempt that fails half-way leaves nothing behind and its retry doubles nothing.
+Statements that refuse a transaction (VACUUM, CREATE DATABASE ...) run without one when they stand alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ACTIVE_TRANSACTION = "25001"
 
 
 class PostgresTool:
-    """``command|query`` (several statements by ``;``), ``params`` bound to $1, $2 ... of the one statement, ``auth``."""
+    """``command|query`` (several statements by ``;``), ``params`` bound to $1, $2 ... of one statement, ``auth``."""
 
     spec = ToolSpec("postgres", "runs SQL on Postgres")
 

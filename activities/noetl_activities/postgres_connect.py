@@ -1,6 +1,7 @@
 """Connections of the postgres tool and sink: from a credential, one for each call.
 
-A call's connection is its own: nothing of one playbook (settings, temporary tables, an aborted transaction) is seen by another.
+A call's connection is its own: nothing of one playbook (settings, temporary tables, an aborted transaction) is seen
+by another.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ def _arguments(credential: Credential) -> dict[str, Any]:
     dsn = credential.get("dsn") or credential.get("connection_string") or credential.get("url")
     if dsn:
         return {"dsn": str(dsn)}
-    found = {name: next((credential[a] for a in aliases if credential.get(a)), None) for name, aliases in _FIELDS.items()}
+    found = {
+        name: next((credential[a] for a in aliases if credential.get(a)), None) for name, aliases in _FIELDS.items()
+    }
     if found["host"] is None:
         raise CredentialError("a postgres credential needs db_host (or dsn)")
     try:

@@ -1,7 +1,8 @@
-"""The python tool: a playbook's code in a process of its own, killed with everything it started when its time is over.
+"""The python tool: a playbook's code in a process of its own, killed with everything it started when its time is
+over.
 
-The child (python_child.py) gets code and input as JSON on stdin and answers on a pipe of its own, so that what the code prints
-stays the code's. Its environment is an allow-list: nothing secret is inherited.
+The child (python_child.py) gets code and input as JSON on stdin and answers on a pipe of its own, so that what the
+code prints stays the code's. Its environment is an allow-list: nothing secret is inherited.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ async def _run_child(stdin: bytes, environment: dict[str, str]) -> tuple[str, by
 
 
 async def _feed(child: Process, stdin: bytes) -> None:
-    assert child.stdin is not None
+    assert child.stdin is not None  # noqa: S101 - a pipe was asked for
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         child.stdin.write(stdin)
         await child.stdin.drain()
@@ -122,7 +123,7 @@ async def _feed(child: Process, stdin: bytes) -> None:
 
 async def _printed(child: Process) -> str:
     """Keep the beginning, drain the rest."""
-    assert child.stdout is not None
+    assert child.stdout is not None  # noqa: S101 - a pipe was asked for
     kept = bytearray()
     while chunk := await child.stdout.read(65536):
         kept += chunk[: max(0, _MAX_PRINTED - len(kept))]

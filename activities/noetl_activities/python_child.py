@@ -1,10 +1,11 @@
 """Runs one python task in a process of its own. Started by python.py as a script; standard library only.
 
-Reads ``{code, input, libs, context}`` as JSON from descriptor 0, writes ``{ok, result}`` or ``{ok, type, message, traceback}`` to the
-descriptor named by argv[1]. What the code prints goes to stdout and stderr as usual.
+Reads ``{code, input, libs, context}`` as JSON from descriptor 0, writes ``{ok, result}`` or ``{ok, type, message,
+traceback}`` to the descriptor named by argv[1]. What the code prints goes to stdout and stderr as usual.
 
-A playbook's code comes in three forms: it sets ``result``, it defines ``main``, or it returns at top level. The last is no Python, so
-then, and only then, the code is made the body of a function; line numbers stay those of the playbook's text.
+A playbook's code comes in three forms: it sets ``result``, it defines ``main``, or it returns at top level. The last
+is no Python, so then, and only then, the code is made the body of a function; line numbers stay those of the
+playbook's text.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def run(call: dict[str, Any]) -> Any:
     tree = ast.parse(call["code"], FILE)
     if returns(tree):
         return call_returning(tree, names)
-    exec(compile(tree, FILE, "exec"), names)
+    exec(compile(tree, FILE, "exec"), names)  # noqa: S102 - what this process is for
     function = names.get("main")
     if "result" in names and (not callable(function) or "result" not in call["input"]):
         return names["result"]
@@ -108,12 +109,14 @@ def call_returning(tree: ast.Module, names: dict[str, Any]) -> Any:
     shell = ast.parse("def __task__(): pass")
     cast("ast.FunctionDef", shell.body[0]).body = tree.body
     tree.body = shell.body
-    exec(compile(ast.fix_missing_locations(tree), FILE, "exec"), names)
+    exec(compile(ast.fix_missing_locations(tree), FILE, "exec"), names)  # noqa: S102
     return names["__task__"]()
 
 
 def arguments(function: Callable[..., Any], call: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Inputs by name; ``context``, ``input_data`` and ``args`` have a meaning of their own where no input has that name."""
+    """Inputs by name; ``context``, ``input_data`` and ``args`` have a meaning of their own where no input has that
+    name.
+    """
     given, special = call["input"], {"context": call["context"], "input_data": call["input"], "args": call["input"]}
     parameters = inspect.signature(function).parameters.values()
     takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
@@ -121,7 +124,9 @@ def arguments(function: Callable[..., Any], call: dict[str, Any]) -> tuple[list[
     positional = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]
     values = {**{name: special[name] for name in special if name in named}, **given}
     wanted = values if takes_all else {name: values[name] for name in named if name in values}
-    missing = [one.name for one in parameters if one.name in named and one.name not in wanted and one.default is one.empty]
+    missing = [
+        one.name for one in parameters if one.name in named and one.name not in wanted and one.default is one.empty
+    ]
     if len(missing) == 1 and not given:
         wanted[missing[0]] = call["context"]
     return [given[name] for name in positional if name in given], wanted

@@ -17,9 +17,7 @@ def workload_of(defaults: Value, payload: dict[str, Json], execution_id: int) ->
     Raises TemplateFailure.
     """
     ident = str(execution_id)
-    wanted = {
-        pointer: span for pointer, span in defaults.templates.items() if not _overridden(pointer, payload)
-    }
+    wanted = {pointer: span for pointer, span in defaults.templates.items() if not _overridden(pointer, payload)}
     scope = {
         "payload": payload,
         "workload": trees.merged(defaults.data or {}, payload),

@@ -47,9 +47,9 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """A rendered call.
 
     ``id`` is unique in its workflow, ``key`` stable over attempts, workers and replays. ``scope`` holds exactly what
-    the rules' and sinks' templates name. ``rules`` None means no policy: ok continues, an error fails.
-    ``event_id`` is that of the call's ``task.started`` event, parent of every attempt. ``store`` is set for a call that is
-    nothing but its sinks, after the last page: the outcome to store.
+    the rules' and sinks' templates name. ``rules`` None means no policy: ok continues, an error fails. ``event_id``
+    is that of the call's ``task.started`` event, parent of every attempt. ``store`` is set for a call that is nothing
+    but its sinks, after the last page: the outcome to store.
     """
 
     id: str

@@ -16,7 +16,7 @@ def collect_of(task: Task) -> Collect | None:
 
 
 def collected(how: Collect, so_far: Json, kind: str, result: Json) -> Json:
-    """The running value with one more page. ``so_far`` is None before the first. KeyError when ``path`` is not there."""
+    """The running value with one more page. ``so_far`` is None before the first. KeyError when ``path`` is missing."""
     page = _plain(trees.read(response_view(kind, result), how.path))
     match how.strategy:
         case "replace":

@@ -36,8 +36,9 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LoopReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a loop came to. ``results`` has one entry an iteration in index order, ``stats`` counts
-    {total, success, failed, skipped}; ``assigns`` are (target, value) pairs for ctx in index order, ``attempts`` all tool calls."""
+    """What a loop came to. ``results`` has one entry an iteration in index order, ``stats`` counts {total, success,
+    failed, skipped}; ``assigns`` are (target, value) pairs for ctx in index order, ``attempts`` all tool calls.
+    """
 
     status: str
     results: list[Json] = []

@@ -49,7 +49,9 @@ class Journal:
         span: Span | None = None,
         **meta: Any,
     ) -> int:
-        """Record an event and return its id. ``started`` gives a duration, ``span`` the place; none values are left out."""
+        """Record an event and return its id. ``started`` gives a duration, ``span`` the place; none values are left
+        out.
+        """
         self.ordinal += 1
         place = {"file": self._file, "line": span.line, "col": span.col} if span else None
         found = {"source": place, **meta}

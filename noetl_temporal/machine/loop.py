@@ -1,9 +1,9 @@
 """The machine of a loop: the iterations of one loop step, in a workflow of their own.
 
-How it works. Iterations start in index order while fewer than ``max_in_flight`` run; each is a pipeline of the step's tasks with
-names of its own. What an iteration sets in ``ctx`` it sees itself; a sequential loop lets the next iteration see it too, a
-parallel one does not, and when the loop ends the playbook applies all of it in index order, so the last index wins
-(semantics.md 16). A failed iteration stops the others only under ``on_error: fail_fast``.
+How it works. Iterations start in index order while fewer than ``max_in_flight`` run; each is a pipeline of the step's
+tasks with names of its own. What an iteration sets in ``ctx`` it sees itself; a sequential loop lets the next
+iteration see it too, a parallel one does not, and when the loop ends the playbook applies all of it in index order,
+so the last index wins (semantics.md 16). A failed iteration stops the others only under ``on_error: fail_fast``.
 
 ``report`` is set with Finish: ordered results of every iteration, counts, failures and what to set.
 """
@@ -293,7 +293,5 @@ class _IterationHost:
 def _restored(state: Json) -> LoopState:
     """A snapshot's state. ValueError for another version's."""
     if state.get("version", VERSION) != VERSION:
-        raise ValueError(
-            f"snapshot version {state.get('version')} is not {VERSION}: finish the run on its old workers"
-        )
+        raise ValueError(f"snapshot version {state.get('version')} is not {VERSION}: finish the run on its old workers")
     return msgspec.convert(state, LoopState, str_keys=True, strict=False)

@@ -27,11 +27,9 @@ def items_of(loop: Loop, scope: Mapping[str, Any]) -> list[Json]:
         raise TemplateFailure("a cursor loop cannot run yet: use a collection", loop.span)
     items = _listed(templates.render(loop.collection, scope))
     if loop.where is not None:
-        items = [
-            item for item in items if templates.predicate(loop.where.source, _with(loop, scope, item)).matched
-        ]
+        items = [item for item in items if templates.predicate(loop.where.source, _with(loop, scope, item)).matched]
     if loop.order_by is not None:
-        items = _ordered(items, loop, scope)
+        items = _ordered(items, loop.order_by, loop, scope)
     limit = _count(loop, "limit", scope)
     items = items if limit is None else items[:limit]
     size = _count(loop, "chunk_size", scope)
@@ -48,17 +46,16 @@ def _chunks(items: list[Json], size: int) -> list[Json]:
     return [items[start : start + size] for start in range(0, len(items), size)]
 
 
-def _ordered(items: list[Json], loop: Loop, scope: Mapping[str, Any]) -> list[Json]:
+def _ordered(items: list[Json], by: Template, loop: Loop, scope: Mapping[str, Any]) -> list[Json]:
     """Sorted by a template's value; a plain field name means that field of the item."""
-    assert loop.order_by is not None
-    source = loop.order_by.source
+    source = by.source
     if "{{" not in source:
         source = f"{{{{ {loop.element}.{source} }}}}"
     keys = [templates.render_text(source, _with(loop, scope, item)) for item in items]
     try:
         return [items[index] for index in sorted(range(len(items)), key=keys.__getitem__)]
     except TypeError as error:
-        raise TemplateFailure("order_by gives values that cannot be compared", loop.order_by.span) from error
+        raise TemplateFailure("order_by gives values that cannot be compared", by.span) from error
 
 
 def _with(loop: Loop, scope: Mapping[str, Any], item: Json) -> Mapping[str, Any]:

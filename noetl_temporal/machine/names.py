@@ -42,9 +42,7 @@ def record_view(record: StepRecord) -> Any:
     """What a step's name gives: its result with ``results.<label>``, or how it failed."""
     if record.status == "failed":
         return ResultView({"status": "failed", "error": ErrorView(record.outcome.get("error") or {})})
-    tasks = {
-        label: result_view(task.kind, task.outcome.get("result")) for label, task in record.tasks.items()
-    }
+    tasks = {label: result_view(task.kind, task.outcome.get("result")) for label, task in record.tasks.items()}
     return result_view(record.kind, record.outcome.get("result"), {"results": tasks} if tasks else None)
 
 

@@ -8,12 +8,13 @@ How it works. A pipeline is always in one phase:
                        └────────────────────────────────┘       then the next task
     done: `end` tells ok, error or cancelled
 
-*Settling* a finished call is the heart. The activity has told which rule ended it (or the machine asks the same policy
-itself when no attempt ever reported). In this order: the result is recorded, a page is collected, the task's and the rule's
-``set`` are rendered against the scope before any of them and applied, then the rule's action is taken. ``retry`` is never seen
-here, except for a call whose worker was lost: it happened inside the activity.
+*Settling* a finished call is the heart. The activity has told which rule ended it (or the machine asks the same
+policy itself when no attempt ever reported). In this order: the result is recorded, a page is collected, the task's
+and the rule's ``set`` are rendered against the scope before any of them and applied, then the rule's action is taken.
+``retry`` is never seen here, except for a call whose worker was lost: it happened inside the activity.
 
-Every page of a paginating task is a task execution of its own: its own call, key, events and attempts (semantics.md 18).
+Every page of a paginating task is a task execution of its own: its own call, key, events and attempts
+(semantics.md 18).
 """
 
 from __future__ import annotations
@@ -116,9 +117,7 @@ class Pipeline:
         state.executions += 1
         task = self._task()
         if state.executions > MAX_EXECUTIONS:
-            self._end(
-                "error", error_outcome("budget", f"more than {MAX_EXECUTIONS:,} task executions in one step")
-            )
+            self._end("error", error_outcome("budget", f"more than {MAX_EXECUTIONS:,} task executions in one step"))
             return
         try:
             self._call(task)
@@ -175,11 +174,7 @@ class Pipeline:
     def _summary(self, task: Task) -> str:
         iteration = f" item {self.host.iteration + 1}" if self.host.iteration is not None else ""
         page = f" page {self.state.page}" if _paginates(task) else ""
-        label = (
-            task.label
-            if task.label.startswith(self.host.step.name)
-            else f"{self.host.step.name}.{task.label}"
-        )
+        label = task.label if task.label.startswith(self.host.step.name) else f"{self.host.step.name}.{task.label}"
         return f"{label} [{task.kind}]{iteration}{page}"
 
     # ---- settling -------------------------------------------------------------------------------------------------
@@ -194,9 +189,7 @@ class Pipeline:
         try:
             self._record(task, outcome)
             names = self._outcome_scope(task, outcome, report)
-            self._apply_sets(
-                (task.set if outcome["status"] == "ok" else ()) + (rule.set if rule else ()), names
-            )
+            self._apply_sets((task.set if outcome["status"] == "ok" else ()) + (rule.set if rule else ()), names)
             self._act(task, rule, do, outcome, names)
         except templates.TemplateFailure as failure:
             self._close(task, "FAILED", template_outcome(failure))
@@ -253,9 +246,7 @@ class Pipeline:
     def _apply_sets(self, sets: tuple[Assign, ...], names: Mapping[str, Any]) -> None:
         self.host.assign([(one.target, templates.render(one.value, names)) for one in sets])
 
-    def _act(
-        self, task: Task, rule: Rule | None, do: str, outcome: Outcome, names: Mapping[str, Any]
-    ) -> None:
+    def _act(self, task: Task, rule: Rule | None, do: str, outcome: Outcome, names: Mapping[str, Any]) -> None:
         match do:
             case "again" if rule is not None and self._more_pages(rule, names):
                 self._next_page(task, rule, outcome, names)
@@ -307,13 +298,9 @@ class Pipeline:
         if _paginates(task):
             how = collect_of(task)
             sequence = {"pages": state.page, "strategy": how.strategy if how else None}
-        state.done_id = self._close(
-            task, "COMPLETED" if outcome["status"] == "ok" else "FAILED", outcome, sequence
-        )
+        state.done_id = self._close(task, "COMPLETED" if outcome["status"] == "ok" else "FAILED", outcome, sequence)
         if state.has_collected:
-            state.records[task.label] = TaskRecord(
-                "collected", {**outcome, "status": "ok", "result": state.collected}
-            )
+            state.records[task.label] = TaskRecord("collected", {**outcome, "status": "ok", "result": state.collected})
         if outcome["status"] == "ok" and any(sink.level == "task" for sink in task.sinks):
             self._store(task)
         else:
@@ -370,9 +357,7 @@ class Pipeline:
         state.page, state.calls, state.config, state.done_id = 1, 0, None, None
         state.collected, state.has_collected = None, False
 
-    def _end(
-        self, status: Literal["ok", "error", "cancelled"], outcome: Outcome, span: Span | None = None
-    ) -> None:
+    def _end(self, status: Literal["ok", "error", "cancelled"], outcome: Outcome, span: Span | None = None) -> None:
         tasks, state = self.host.step.tasks, self.state
         task = tasks[state.index] if state.index < len(tasks) else None
         state.phase, state.pending = "done", ""

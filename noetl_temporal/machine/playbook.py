@@ -1,11 +1,11 @@
 """The machine of a playbook: events in, commands out (architecture.md 4).
 
-How it works. A run is a set of tokens. ``feed`` takes one fact, lets the step that it concerns go on, and then *settles*: arrivals
-at steps become runs of steps or wait at joins, until nothing more can happen without a new fact. When no token is left but
-those waiting at the final step, that step runs, once, and the run is over.
+How it works. A run is a set of tokens. ``feed`` takes one fact, lets the step that it concerns go on, and then
+*settles*: arrivals at steps become runs of steps or wait at joins, until nothing more can happen without a new fact.
+When no token is left but those waiting at the final step, that step runs, once, and the run is over.
 
-The parts: StepRuns (step_runs.py) starts and ends runs of steps, Joins (join.py) tells who may go on, Pipeline (pipeline.py)
-runs tasks, Journal (journal.py) writes the log. This file holds the tokens.
+The parts: StepRuns (step_runs.py) starts and ends runs of steps, Joins (join.py) tells who may go on, Pipeline
+(pipeline.py) runs tasks, Journal (journal.py) writes the log. This file holds the tokens.
 
 A fact that does not fit raises ProtocolError before anything has changed. A playbook that fails is data: Finish.
 """
@@ -199,9 +199,7 @@ class Machine:
         state = self.state
         running = [run.step for run in state.runs.values()]
         if state.draining:
-            state.waiting = {
-                self.graph.final: [origin for origins in state.waiting.values() for origin in origins]
-            }
+            state.waiting = {self.graph.final: [origin for origins in state.waiting.values() for origin in origins]}
         ready = self._joins.ready(state.waiting, running)
         if not ready and not running:
             ready = [self.graph.final]
@@ -222,9 +220,7 @@ class Machine:
             self._go_on(self._runs.start(self.graph.steps[step]))
 
     def _give_up(self, step: str) -> None:
-        outcome = error_outcome(
-            "budget", f"{MAX_STARTS:,} steps ran without any call: a cycle without a way out"
-        )
+        outcome = error_outcome("budget", f"{MAX_STARTS:,} steps ran without any call: a cycle without a way out")
         span = self.graph.steps[step].span
         self.state.failures.append(failure_at(self.graph.source, step, outcome, span))
         self._runs.cancel_all()
@@ -288,7 +284,5 @@ class Machine:
 def _restored(state: Json) -> PlaybookState:
     """A snapshot's state. ValueError for another version's."""
     if state.get("version", VERSION) != VERSION:
-        raise ValueError(
-            f"snapshot version {state.get('version')} is not {VERSION}: finish the run on its old workers"
-        )
+        raise ValueError(f"snapshot version {state.get('version')} is not {VERSION}: finish the run on its old workers")
     return msgspec.convert(state, PlaybookState, str_keys=True)

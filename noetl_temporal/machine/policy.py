@@ -1,7 +1,7 @@
 """What to do after an attempt: a pure function of the rules, the outcome and the attempts used (semantics.md 17, 18).
 
-The activity decides after every attempt with it, and the machine where no attempt ever reported; it is the only place where a
-policy is evaluated.
+The activity decides after every attempt with it, and the machine where no attempt ever reported; it is the only place
+where a policy is evaluated.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ def decide(
     retry_after: float | None = None,
     jitter: float = 0.0,
 ) -> Decision:
-    """The first rule that matches. ``attempts`` counts the calls made so far, this one included; ``jitter`` in 0..1 comes
-    from the caller, because this function has no randomness of its own."""
+    """The first rule that matches. ``attempts`` counts the calls made so far, this one included; ``jitter`` in 0..1
+    comes from the caller, because this function has no randomness of its own.
+    """
     unknown: list[str] = []
     for rule in rules:
         if rule.on not in ("any", status):
@@ -53,9 +54,7 @@ def decide(
     return Decision(indeterminate=tuple(unknown))
 
 
-def _apply(
-    rule: CallRule, attempts: int, retry_after: float, jitter: float, unknown: tuple[str, ...]
-) -> Decision:
+def _apply(rule: CallRule, attempts: int, retry_after: float, jitter: float, unknown: tuple[str, ...]) -> Decision:
     if rule.do != "retry":
         return Decision(rule.do, rule.index, rule.delay, indeterminate=unknown)
     if attempts >= (rule.attempts or DEFAULT_ATTEMPTS):
@@ -65,7 +64,9 @@ def _apply(
 
 
 def delay_of(rule: CallRule, attempt: int, jitter: float = 0.0) -> float:
-    """Seconds to wait after the ``attempt``-th call: constant, linear or exponential, capped, then spread over 50 to 150 %."""
+    """Seconds to wait after the ``attempt``-th call: constant, linear or exponential, capped, then spread over 50 to
+    150 %.
+    """
     factor = {"linear": float(attempt), "exponential": _power(rule.multiplier, attempt - 1)}
     delay = rule.delay * factor.get(rule.backoff, 1.0)
     if rule.max_delay is not None:

@@ -1,4 +1,4 @@
-"""Which ways lead on from a step: a pure function of its route, the boundary and the names in scope (semantics.md 7)."""
+"""Which ways lead on from a step: a pure function of route, boundary and the names in scope (semantics.md 7)."""
 
 from __future__ import annotations
 

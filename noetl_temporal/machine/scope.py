@@ -1,7 +1,7 @@
 """The names a template sees, as a chain of layers looked up only when a name is used.
 
-From the innermost: what an outcome binds, a task's input, iteration names, reserved names (workload, ctx, execution_id ...),
-ctx, results by step and task name, workload (semantics.md 13).
+From the innermost: what an outcome binds, a task's input, iteration names, reserved names (workload, ctx,
+execution_id ...), ctx, results by step and task name, workload (semantics.md 13).
 """
 
 from __future__ import annotations
@@ -77,9 +77,7 @@ def outcome_names(kind: str, outcome: Outcome, attempt: int = 1, page: int = 1) 
         names["status_code"] = status_code
     if outcome["status"] == "error":
         names["error"] = ErrorView(outcome.get("error") or {})
-        names["response"] = ResultView(
-            {"status": "error", "status_code": status_code, "error": names["error"]}
-        )
+        names["response"] = ResultView({"status": "error", "status_code": status_code, "error": names["error"]})
     return names
 
 

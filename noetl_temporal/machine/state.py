@@ -39,9 +39,9 @@ class TaskRecord(msgspec.Struct):
 class PipelineState(msgspec.Struct, omit_defaults=True):
     """Where a pipeline stands.
 
-    ``executions`` counts task executions, ``page`` the pages of the running task. ``pending`` is the id awaited: a call's
-    or a timer's. ``config`` is the last rendered configuration, which the next page's patch changes. ``done_id`` is the
-    ``task.done`` of the page before.
+    ``executions`` counts task executions, ``page`` the pages of the running task. ``pending`` is the id awaited: a
+    call's or a timer's. ``config`` is the last rendered configuration, which the next page's patch changes.
+    ``done_id`` is the ``task.done`` of the page before.
     """
 
     index: int = 0
@@ -62,8 +62,21 @@ class PipelineState(msgspec.Struct, omit_defaults=True):
     deferred: list[int] = []
 
 
+class StepRecord(msgspec.Struct, omit_defaults=True):
+    """How a step ended last: what its name gives to templates and what the run's summary says of it."""
+
+    status: StepStatus
+    kind: str = ""
+    outcome: Outcome = {}
+    tasks: dict[str, TaskRecord] = {}
+    attempts: int = 0
+    duration: float = 0.0
+
+
 class StepRun(msgspec.Struct, omit_defaults=True):
-    """One run of a step. ``id`` is ``<step>#<n>``; ``args`` are the names bound for it, ``bound`` what ``set iter.x`` wrote."""
+    """One run of a step. ``id`` is ``<step>#<n>``; ``args`` are the names bound for it, ``bound`` what ``set iter.x``
+    wrote.
+    """
 
     id: str
     step: str
@@ -76,17 +89,7 @@ class StepRun(msgspec.Struct, omit_defaults=True):
     loop_event_id: int = 0
     loop_attempts: int = 0
     timed_out: bool = False
-
-
-class StepRecord(msgspec.Struct, omit_defaults=True):
-    """How a step ended last: what its name gives to templates and what the run's summary says of it."""
-
-    status: StepStatus
-    kind: str = ""
-    outcome: Outcome = {}
-    tasks: dict[str, TaskRecord] = {}
-    attempts: int = 0
-    duration: float = 0.0
+    before: StepRecord | None = None
 
 
 class PlaybookState(msgspec.Struct, omit_defaults=True):

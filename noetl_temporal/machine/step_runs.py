@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Graph, Json, Step
+from noetl_compiler.graph import Graph, Json, Loop, Step
 from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.calls import seconds_of
 from noetl_temporal.machine.commands import Cancel, LoopInput, RunLoop, StartTimer
+from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import LoopFinished, TimerFired, ToolFinished
 from noetl_temporal.machine.failing import error_outcome, failure_at, template_outcome
 from noetl_temporal.machine.journal import Journal, abridged
@@ -31,7 +32,9 @@ _BOUNDARIES = {"completed": "step.done", "failed": "step.failed", "skipped": "st
 
 
 class Ended(NamedTuple):
-    """A run of a step is over; its token goes to ``targets``. ``fail_fast``: an unhandled failure that stops the others."""
+    """A run of a step is over; its token goes to ``targets``. ``fail_fast``: an unhandled failure that stops the
+    others.
+    """
 
     step: str
     targets: tuple[str, ...]
@@ -76,9 +79,7 @@ class StepRuns:
         try:
             return self._begin(step, run)
         except templates.TemplateFailure as failure:
-            return self._end(
-                step, run, End("error", template_outcome(failure), None, failure.span or step.span)
-            )
+            return self._end(step, run, End("error", template_outcome(failure), None, failure.span or step.span))
 
     def _begin(self, step: Step, run: StepRun) -> Ended | None:
         host = self._host(step, run)
@@ -86,7 +87,7 @@ class StepRuns:
         run.args = {**args, "input": args, "args": args} if args else {}
         self._start_timeout(step, run, host)
         if step.loop is not None:
-            return self._begin_loop(step, run, host)
+            return self._begin_loop(step, step.loop, run, host)
         if not step.tasks:
             return self._end(step, run, End("ok", _OK, None, step.span))
         run.pipeline = PipelineState()
@@ -97,9 +98,7 @@ class StepRuns:
     def _start_timeout(self, step: Step, run: StepRun, host: StepHost) -> None:
         seconds = seconds_of(step.timeout.total, host.scope()) if step.timeout else None
         if seconds is not None:
-            self._journal.send(
-                StartTimer(_timeout_id(run), seconds, f"{step.name} times out in {seconds:g}s")
-            )
+            self._journal.send(StartTimer(_timeout_id(run), seconds, f"{step.name} times out in {seconds:g}s"))
 
     def _admitted(self, step: Step, host: StepHost) -> bool:
         found: Admission = admit(step.admit, host.scope())
@@ -122,9 +121,7 @@ class StepRuns:
             return {}
         return {"routed_to_end": True, "original_failed_step": unhandled[0]}
 
-    def _begin_loop(self, step: Step, run: StepRun, host: StepHost) -> Ended | None:
-        loop = step.loop
-        assert loop is not None
+    def _begin_loop(self, step: Step, loop: Loop, run: StepRun, host: StepHost) -> Ended | None:
         scope = host.scope()
         items, at_once = items_of(loop, scope), in_flight(loop, scope)
         self._state.loops += 1
@@ -168,9 +165,7 @@ class StepRuns:
 
     def _skip(self, step: Step, run: StepRun) -> Ended:
         self._state.records[step.name] = StepRecord("skipped")
-        self._journal.emit(
-            "step.skipped", step.name, "step", "SKIPPED", parent=self._state.workflow_id, span=step.span
-        )
+        self._journal.emit("step.skipped", step.name, "step", "SKIPPED", parent=self._state.workflow_id, span=step.span)
         return self._route(step, run, "skipped", _OK, "")
 
     # ---- facts ----------------------------------------------------------------------------------------------------
@@ -204,9 +199,7 @@ class StepRuns:
             assign(self._state, run, target, value)
         self._failures(report.failures, handled=step.loop is not None and step.loop.failure == "best_effort")
         if report.status == "cancelled":
-            return self._end(
-                step, run, self._loop_end(step, report.results, report.stats)._replace(status="cancelled")
-            )
+            return self._end(step, run, self._loop_end(step, report.results, report.stats)._replace(status="cancelled"))
         return self._end_loop(step, run, self._loop_end(step, report.results, report.stats))
 
     def _loop_end(self, step: Step, results: list[Json], stats: dict[str, int]) -> End:
@@ -222,9 +215,7 @@ class StepRuns:
             self._journal.send(Cancel(pending))
             self._by_pending.pop(pending, None)
             step = self._graph.steps[run.step]
-            return self._end(
-                step, run, End("cancelled", error_outcome("cancelled", "cancelled"), None, step.span)
-            )
+            return self._end(step, run, End("cancelled", error_outcome("cancelled", "cancelled"), None, step.span))
         if pending:
             self._journal.send(Cancel(pending))
         return None
@@ -278,9 +269,7 @@ class StepRuns:
         names = {**outcome_names(kind, end.outcome), step.name: view, "_prev": view}
         try:
             if step.result is not None:
-                end = end._replace(
-                    outcome={**end.outcome, "result": templates.render(step.result, host.scope(names))}
-                )
+                end = end._replace(outcome={**end.outcome, "result": templates.render(step.result, host.scope(names))})
                 self._state.records[step.name].outcome = end.outcome
             scope = host.scope(names)
             host.assign([(one.target, templates.render(one.value, scope)) for one in step.set])
@@ -289,14 +278,17 @@ class StepRuns:
         return end
 
     def _record(self, step: Step, run: StepRun, end: End, kind: str, status: Any) -> StepRecord:
+        """Attempts and seconds add up over the runs of a step; everything else is the last run's."""
         pipeline = run.pipeline
+        if run.before is None:
+            run.before = self._state.records.get(step.name) or StepRecord("running")
         record = self._state.records[step.name] = StepRecord(
             status=status,
             kind=kind,
             outcome=end.outcome,
             tasks=pipeline.records if pipeline else {},
-            attempts=pipeline.attempts if pipeline else run.loop_attempts,
-            duration=(self._journal.at - run.started) / 1000,
+            attempts=run.before.attempts + (pipeline.attempts if pipeline else run.loop_attempts),
+            duration=run.before.duration + (self._journal.at - run.started) / 1000,
         )
         return record
 
@@ -331,13 +323,9 @@ class StepRuns:
         try:
             chosen = select(step.route, "error" if failed else "ok", scope)
             self._emit_routes(step, run, chosen)
-            host.assign(
-                [(one.target, templates.render(one.value, scope)) for arc in chosen.arcs for one in arc.set]
-            )
+            host.assign([(one.target, templates.render(one.value, scope)) for arc in chosen.arcs for one in arc.set])
         except templates.TemplateFailure as failure:
-            return self._failed(
-                step, End("error", template_outcome(failure), None, failure.span or step.span), ()
-            )
+            return self._failed(step, End("error", template_outcome(failure), None, failure.span or step.span), ())
         targets = tuple(arc.to for arc in chosen.arcs)
         if failed and end is not None:
             return self._failed(step, end, targets, handled=bool(targets))
@@ -369,8 +357,7 @@ class StepRuns:
         )
         if handled:
             self._state.failures = [
-                _handled(failure) if failure.step == step.name else failure
-                for failure in self._state.failures
+                _handled(failure) if failure.step == step.name else failure for failure in self._state.failures
             ]
         if not iterations:
             failure = failure_at(self._graph.source, step.name, end.outcome, end.span, end.task)
@@ -409,7 +396,8 @@ class StepRuns:
         return StepHost(self._journal, self._graph.source, self._execution_id, self._state, step, run)
 
     def _pipeline(self, step: Step, run: StepRun) -> Pipeline:
-        assert run.pipeline is not None
+        if run.pipeline is None:
+            raise ProtocolError(f"{run.id} awaits no call")
         return Pipeline(self._host(step, run), run.pipeline)
 
     def _take(self, pending: str) -> tuple[Step, StepRun]:

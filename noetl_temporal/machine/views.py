@@ -1,8 +1,8 @@
 """How a stored result looks to a template.
 
-A result is stored once, in one shape. Playbooks of different years reach for the same thing by different names, so a name
-in a template is a *view*: a read-only mapping that falls through to the older shapes and materialises to plain JSON when it
-is passed on whole (dev/decisions/0006).
+A result is stored once, in one shape. Playbooks of different years reach for the same thing by different names, so a
+name in a template is a *view*: a read-only mapping that falls through to the older shapes and materialises to plain
+JSON when it is passed on whole (dev/decisions/0006).
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ _ROW_KINDS = frozenset({"postgres", "duckdb", "ducklake", "snowflake"})
 
 
 class ResultView(Mapping[str, Any]):
-    """A map result. ``data``, ``result`` and ``output`` mean the result itself where it has no such key; ``extra`` has names
-    that lie under its own."""
+    """A map result. ``data``, ``result`` and ``output`` mean the result itself where it has no such key; ``extra``
+    has names that lie under its own.
+    """
 
     __slots__ = ("_extra", "_stored")
 
@@ -52,7 +53,9 @@ class ResultView(Mapping[str, Any]):
 
 
 class _HttpView(ResultView):
-    """``{status_code, headers, url, elapsed, data}``: ``body`` is the data, and the body's own keys can be read directly."""
+    """``{status_code, headers, url, elapsed, data}``: ``body`` is the data, and the body's own keys can be read
+    directly.
+    """
 
     __slots__ = ()
 

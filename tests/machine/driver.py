@@ -93,9 +93,7 @@ class Driver:
                     self.events.append(event)
                 case CallTool(call):
                     self.calls.append(call)
-                    in_flight.append(
-                        lambda at, call=call: ToolFinished(at, call.id, report_of(self.answer(call)))
-                    )
+                    in_flight.append(lambda at, call=call: ToolFinished(at, call.id, report_of(self.answer(call))))
                     ids.append(call.id)
                 case StartTimer(timer_id, seconds):
                     if timer_id.endswith(":timeout"):
@@ -104,9 +102,7 @@ class Driver:
                     in_flight.append(lambda at, timer_id=timer_id: TimerFired(at, timer_id))
                     ids.append(timer_id)
                 case RunLoop(loop_id, input_):
-                    in_flight.append(
-                        lambda at, loop_id=loop_id, input_=input_: self._loop(at, loop_id, input_)
-                    )
+                    in_flight.append(lambda at, loop_id=loop_id, input_=input_: self._loop(at, loop_id, input_))
                     ids.append(loop_id)
                 case Cancel(id_):
                     if id_ in ids:

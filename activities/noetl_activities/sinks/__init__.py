@@ -1,7 +1,7 @@
 """Sinks: a tool's result stored in the tool's own activity (semantics.md 26).
 
-``store`` is the one entrance. ``key`` identifies the call over attempts, workers and replays; a sink that has seen it before writes
-nothing again and says so.
+``store`` is the one entrance. ``key`` identifies the call over attempts, workers and replays; a sink that has seen it
+before writes nothing again and says so.
 """
 
 from __future__ import annotations

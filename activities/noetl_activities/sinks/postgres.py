@@ -1,7 +1,8 @@
 """The postgres sink: exactly once (semantics.md 26).
 
-The key and the rows commit in one transaction. Whoever comes second with the same key, be it a retry after a crash between commit and
-report or a rival, waits for the first at the key's row and then finds it taken: nothing is written again.
+The key and the rows commit in one transaction. Whoever comes second with the same key, be it a retry after a crash
+between commit and report or a rival, waits for the first at the key's row and then finds it taken: nothing is written
+again.
 """
 
 from __future__ import annotations
@@ -65,7 +66,13 @@ async def _claim(connection: Connection, key: str) -> bool:
 
 
 async def _write(connection: Connection, config: dict[str, Json], mode: str, result: Json) -> Stored:
-    own = config.get("statement") or config.get("commands") or config.get("command") or config.get("sql") or config.get("query")
+    own = (
+        config.get("statement")
+        or config.get("commands")
+        or config.get("command")
+        or config.get("sql")
+        or config.get("query")
+    )
     rows = rows_of(config, result)
     if own:
         return await _run_own(connection, own, config.get("params"), rows)
@@ -75,7 +82,9 @@ async def _write(connection: Connection, config: dict[str, Json], mode: str, res
     types = await table.types(connection)
     if not types:
         if config.get("create") is not True:
-            raise ConfigError(f"there is no table {table.name}: create it in a step before, or set create: true on the sink")
+            raise ConfigError(
+                f"there is no table {table.name}: create it in a step before, or set create: true on the sink"
+            )
         await table.create(connection, rows[0])
         types = await table.types(connection)
     count = await table.write(connection, rows, mode, keys_of(config, mode), types)
@@ -98,7 +107,7 @@ class _Table:
         select attname::text, format_type(atttypid, atttypmod)
         from pg_attribute where attrelid = to_regclass($1) and attnum > 0 and not attisdropped
         """
-        return {name: type_ for name, type_ in await connection.fetch(sql, self.quoted)}
+        return {str(one[0]): str(one[1]) for one in await connection.fetch(sql, self.quoted)}
 
     async def create(self, connection: Connection, row: Row) -> None:
         columns = ", ".join(f"{_quote(name)} {_type_for(value)}" for name, value in row.items())
@@ -113,10 +122,10 @@ class _Table:
             have = ", ".join(sorted(types))
             raise ConfigError(f"table {self.name} has no column {unknown[0]!r}: it has {have}")
         if mode == "replace":
-            await connection.execute(f"delete from {self.quoted}")
+            await connection.execute(f"delete from {self.quoted}")  # noqa: S608 - the name was checked
         marks = ", ".join(f"${index}" for index in range(1, len(columns) + 1))
         names = ", ".join(map(_quote, columns))
-        sql = f"insert into {self.quoted} ({names}) values ({marks})"
+        sql = f"insert into {self.quoted} ({names}) values ({marks})"  # noqa: S608 - quoted names, bound values
         values = [[_fit(row.get(name), types[name]) for name in columns] for row in rows]
         await connection.executemany(sql + _on_conflict(columns, keys, mode), values)
         return len(rows)
