@@ -26,13 +26,13 @@ from typing import Any
 from jinja2 import StrictUndefined
 from jinja2.exceptions import SecurityError, TemplateRuntimeError, UndefinedError
 from jinja2.runtime import Context, Undefined
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.sandbox import MAX_RANGE, ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace, missing
 
 from noetl_compiler.filters import FILTERS, TESTS
 from noetl_compiler.formats import FormatMethod, percent
 from noetl_compiler.materialise import text_of
-from noetl_compiler.meter import Meter
+from noetl_compiler.meter import BudgetExceededError, Meter
 
 __all__ = ["ENVIRONMENT", "ScopeContext", "UndefinedNameError"]
 
@@ -232,12 +232,22 @@ def _charge_power(meter: Meter, left: Any, right: Any) -> None:
 _CHARGE = {"+": _charge_add, "*": _charge_multiply, "**": _charge_power}
 
 
+def _range(*bounds: int) -> range:
+    numbers = range(*bounds)
+    if len(numbers[: MAX_RANGE + 1]) > MAX_RANGE:
+        raise BudgetExceededError(f"the template makes a range of more than {MAX_RANGE:,} numbers")
+    return numbers
+
+
+_GLOBAL_RANGE: Any = _range
+
+
 def _environment() -> Sandbox:
     environment = Sandbox(
         undefined=Missing, autoescape=False, keep_trailing_newline=True, optimized=False, cache_size=0
     )
-    safe_range = environment.globals["range"]
-    environment.globals = {"dict": dict, "namespace": Namespace, "range": safe_range}
+    environment.globals.clear()
+    environment.globals.update({"dict": dict, "namespace": Namespace, "range": _GLOBAL_RANGE})
     environment.filters = dict(FILTERS)
     environment.tests = dict(TESTS)
     return environment

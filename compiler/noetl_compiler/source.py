@@ -14,7 +14,6 @@ from __future__ import annotations
 import bisect
 import re
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Literal, TypeAlias
 
 from noetl_compiler.graph import Span
@@ -23,7 +22,7 @@ __all__ = ["ScalarStyle", "SourceFile", "Span", "expression_spans", "expressions
 
 ScalarStyle: TypeAlias = Literal["plain", "single", "double", "literal", "folded"]
 
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
+_LINE_BREAK = re.compile(r"\r\n|\r|\n")
 _OPENING = re.compile(r"\{\{|\{%")
 _CLOSING = re.compile(r"\}\}|%\}")
 _COMMENT_OR_OPENING = re.compile(r"\{#.*?(?:#\}|\Z)|\{\{|\{%", re.DOTALL)
@@ -44,8 +43,8 @@ class SourceFile:
     _starts: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        lengths = (len(line) for line in _LINE.findall(self.text) if line)
-        object.__setattr__(self, "_starts", tuple(accumulate(lengths, initial=0)))
+        breaks = _LINE_BREAK.finditer(self.text)
+        object.__setattr__(self, "_starts", (0, *(found.end() for found in breaks)))
 
     def position(self, offset: int) -> tuple[int, int]:
         """The 1-based line and column of an offset; an offset beyond the text is its end."""
@@ -71,8 +70,8 @@ class SourceFile:
         """The text of a 1-based line without its line break; ``""`` for a line that is not there."""
         if not 1 <= number <= len(self._starts):
             return ""
-        found = _LINE.match(self.text, self._starts[number - 1])
-        return found.group().rstrip("\r\n") if found else ""
+        end = self._starts[number] if number < len(self._starts) else len(self.text)
+        return self.text[self._starts[number - 1] : end].rstrip("\r\n")
 
 
 def expressions(text: str) -> tuple[tuple[int, int], ...]:

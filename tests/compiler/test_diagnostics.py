@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import (
+    Diagnostic,
+    Related,
+    Severity,
+    nearest,
+    one_line,
+    render,
+    sort_and_dedupe,
+)
+from noetl_compiler.source import SourceFile, Span
+
+SOURCE = SourceFile("p.yaml", "a: 1\nb: 2\na: 3\n日本: {{ x }}\n")
+DUPLICATE = Diagnostic(
+    Code.DUPLICATE_KEY,
+    Severity.ERROR,
+    Span(3, 1, 3, 2),
+    'the key "a" stands here for the second time',
+    "remove one",
+    (Related(Span(1, 1, 1, 2), "it is here first"),),
+    "p.yaml",
+)
+
+
+def test_a_diagnostic_shows_its_place_the_others_and_the_remedy() -> None:
+    assert render(DUPLICATE, SOURCE).splitlines() == [
+        'p.yaml:3:1: error[NT003]: the key "a" stands here for the second time',
+        "  |",
+        "3 | a: 3",
+        "  | ^",
+        "p.yaml:1:1: note: it is here first",
+        "  |",
+        "1 | a: 1",
+        "  | ^",
+        "help: remove one",
+    ]
+
+
+def test_one_line_is_for_lists() -> None:
+    assert one_line(DUPLICATE) == 'p.yaml:3:1: error[NT003]: the key "a" stands here for the second time'
+
+
+def test_the_caret_stands_below_wide_characters() -> None:
+    found = replace(DUPLICATE, span=Span(4, 5, 4, 12), related=(), hint="")
+    assert render(found, SOURCE).splitlines()[2:] == ["4 | 日本: {{ x }}", "  |       ^~~~~~~"]
+
+
+def test_a_span_over_several_lines_is_marked_to_the_end_of_its_first() -> None:
+    found = replace(DUPLICATE, span=Span(1, 2, 3, 2), related=(), hint="")
+    assert render(found, SOURCE).splitlines()[-1] == "  |  ^~~"
+
+
+def test_a_long_line_is_cut_around_the_place() -> None:
+    source = SourceFile("p.yaml", "x" * 5000 + "HERE" + "y" * 5000)
+    found = replace(DUPLICATE, span=Span(1, 5001, 1, 5005), related=(), hint="")
+    shown, caret = render(found, source).splitlines()[2:]
+    assert len(shown) < 200
+    assert shown[caret.index("^") :].startswith("HERE")
+
+
+def test_what_would_move_the_cursor_is_not_printed() -> None:
+    source = SourceFile("p.yaml", "a\x1b[31m: \t1")
+    found = replace(DUPLICATE, span=Span(1, 1, 1, 2), message="the key \x1b[2J", related=(), hint="\x07")
+    text = render(found, source)
+    assert all(char.isprintable() or char == "\n" for char in text)
+
+
+@given(st.text(), st.tuples(*[st.integers(-2, 9)] * 4))
+def test_no_place_is_too_wrong_to_be_shown(text: str, place: tuple[int, int, int, int]) -> None:
+    found = replace(DUPLICATE, span=Span(*place), related=())
+    assert "error[NT003]" in render(found, SourceFile("p.yaml", text))
+
+
+def test_diagnostics_come_in_reading_order_and_once() -> None:
+    first = replace(DUPLICATE, span=Span(1, 1, 1, 2))
+    other_code = replace(DUPLICATE, code=Code.YAML_SYNTAX)
+    other_file = replace(DUPLICATE, file="a.yaml", span=Span(9, 1, 9, 2))
+    given_order = [DUPLICATE, other_code, first, other_file, DUPLICATE]
+    assert sort_and_dedupe(given_order) == (other_file, first, other_code, DUPLICATE)
+    assert sort_and_dedupe(reversed(given_order)) == sort_and_dedupe(given_order)
+
+
+@pytest.mark.parametrize(
+    ("name", "candidates", "hint"),
+    [
+        ("fetc", ["store", "fetch"], 'did you mean "fetch"?'),
+        ("xyz", ["store", "fetch"], ""),
+        ("a", [], ""),
+        ("fetcx", ["fetca", "fetcb"], 'did you mean "fetcb"?'),
+        ("x" * 101, ["x" * 100], ""),
+    ],
+)
+def test_the_nearest_name_is_offered(name: str, candidates: list[str], hint: str) -> None:
+    assert nearest(name, candidates) == nearest(name, reversed(candidates)) == hint

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from noetl_compiler import compile_or_raise
+from noetl_compiler.graph import Arc, Graph, Loop, Route, SourceRef, Span, Step, Task, Template, Value, seal
+from noetl_compiler.preview import mermaid, tree
+
+PLAYBOOK = """
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: etl, path: examples/etl}
+workload: {pages: 3}
+workflow:
+  - step: start
+    desc: Fetch it
+    loop:
+      in: "{{ workload.endpoints }}"
+      iterator: endpoint
+      spec: {mode: parallel, max_in_flight: 2}
+    tool:
+      - name: fetch
+        kind: http
+        url: "{{ iter.endpoint }}"
+        spec:
+          policy:
+            rules:
+              - when: "{{ output.error.retryable }}"
+                then: {do: retry, attempts: 3, delay: 0.5, backoff: exponential}
+              - when: "{{ output.status == 'error' }}"
+                then: {do: fail}
+              - else: {then: {do: continue}}
+      - name: again
+        kind: noop
+        spec:
+          policy:
+            rules:
+              - when: "{{ iter.more }}"
+                then: {do: jump, to: fetch, set: {iter.page: 2}}
+              - else: {then: {do: break}}
+    next:
+      arcs:
+        - step: store
+          when: "{{ event.name == 'loop.done' }}"
+        - step: end
+          set: {ctx.empty: true}
+  - step: store
+    tool: {kind: postgres, auth: pg_local, command: select 1}
+    set: {ctx.rows: "{{ output.data.rows }}"}
+    next:
+      arcs:
+        - step: end
+"""
+
+TREE = """\
+etl (examples/etl): 3 steps, dialect v10
+starts at start, ends at end; a failed step without a way on goes to end
+task queues: http, noop, postgres
+
+start  Fetch it
+├─ for each endpoint in workload.endpoints: parallel, up to 2 at once
+├─ fetch [http]
+│  ├─ retry: up to 3 calls, 0.5 s doubling, when output.error.retryable
+│  ├─ fail when output.status == 'error'
+│  └─ continue
+├─ again [noop]
+│  ├─ jump to fetch: set iter.page, when iter.more
+│  └─ leave the step
+├─ either way when event.name == 'loop.done' -> store
+└─ then -> end, set ctx.empty
+
+store
+├─ store_task [postgres]
+├─ set ctx.rows = output.data.rows
+└─ then -> end
+
+end (added)  runs when every path has ended"""
+
+MERMAID = """\
+flowchart TD
+    n0(["<b>start</b><br/>for each endpoint in workload.endpoints: parallel, up to 2 at once\
+<br/>fetch [http]<br/>again [noop]"])
+    n1["<b>store</b><br/>store_task [postgres]"]
+    n2(["<b>end</b>"])
+    n0 -->|"event.name == 'loop.done'"| n1
+    n0 --> n2
+    n1 --> n2"""
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    return compile_or_raise(PLAYBOOK, file="etl.yaml")
+
+
+def test_a_tree_reads_like_the_playbook(graph: Graph) -> None:
+    assert tree(graph) == TREE
+
+
+def test_a_diagram_has_every_step_and_every_way(graph: Graph) -> None:
+    assert mermaid(graph) == MERMAID
+
+
+SPAN = Span(1, 1, 1, 2)
+
+
+def graph_of(*steps: Step) -> Graph:
+    source = SourceRef("p.yaml", "p", "p", "", "v10")
+    return seal(Graph(1, "", source, steps[0].name, "end", {step.name: step for step in (*steps, Step("end", SPAN))}))
+
+
+def test_a_failure_route_and_the_unreached_are_told_apart() -> None:
+    step = Step(
+        "a",
+        SPAN,
+        tasks=(Task("t", "http", "gpu", SPAN, idempotent=False),),
+        route=Route(
+            arcs=(
+                Arc("b", SPAN, on="ok", when=Template("{{ x > 1 }}", SPAN)),
+                Arc("c", SPAN, on="error", when=Template("{{ error.code == 1 }}", SPAN)),
+            )
+        ),
+    )
+    graph = graph_of(step, Step("b", SPAN), Step("c", SPAN), Step("d", SPAN))
+    assert tree(graph).splitlines()[4:] == [
+        "a",
+        "├─ t [http] on queue gpu",
+        "│  └─ not called again when its worker is lost",
+        "├─ when x > 1 -> b",
+        "├─ if it fails when error.code == 1 -> c",
+        "└─ otherwise -> end",
+        "",
+        "b",
+        "└─ then -> end",
+        "",
+        "c",
+        "└─ then -> end",
+        "",
+        "d (no way leads here)",
+        "└─ then -> end",
+        "",
+        "end",
+    ]
+    assert '    n0 -.->|"failed when error.code == 1"| n2' in mermaid(graph).splitlines()
+    assert '    n0 -->|"otherwise"| n4' in mermaid(graph).splitlines()
+
+
+def test_the_steps_of_a_loop_stand_in_a_frame() -> None:
+    loop = Loop("city", SPAN, collection=Value("{{ cities }}", {"": SPAN}), region=("b", "c"))
+    graph = graph_of(
+        Step("a", SPAN, loop=loop, route=Route(arcs=(Arc("d", SPAN),))),
+        Step("d", SPAN),
+        Step("b", SPAN, route=Route(arcs=(Arc("c", SPAN),))),
+        Step("c", SPAN),
+    )
+    drawn = mermaid(graph)
+    assert 'subgraph n0_region["each city"]\n        n1\n        n2\n    end' in drawn
+    assert '    n0 -->|"each"| n1' in drawn
+    assert [line for line in tree(graph).splitlines() if line[:1].isalpha()][3:] == ["a", "b", "c", "d", "end"]
+
+
+@pytest.mark.parametrize("name", ['end"]', "end", "a|b", "<b>", "#35;", "a`b", "日本", "\x1b[2J", "x\ny"])
+def test_no_name_breaks_a_preview(name: str) -> None:
+    step = Step(name, SPAN, desc=name, route=Route(arcs=(Arc("b", SPAN, when=Template(name, SPAN)),)))
+    graph = graph_of(Step("start", SPAN, route=Route(arcs=(Arc(name, SPAN),))), step, Step("b", SPAN))
+    assert all(char.isprintable() or char == "\n" for char in tree(graph))
+    for line in mermaid(graph).splitlines()[1:]:
+        assert re.fullmatch(
+            r' +n\d+(?:[(\[{]+"[^"|`]*"[)\]}]+| -\.?->?-?(?:\|"[^"|`]*"\|)? n\d+| -->(?:\|"[^"|`]*"\|)? n\d+)', line
+        )
+
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "dev" / "examples").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_a_preview_is_the_same_after_a_round_trip(path: Path) -> None:
+    graph = compile_or_raise(path.read_text(encoding="utf-8"), file=str(path))
+    again = msgspec.convert(msgspec.to_builtins(graph), Graph)
+    assert (tree(again), mermaid(again)) == (tree(graph), mermaid(graph))

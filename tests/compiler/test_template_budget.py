@@ -1,0 +1,120 @@
+"""No template works without end. A budget that fails would show as a test that never ends or takes all memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl_compiler.templates import TemplateFailure, check, predicate, render_text
+
+SCOPE = {"big": list(range(1000)), "text": "x" * 10_000}
+
+TOO_MUCH = [
+    "{{ 'a' * 10**9 }}",
+    "{{ 10**9 * 'a' }}",
+    "{{ [0] * 10**9 }}",
+    "{{ (0, 1) * 10**9 }}",
+    "{{ 9 ** (9 ** 9) }}",
+    "{{ 2 ** -(10 ** 9) ** 99 }}",
+    "{% set x = 2 ** 100 %}" + "{% set x = x * x %}" * 60 + "{{ x }}",
+    "{{ '%1000000000d' | format(1) }}",
+    "{{ '%1000000000d' % 1 }}",
+    "{{ '%*d' % (10**9, 1) }}",
+    "{{ '%(a(b))1000000000d' % {'a(b)': 1} }}",
+    "{{ '%.1000000000f' % 1 }}",
+    "{{ ('%9999d' * 5000) % (big * 5) }}",
+    "{{ '{:1000000000}'.format(1) }}",
+    "{{ '{:{w}}'.format(1, w=10**9) }}",
+    "{{ ('{0:9999}' * 5000).format(1) }}",
+    "{{ 'x'.ljust(3 * 10**8) }}",
+    "{{ 'x'.rjust(3 * 10**8) }}",
+    "{{ 'x'.center(3 * 10**8) }}",
+    "{{ 'x'.zfill(3 * 10**8) }}",
+    "{{ 'x' | center(10**9) }}",
+    "{{ 'x' | indent(10**9) }}",
+    "{{ text | wordwrap(1, true, text) }}",
+    "{{ text.replace('x', text) }}",
+    "{{ text | replace('x', text) }}",
+    "{{ text.join(big * 10) }}",
+    "{{ (big * 10) | join(text) }}",
+    "{{ 'x'.join(range(100000) | map('center', 1000)) }}",
+    "{{ [1] | batch(10**9, 0) | list }}",
+    "{{ [1] | slice(10**9) | list }}",
+    "{{ 1 | round(10**9) }}",
+    "{{ 1.5 | round(10**9, 'ceil') }}",
+    "{{ 123 | round(-(10**9)) }}",
+    "{{ [1] | tojson(indent=10**9) }}",
+    "{{ range(10**9) | list }}",
+    "{{ [big] * 10**6 }}",
+    "{{ ([[1] * 1000] * 1000) | sum(start=[]) }}",
+    "{{ range(100000) | map('center', 100000) | list | length }}",
+    "{{ range(100000) | select('in', big) | list | length }}",
+    "{% set x = ['a'] %}" + "{% set x = [x, x] %}" * 60 + "{{ x }}",
+    "{% set x = 'a' %}" + "{% set x = {'a': x, 'b': x} %}" * 60 + "{{ x | length }}",
+    "{% set x = 'a' %}" + "{% set x = dict(a=x, b=x) %}" * 60 + "{{ x | length }}",
+    "{% set x = [1] %}" + "{% set x = x + x %}" * 60 + "{{ x | length }}",
+    "{% set x = 'a' %}" + "{% set x = x ~ x %}" * 60 + "{{ x | length }}",
+    "{% set x = 'a' %}" + "{% set x = x + x %}" * 60 + "{{ x | length }}",
+    "{% set x = 'a' %}" + "{% set x = '%s%s' % (x, x) %}" * 60 + "{{ x | length }}",
+    "{% set x = 'a' %}" + "{% set x = '{0}{0}'.format(x) %}" * 60 + "{{ x | length }}",
+    "{% set x = 'a' %}" + "{% set x %}{{ x }}{{ x }}{% endset %}" * 60 + "{{ x | length }}",
+    "{% set x = 'a' %}" + "{% set x = [x, x] | join %}" * 60 + "{{ x | length }}",
+    "{% set x = [1] %}" + "{% set x = x | batch(2, x) | list %}" * 60 + "{{ x | length }}",
+    "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
+    "{% for a in range(100000) %}" + "z" * 10_000 + "{% endfor %}",
+    "{% for a in range(100000) %}{{ -1 in big }}{% endfor %}",
+    "{% for a in range(100000) %}{{ big == big[:] }}{% endfor %}",
+    "{% for a in range(100000) %}{% set y = big[:] %}{% endfor %}",
+    "{% for a in range(100000) %}{% set y = big | max %}{% endfor %}",
+    "{% for a in range(100000) %}{% set y = text.upper() %}{% endfor %}",
+    "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
+    "{% macro f(n) %}{{ f(n) }}{% endmacro %}{{ f(1) }}",
+    "{% macro m() %}" + "z" * 100_000 + "{% endmacro %}{% for a in range(100000) %}{% set y = m() %}{% endfor %}",
+]
+
+
+@pytest.mark.parametrize("source", TOO_MUCH, ids=lambda source: source[:60])
+def test_too_much_is_refused(source: str) -> None:
+    with pytest.raises(TemplateFailure):
+        render_text(source, SCOPE)
+    with pytest.raises(TemplateFailure):
+        predicate(source, SCOPE)
+
+
+TOO_DEEP = [
+    "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}",
+    "{{ " + "-" * 5000 + "1 }}",
+    "{{ " + "not " * 5000 + "1 }}",
+    "{{ " + "1 + " * 5000 + "1 }}",
+    "{{ " + "[" * 5000 + "]" * 5000 + " }}",
+    "{{ a" + ".b" * 5000 + " }}",
+    "{% if 1 %}" * 5000 + "{% endif %}" * 5000,
+    "{{ 0x" + "f" * 50_000 + " }}",
+    "{{ " + "9" * 50_000 + " }}",
+    "{{ x }}" * 10_001,
+    "{{ " + "1, " * 100_000 + " }}",
+]
+
+
+@pytest.mark.parametrize("source", TOO_DEEP, ids=lambda source: source[:30])
+def test_what_is_too_large_to_compile_is_a_problem_with_a_place(source: str) -> None:
+    with pytest.raises(TemplateFailure):
+        render_text(source, SCOPE)
+    (problem,) = check(source)
+    assert (problem.line, problem.col) == (1, 1)
+
+
+def test_what_recurses_too_deeply_in_the_result_is_refused() -> None:
+    source = "{% set ns = namespace(x=[]) %}{% for i in range(1000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}"
+    with pytest.raises(TemplateFailure):
+        render_text(source, {})
+
+
+def test_a_rendering_never_uses_up_what_belongs_to_the_next() -> None:
+    source = "{% for a in range(90000) %}{% set y = a %}{% endfor %}done"
+    assert [render_text(source, {}) for _ in range(25)] == ["done"] * 25
+
+
+def test_large_data_has_room() -> None:
+    rows = [{"id": index, "name": "n" * 20} for index in range(20_000)]
+    assert render_text("{{ rows | selectattr('id', 'ge', 10) | list | length }}", {"rows": rows}) == 19_990
+    assert len(render_text("{% for row in rows %}({{ row.id }}),{% endfor %}", {"rows": rows})) > 100_000

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noetl_compiler.templates import Problem, TemplateFailure, check, paths, predicate, project
+
+PATHS = [
+    ("no template", ()),
+    ("{{ workload.api_url }}{{ endpoint }}", ("endpoint", "workload.api_url")),
+    ("{{ a.b[i.j].c }}", ("a.b", "i.j")),
+    ("{{ a['b'].c }}{{ a['b.c'].d }}", ("a", "a.b.c")),
+    ("{{ a[0].b }}", ("a",)),
+    ("{{ a[1:n] }}", ("a", "n")),
+    ("{{ (a.b | first).c }}", ("a.b",)),
+    ("{{ a.b.items() }}", ("a.b",)),
+    ("{{ a.get('x', d.e) | default(f.g) }}", ("a", "d.e", "f.g")),
+    ("{{ f(a.b, k=c.d) }}", ("a.b", "c.d", "f")),
+    ("{% for x in rows %}{{ x.y }}{{ z }}{% endfor %}", ("rows", "z")),
+    ("{% set x = a.b %}{{ x.c }}", ("a.b",)),
+    ("{{ range(n) }}{{ dict(a=b) }}", ("b", "n")),
+    ("{{ a is defined and b.c is none }}", ("a", "b.c")),
+    ("{{ 'a.b' }}{# c.d #}{% raw %}{{ e.f }}{% endraw %}", ()),
+    ("{{ a if b.c else d }}", ("a", "b.c", "d")),
+]
+
+
+@pytest.mark.parametrize(("source", "expected"), PATHS)
+def test_the_paths_a_template_names(source: str, expected: tuple[str, ...]) -> None:
+    assert paths(source) == expected
+
+
+def test_bad_syntax_has_no_paths() -> None:
+    with pytest.raises(TemplateFailure):
+        paths("{{ a b }}")
+
+
+SOURCES = st.sampled_from(
+    [
+        "{{ a.b == 1 }}",
+        "{{ a.b.c }}",
+        "{{ a[b] == 2 }}",
+        "{{ a.b is defined }}",
+        "{{ b in a }}",
+        "{{ a.items() | length > b }}",
+    ]
+)
+LEAF = st.sampled_from([0, 1, "b", "c", None])
+SCOPES = st.dictionaries(
+    st.sampled_from("abc"),
+    LEAF | st.dictionaries(st.sampled_from("abc"), LEAF | st.dictionaries(st.sampled_from("abc"), LEAF)),
+)
+
+
+@given(SOURCES, SCOPES)
+def test_a_predicate_decides_the_same_on_the_projection(source: str, scope: dict[str, Any]) -> None:
+    """The activity has only the projection; it must decide as the machine would."""
+    assert predicate(source, project(scope, paths(source))).matched == predicate(source, scope).matched
+
+
+CHECKS: list[tuple[str, list[tuple[str, str, int, int, int | None, bool]]]] = [
+    ("plain {{ a | default(1) }}", []),
+    ("{{ a | tojsn }}", [('there is no filter "tojsn"', 'did you mean "tojson"?', 1, 8, 0, False)]),
+    ("x\n {{ a is defind }}", [('there is no test "defind"', 'did you mean "defined"?', 2, 10, 0, False)]),
+    (
+        "{{ a | x | y }}",
+        [('there is no filter "x"', "", 1, 8, 0, False), ('there is no filter "y"', "", 1, 12, 0, False)],
+    ),
+    ("{{ a }} {{ b == }}", [("unexpected 'end of print statement'", "", 1, 9, 1, False)]),
+    ("{{ 'a' }}\n{{ a == ''b'' }}", [("expected token 'end of print statement', got 'b'", "", 2, 1, 1, False)]),
+    ("{% endif %}", [("Encountered unknown tag 'endif'.", "", 1, 1, 0, False)]),
+]
+
+
+@pytest.mark.parametrize(("source", "expected"), CHECKS)
+def test_problems_are_found_where_they_are(source: str, expected: list[tuple[Any, ...]]) -> None:
+    assert check(source) == tuple(Problem(*found) for found in expected)
+
+
+@pytest.mark.parametrize(
+    "source", ["{{ [1] | random }}", "{{ random() }}", "{{ lipsum(n=1) }}", "{{ uuid() }}", "{{ utcnow() }}"]
+)
+def test_what_is_not_deterministic_is_forbidden(source: str) -> None:
+    (problem,) = check(source)
+    assert problem.forbidden
+    assert problem.hint
+
+
+def test_now_is_the_scopes_to_give() -> None:
+    assert check("{{ now() }}") == ()
+
+
+@given(st.text(alphabet="{}%#|. \nabx'\"()[]~-"))
+def test_any_text_has_problems_or_none(source: str) -> None:
+    for problem in check(source):
+        assert problem.message
+        assert problem.line <= source.count("\n") + 1
