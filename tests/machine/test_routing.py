@@ -1,0 +1,246 @@
+"""Paths of a run: sequence, fan-out, joins, loops back, failure, the end."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl_temporal.machine.call import ToolCall
+
+from .driver import Run, error, run_text
+from .playbooks import playbook, step
+
+
+def steps_run(run: Run) -> list[str]:
+    return [event.node for event in run.of("step.started")]
+
+
+def test_a_sequence_runs_in_order_and_ends_once() -> None:
+    run = run_text(playbook(step("start", "a") + step("a", "b") + step("b", "end") + step("end")), lambda call: call.step)
+    assert steps_run(run) == ["start", "a", "b", "end"]
+    assert run.finish.status == "completed"
+    assert run.finish.result == "end"
+
+
+def test_a_missing_end_and_missing_routes_are_supplied() -> None:
+    run = run_text(playbook(step("start", "a") + step("a")), lambda call: {"from": call.step})
+    assert steps_run(run) == ["start", "a", "end"]
+    assert run.finish.result == {"from": "a"}
+
+
+def test_inclusive_arcs_fan_out_and_the_join_runs_once() -> None:
+    text = playbook(
+        step("start", "a", "b", mode="inclusive") + step("a", "join") + step("b", "join") + step("join", "end") + step("end")
+    )
+    run = run_text(text, lambda _call: None)
+    assert steps_run(run) == ["start", "a", "b", "join", "end"]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_join_waits_for_the_longer_path_whichever_ends_first(first: int) -> None:
+    text = playbook(
+        step("start", "a", "b", mode="inclusive")
+        + step("a", "join")
+        + step("b", "c")
+        + step("c", "join")
+        + step("join", "end")
+        + step("end")
+    )
+    run = run_text(text, lambda _call: None, pick=lambda count: first % count)
+    assert steps_run(run).count("join") == 1
+    assert steps_run(run).index("join") > steps_run(run).index("c")
+
+
+def test_join_each_runs_for_every_arrival() -> None:
+    text = playbook(
+        step("start", "a", "b", mode="inclusive")
+        + step("a", "join")
+        + step("b", "join")
+        + step("join", "end").replace("    tool", "    spec: {join: each}\n    tool")
+        + step("end")
+    )
+    run = run_text(text, lambda _call: None)
+    assert steps_run(run).count("join") == 2
+    assert steps_run(run).count("end") == 1
+
+
+def test_a_loop_back_enters_the_join_again() -> None:
+    text = playbook(
+        """
+  - step: start
+    tool: {kind: noop}
+    set: {ctx.n: 0}
+    next: {arcs: [{step: work}]}
+  - step: work
+    tool: {kind: noop}
+    set: {ctx.n: "{{ ctx.n + 1 }}"}
+    next:
+      arcs:
+        - {step: work, when: "{{ ctx.n < 4 }}"}
+        - {step: end}
+  - step: end
+    tool: {kind: noop}
+"""
+    )
+    run = run_text(text, lambda _call: None)
+    assert steps_run(run) == ["start", "work", "work", "work", "work", "end"]
+
+
+def test_two_joins_in_a_cycle_do_not_wait_for_one_another() -> None:
+    text = playbook(
+        step("start", "x", "y", mode="inclusive")
+        + step("x", "y")
+        + step("y", "x")
+        .replace("- step: x", '- {step: x, when: "{{ false }}"}')
+        + step("end")
+    )
+    assert run_text(text, lambda _call: None).finish.status == "completed"
+
+
+def test_exclusive_takes_the_first_match_in_yaml_order() -> None:
+    text = playbook(
+        """
+  - step: start
+    tool: {kind: noop}
+    next:
+      spec: {mode: exclusive}
+      arcs:
+        - {step: a, when: "{{ workload.n > 5 }}"}
+        - {step: b, when: "{{ workload.n > 1 }}"}
+        - {step: c}
+"""
+        + step("a")
+        + step("b")
+        + step("c"),
+        "workload: {n: 3}\n",
+    )
+    run = run_text(text, lambda _call: None)
+    assert steps_run(run) == ["start", "b", "end"]
+    [routed] = [event for event in run.of("next.evaluated") if event.node == "start"]
+    assert routed.meta["chosen"] == ["b"]
+    assert [arc["matched"] for arc in routed.meta["arcs"]] == [False, True]
+
+
+def test_an_undefined_name_in_a_predicate_does_not_match_and_says_so() -> None:
+    text = playbook(
+        """
+  - step: start
+    tool: {kind: noop}
+    next: {arcs: [{step: a, when: "{{ start.nothing > 1 }}"}, {step: b}]}
+"""
+        + step("a")
+        + step("b")
+    )
+    run = run_text(text, lambda _call: {"x": 1})
+    assert steps_run(run) == ["start", "b", "end"]
+    assert run.of("next.evaluated")[0].meta["arcs"][0]["indeterminate"]
+
+
+def fails(name: str):  # type: ignore[no-untyped-def]  # noqa: ANN201
+    return lambda call: error("boom") if call.step == name else {"from": call.step}
+
+
+def test_a_failure_goes_to_end_and_the_playbook_fails() -> None:
+    run = run_text(playbook(step("start", "bad") + step("bad", "after") + step("after") + step("end")), fails("bad"))
+    assert steps_run(run) == ["start", "bad", "end"]
+    assert run.finish.status == "failed"
+    [failure] = run.finish.failures
+    assert (failure.step, failure.message, failure.handled) == ("bad", "boom", False)
+    assert failure.line > 0
+    started = run.of("step.started")[-1]
+    assert started.meta["routed_to_end"] is True
+    assert started.meta["original_failed_step"] == "bad"
+    ended = run.of("playbook.failed")[0]
+    assert ended.meta["evaluated_by_end_step"] is True
+    assert ended.meta["failed_steps_count"] == 1
+    assert ended.meta["total_steps"] == 3
+
+
+def test_an_arc_that_asks_about_the_failure_handles_it() -> None:
+    text = playbook(
+        """
+  - step: start
+    tool: {kind: noop}
+    next:
+      arcs:
+        - {step: fine}
+        - {step: repair, when: "{{ event.name == 'call.error' }}"}
+"""
+        + step("fine")
+        + step("repair")
+    )
+    run = run_text(text, fails("start"))
+    assert steps_run(run) == ["start", "repair", "end"]
+    assert run.finish.status == "completed"
+    assert run.finish.failures[0].handled
+
+
+@pytest.mark.parametrize("name", ["step.failed", "call.error", "step.exit"])
+def test_boundary_names_are_synonyms(name: str) -> None:
+    text = playbook(
+        f"""
+  - step: start
+    tool: {{kind: noop}}
+    next: {{arcs: [{{step: repair, when: "{{{{ event.name == '{name}' }}}}"}}]}}
+"""
+        + step("repair")
+    )
+    assert "repair" in steps_run(run_text(text, fails("start")))
+
+
+def test_fail_fast_cancels_the_other_branches() -> None:
+    head = "executor: {spec: {policy: {failure: {mode: fail_fast}}}}\n"
+    text = playbook(
+        step("start", "bad", "slow", mode="inclusive") + step("bad") + step("slow", "never") + step("never"), head
+    )
+    run = run_text(text, fails("bad"))
+    assert run.finish.status == "failed"
+    assert "never" not in steps_run(run)
+    assert run.finish.steps["slow"]["status"] == "cancelled"
+    assert steps_run(run).count("end") == 1
+
+
+def test_a_cycle_without_calls_ends_with_an_error() -> None:
+    text = playbook("  - step: start\n    next: {arcs: [{step: a}]}\n  - step: a\n    next: {arcs: [{step: start}]}\n")
+    run = run_text(text, lambda _call: None)
+    assert run.finish.status == "failed"
+    assert "cycle" in run.finish.failures[0].message
+
+
+def test_a_denied_step_is_skipped_and_its_arcs_go_on() -> None:
+    text = playbook(
+        """
+  - step: start
+    spec: {policy: {admit: {rules: [{when: "{{ workload.go }}", then: {allow: true}}, {else: {then: {allow: false}}}]}}}
+    tool: {kind: noop}
+    next: {arcs: [{step: after}]}
+"""
+        + step("after"),
+        "workload: {go: false}\n",
+    )
+    run = run_text(text, lambda _call: None)
+    assert run.of("step.skipped")[0].node == "start"
+    assert [call.step for call in run.calls] == ["after"]
+    assert run.finish.steps["start"]["status"] == "skipped"
+
+
+def test_an_undefined_value_fails_the_step_at_its_place() -> None:
+    text = playbook('  - step: start\n    tool: {kind: noop, message: "{{ workload.nope }}"}\n')
+    run = run_text(text, lambda _call: None)
+    assert run.finish.status == "failed"
+    [failure] = run.finish.failures
+    assert failure.kind == "template"
+    assert (failure.line, failure.col) == (6, text.splitlines()[5].index("{{") + 1)
+    assert run.calls == []
+
+
+def test_a_playbook_of_one_step_completes() -> None:
+    assert run_text(playbook(step("start")), lambda _call: 1).finish.status == "completed"
+
+
+def test_a_failing_end_fails_the_playbook() -> None:
+    run = run_text(playbook(step("start", "end") + step("end")), fails("end"))
+    assert run.finish.status == "failed"
+
+
+def answer_name(call: ToolCall) -> str:
+    return call.step
