@@ -31,10 +31,12 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In reading order: what one needs first stands first."""
+        del ctx
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name, None when there is none."""
+        del ctx
         target = COMMANDS.get(cmd_name)
         if target is None:
             return None

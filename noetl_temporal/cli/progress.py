@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 __all__ = ["Progress", "Row", "StepLine"]
 
-Row = Mapping[str, Any]
 ENDS = {
     "step.done": "done",
     "step.failed": "failed",
     "step.skipped": "skipped",
     "step.cancelled": "cancelled",
 }
+
+
+class Row(Protocol):
+    """What is read of a row of noetl.event; ``duration`` in seconds."""
+
+    @property
+    def event_type(self) -> str: ...
+    @property
+    def node_name(self) -> str: ...
+    @property
+    def duration(self) -> float | None: ...
+    @property
+    def error(self) -> str | None: ...
+    @property
+    def meta(self) -> Mapping[str, Any]: ...
 
 
 class StepLine:
@@ -45,7 +59,7 @@ class Progress:
 
     def feed(self, row: Row) -> str | None:
         """Take in one row of noetl.event; a line worth printing comes back, or None."""
-        event, name = str(row["event_type"]), _step_of(row)
+        event, name = row.event_type, _step_of(row)
         if event == "step.started":
             self.steps[name] = StepLine(name)
             return f"{name} ..."
@@ -54,24 +68,22 @@ class Progress:
             return None
         if event in ENDS:
             return _end(line, ENDS[event], row)
-        _count(line, event, _meta(row))
+        _count(line, event, row.meta)
         return _retried(line, row) if event == "task.attempt.failed" else None
 
 
-def _meta(row: Row) -> dict[str, Any]:
-    meta: dict[str, Any] = row.get("meta") or {}
-    return meta
-
-
 def _step_of(row: Row) -> str:
-    return str(_meta(row).get("step") or row.get("node_name") or "")
+    """Rows of tasks name their task, and their step in ``step_run_id``: ``fetch#1``."""
+    if row.event_type.startswith(("step.", "loop.")):
+        return row.node_name
+    return str(row.meta.get("step") or row.meta.get("step_run_id", "").rpartition("#")[0])
 
 
 def _end(line: StepLine, status: str, row: Row) -> str:
     line.status, line.note = status, ""
-    line.seconds = row.get("duration") or time.monotonic() - line.began
+    line.seconds = row.duration or time.monotonic() - line.began
     told = f" ({line.told()})" if line.told() else ""
-    error = f": {row['error']}" if row.get("error") else ""
+    error = f": {row.error}" if row.error else ""
     return f"{line.name} {status} in {line.seconds:.2f} s{told}{error}"
 
 
@@ -88,9 +100,9 @@ def _count(line: StepLine, event: str, meta: Mapping[str, Any]) -> None:
 
 
 def _retried(line: StepLine, row: Row) -> str | None:
-    retry: dict[str, Any] = _meta(row).get("retry") or {}
+    retry: dict[str, Any] = row.meta.get("retry") or {}
     if not retry.get("will_retry"):
         return None
     line.retries += 1
-    line.note = f"attempt {retry.get('attempt_number')} failed: {row.get('error') or 'error'}"
+    line.note = f"attempt {retry.get('attempt_number')} failed: {row.error or 'error'}"
     return f"{line.name} tries again, {line.note}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Literal
@@ -12,14 +11,10 @@ import msgspec
 __all__ = ["CREDENTIALS", "Addresses"]
 
 CREDENTIALS = ("pg_local", "pg_k8s", "test_postgres")
-"""Credential names of the embedded Postgres: playbooks written for a laptop or for kind run as they are."""
 
 
 class Addresses(msgspec.Struct, frozen=True):
-    """``pid`` is the owner's;
-
-    A ``dev`` stack stays until ``noetl dev down``, a ``run`` stack ends with its run.
-    """
+    """``pid`` is the owner's; a ``dev`` stack stays until ``noetl dev down``, a ``run`` stack ends with its run."""
 
     pid: int
     mode: Literal["dev", "run"]
@@ -34,8 +29,12 @@ class Addresses(msgspec.Struct, frozen=True):
         return f"postgresql://noetl:{self.postgres_password}@127.0.0.1:{self.postgres_port}/noetl"
 
     def environment(self) -> dict[str, str]:
-        """The variables by which a worker, a mirror or a client reaches this stack."""
-        login = {
+        """The variables by which a client, a worker or a mirror finds this stack."""
+        return {"TEMPORAL_ADDRESS": self.temporal, "NOETL_POSTGRES": self.postgres}
+
+    def credentials(self) -> dict[str, dict[str, str | int]]:
+        """Credentials that mean this Postgres, by name: playbooks written for a laptop or for kind run as they are."""
+        login: dict[str, str | int] = {
             "type": "postgres",
             "db_host": "127.0.0.1",
             "db_port": self.postgres_port,
@@ -43,8 +42,7 @@ class Addresses(msgspec.Struct, frozen=True):
             "db_password": self.postgres_password,
             "db_name": "noetl",
         }
-        credentials = {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(login) for name in CREDENTIALS}
-        return {"TEMPORAL_ADDRESS": self.temporal, "NOETL_POSTGRES": self.postgres, **credentials}
+        return {name: login for name in CREDENTIALS}
 
     def write(self, path: Path) -> None:
         """Publish at ``path``, whole or not at all, readable by the owner alone (it holds the password)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from rich.console import Console
@@ -17,22 +17,28 @@ from noetl_temporal.machine.events import Failure
 FAILURE = Failure("fetch", "HTTP 503 [x]", task="page", file="p.yaml", line=12, col=9)
 
 
-def row(event: str, step: str = "fetch", **rest: Any) -> dict[str, Any]:
-    return {"event_type": event, "node_name": step, "meta": {"step": step, **rest.pop("meta", {})}, **rest}
+class Row(NamedTuple):
+    event_type: str
+    node_name: str
+    meta: dict[str, Any]
+    duration: float | None = None
+    error: str | None = None
 
 
-def retried(will: bool) -> dict[str, Any]:
-    return row(
-        "task.attempt.failed",
-        error="HTTP 503",
-        meta={"retry": {"attempt_number": 1, "will_retry": will}},
-    )
+def row(event: str, duration: float | None = None, error: str | None = None, **meta: Any) -> Row:
+    of_task = event.startswith("task.")
+    return Row(event, "page" if of_task else "fetch", {"step_run_id": "fetch#1", **meta}, duration, error)
+
+
+def retried(will: bool) -> Row:
+    retry = {"attempt_number": 1, "will_retry": will}
+    return row("task.attempt.failed", error="HTTP 503", retry=retry)
 
 
 LOOP = [
-    row("loop.started", meta={"iterator": {"collection_size": 3}}),
-    row("task.done", meta={"page": 1}),
-    row("task.done", meta={"page": 2}),
+    row("loop.started", iterator={"collection_size": 3}),
+    row("task.done", page=1),
+    row("task.done", page=2),
     row("loop.iteration.done"),
     row("loop.iteration.failed"),
 ]
@@ -49,7 +55,7 @@ LOOP = [
         ([retried(False)], ""),
     ],
 )
-def test_what_a_step_has_done(rows: list[dict[str, Any]], told: str) -> None:
+def test_what_a_step_has_done(rows: list[Row], told: str) -> None:
     progress = Progress()
     for one in [row("step.started"), *rows]:
         progress.feed(one)
@@ -71,7 +77,7 @@ def test_lines_tell_beginnings_retries_and_ends() -> None:
 def test_rows_of_a_step_that_never_began_are_ignored() -> None:
     progress = Progress()
     assert progress.feed(row("step.done")) is None
-    assert progress.feed({"event_type": "playbook.started", "node_name": "p", "meta": None}) is None
+    assert progress.feed(Row("playbook.started", "p", {})) is None
 
 
 def ended(**rest: Any) -> Ended:

@@ -1,0 +1,78 @@
+"""``noetl events``: the event log of a run, from Postgres."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+from rich.markup import escape
+from rich.table import Table
+
+from noetl_temporal.cli.reach import reach_running
+from noetl_temporal.cli.view import console
+from noetl_temporal.stack.errors import StackError
+
+if TYPE_CHECKING:  # it brings the database driver along, which --help need not wait for
+    from noetl_temporal.mirror.read import EventRow
+
+__all__ = ["events_command"]
+
+TOLD = ("page", "iteration", "attempt_number", "do", "to", "rows", "kind")
+"""What of a row's meta is told in the table."""
+
+
+@click.command("events")
+@click.argument("execution", metavar="[ID]", type=int, required=False)
+@click.option("--last", type=click.IntRange(1), metavar="N", help="Only the last N rows.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each row, one a line.")
+def events_command(execution: int | None, last: int | None, as_json: bool) -> None:
+    """Show the event log of the run ID, read from Postgres. Without ID: of the latest run.
+
+    \b
+    noetl events
+    noetl events 754318462739161088 --json | jq 'select(.event_type == "task.attempt.failed")'
+    """
+    reach_running()
+    rows = asyncio.run(_read(execution))[-(last or 0) :]
+    if as_json:
+        for row in rows:
+            click.echo(msgspec.json.encode(row).decode())
+    else:
+        console().print(_table(rows))
+
+
+async def _read(execution: int | None) -> list[EventRow]:
+    from noetl_temporal.cli.find import find_run
+    from noetl_temporal.client import NoetlClient
+    from noetl_temporal.mirror.read import read_events
+
+    client = await NoetlClient.connect(tools={})
+    if client.dsn is None:
+        raise StackError("no Postgres is known to read events from: set NOETL_POSTGRES to its DSN")
+    return await read_events(client.dsn, (await find_run(client, execution)).execution_id)
+
+
+def _table(rows: list[EventRow]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("time", "event", "node", "status"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("seconds", justify="right")
+    table.add_column("")
+    for row in rows:
+        table.add_row(
+            row.created_at.strftime("%H:%M:%S.%f")[:-3],
+            row.event_type,
+            escape(row.node_name),
+            row.status,
+            "" if row.duration is None else f"{row.duration:.3f}",
+            escape(_told(row)),
+        )
+    return table
+
+
+def _told(row: EventRow) -> str:
+    meta = {**row.meta, **row.meta.get("retry", {}), **row.meta.get("sink", {})}
+    told = [f"{name.removesuffix('_number')} {meta[name]}" for name in TOLD if meta.get(name) is not None]
+    return ", ".join([*told, *([row.error] if row.error else [])])

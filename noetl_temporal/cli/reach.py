@@ -1,0 +1,53 @@
+"""What a command talks to: the cluster that the environment names, else this folder's embedded stack."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import NamedTuple
+
+import click
+
+from noetl_temporal.stack.errors import StackError
+from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.use import running, use
+
+__all__ = ["Reach", "reach_running", "reach_to_run"]
+
+CLUSTER = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
+
+
+class Reach(NamedTuple):
+    """``ui`` is the web UI, if known. ``serve`` when this process is to be the worker and the mirror."""
+
+    ui: str | None = None
+    serve: bool = False
+    credentials: Mapping[str, Mapping[str, str | int]] = MappingProxyType({})
+
+
+def _cluster() -> bool:
+    return any(os.environ.get(name) for name in CLUSTER)
+
+
+@contextmanager
+def reach_to_run() -> Generator[Reach]:
+    """A place to run a playbook; the environment then names it. Raises StackError."""
+    if _cluster():
+        yield Reach()
+        return
+    with use(Home(), lambda: click.echo("another run uses this stack: waiting for it", err=True)) as used:
+        os.environ.update(used.addresses.environment())
+        yield Reach(used.addresses.ui, used.owned, used.addresses.credentials())
+
+
+def reach_running() -> Reach:
+    """A place to look at runs; the environment then names it. Raises StackError when none is up."""
+    if _cluster():
+        return Reach()
+    found = running(Home())
+    if found is None:
+        raise StackError("no stack is up in this folder: start it with `noetl dev up`, its runs are kept")
+    os.environ.update(found.environment())
+    return Reach(found.ui, credentials=found.credentials())

@@ -1,0 +1,99 @@
+"""``noetl run``: compile a playbook, run it, show how it goes and how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from noetl_compiler.graph import Json
+from noetl_temporal.cli.payload import read_payload
+from noetl_temporal.cli.playbook import Playbook, check_request, check_tools, read_playbook
+from noetl_temporal.cli.reach import reach_to_run
+from noetl_temporal.cli.view import console, open_view
+
+if TYPE_CHECKING:  # they bring Temporal along, which a wrong call need not wait for
+    from noetl_temporal.cli.ended import Ended
+    from noetl_temporal.cli.execute import Order
+
+__all__ = ["run_command"]
+
+INTERRUPTED = 130
+
+
+@click.command("run")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set a workload value.")
+@click.option("--payload", metavar="JSON|@FILE", help="The request, merged over the workload.")
+@click.option(
+    "--credentials",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="YAML file of the credentials the playbook names.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object about the run.")
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), help="Seconds until the run is cancelled.")
+def run_command(
+    file: Path,
+    settings: tuple[str, ...],
+    payload: str | None,
+    credentials: Path | None,
+    as_json: bool,
+    timeout: float | None,
+) -> None:
+    """Run the playbook FILE and wait for its end.
+
+    Uses the stack that is up in this folder (noetl dev up), or starts one and stops it after; or the cluster
+    that TEMPORAL_ADDRESS names. Values of --set are YAML (3 is a number, [a, b] a list, '3' a text)
+    and a.b=1 sets b in a.
+
+    \b
+    noetl run playbook.yaml
+    noetl run playbook.yaml --set city=Oslo --set limits.rows=100
+    noetl run playbook.yaml --payload @request.json --json --timeout 60
+
+    Ctrl-C cancels the run; a second one does not wait for it.
+
+    \b
+    Exit status:
+      0    it completed
+      1    it failed, was cancelled or timed out
+      2    the playbook or the call is wrong; nothing was started
+      130  stopped by Ctrl-C
+    """
+    request = read_payload(payload, settings)
+    playbook = read_playbook(file)
+    check_request(request, playbook)
+
+    order = _order(playbook, request, credentials, timeout)
+    try:
+        ended, interrupted = _run(order, as_json)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    sys.exit(INTERRUPTED if interrupted else ended.status != "completed")
+
+
+def _order(playbook: Playbook, request: dict[str, Json], credentials: Path | None, timeout: float | None) -> Order:
+    from noetl_activities.tool import load_tools
+    from noetl_temporal.cli.credentials import check_credentials
+    from noetl_temporal.cli.execute import Order
+
+    tools = load_tools()
+    check_tools(playbook, frozenset(tools))
+    if credentials:
+        check_credentials(credentials)
+    return Order(playbook, request, tools, credentials, timeout)
+
+
+def _run(order: Order, as_json: bool) -> tuple[Ended, bool]:
+    from noetl_temporal.cli.execute import execute
+
+    with reach_to_run() as reach:
+        ended, interrupted = asyncio.run(execute(order, reach, open_view(quiet=as_json)))
+        if as_json:
+            click.echo(ended.json())
+        else:
+            ended.show(console())
+    return ended, interrupted

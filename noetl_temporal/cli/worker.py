@@ -1,0 +1,45 @@
+"""``noetl worker``: serve task queues."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from noetl_temporal.cli.reach import Reach, reach_running
+
+__all__ = ["worker_command"]
+
+
+@click.command("worker")
+@click.option("--tools", metavar="A,B", help="Serve only these tools. Default: all, and workflows.")
+def worker_command(tools: str | None) -> None:
+    """Run playbooks and tools until stopped.
+
+    Finds Temporal by TEMPORAL_ADDRESS or a profile of temporal.toml, else in this folder's stack.
+    Credentials come from the file that NOETL_CREDENTIALS names and from NOETL_CREDENTIAL_<NAME>.
+
+    \b
+    noetl worker
+    noetl worker --tools http,postgres
+    """
+    from noetl_temporal.worker import UnknownToolsError
+
+    only = [name.strip() for name in tools.split(",") if name.strip()] if tools else None
+    reach = reach_running()
+    try:
+        asyncio.run(_serve(reach, only))
+    except UnknownToolsError as error:
+        raise click.UsageError(str(error)) from None
+
+
+async def _serve(reach: Reach, only: list[str] | None) -> None:
+    from noetl_activities.tool import load_tools
+    from noetl_temporal.cli.until import until_stopped
+    from noetl_temporal.config import connect_temporal, credential_source
+    from noetl_temporal.worker import serving
+
+    client = await connect_temporal()
+    async with serving(client, load_tools(), credential_source(defaults=reach.credentials), only):
+        click.echo(f"serving {', '.join(only) if only else 'workflows and all tools'}; Ctrl-C stops")
+        await until_stopped()
