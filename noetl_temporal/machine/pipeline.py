@@ -222,19 +222,19 @@ class Pipeline:
 
     def _record(self, task: Task, outcome: Outcome) -> None:
         """Keep the outcome under the task's label; ``last`` moves on success only (dialects.md 2.1)."""
-        state, kind = self.state, task.kind
-        if outcome["status"] == "ok":
-            state.last = task.label
-            how = collect_of(task)
-            if how is not None:
-                try:
-                    state.collected = collected(how, state.collected, kind, outcome.get("result"))
-                except (KeyError, IndexError, ValueError, TypeError) as error:
-                    raise templates.TemplateFailure(
-                        f"nothing to collect at {how.path!r} of the response", task.span
-                    ) from error
-                state.has_collected = True
-        state.records[task.label] = TaskRecord(kind, outcome)
+        state, how = self.state, collect_of(task)
+        state.records[task.label] = TaskRecord(task.kind, outcome)
+        if outcome["status"] != "ok":
+            return
+        state.last = task.label
+        if how is None:
+            return
+        try:
+            state.collected = collected(how, state.collected, task.kind, outcome.get("result"))
+        except (KeyError, IndexError, ValueError, TypeError) as error:
+            message = f"nothing to collect at {how.path!r} of the response"
+            raise templates.TemplateFailure(message, task.span) from error
+        state.has_collected = True
 
     def _outcome_scope(self, task: Task, outcome: Outcome, report: ToolReport) -> Mapping[str, Any]:
         names = outcome_names(task.kind, outcome, max(1, len(report.attempts)), self.state.page)

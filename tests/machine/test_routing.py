@@ -15,7 +15,9 @@ def steps_run(run: Run) -> list[str]:
 
 
 def test_a_sequence_runs_in_order_and_ends_once() -> None:
-    run = run_text(playbook(step("start", "a") + step("a", "b") + step("b", "end") + step("end")), lambda call: call.step)
+    run = run_text(
+        playbook(step("start", "a") + step("a", "b") + step("b", "end") + step("end")), lambda call: call.step
+    )
     assert steps_run(run) == ["start", "a", "b", "end"]
     assert run.finish.status == "completed"
     assert run.finish.result == "end"
@@ -29,7 +31,11 @@ def test_a_missing_end_and_missing_routes_are_supplied() -> None:
 
 def test_inclusive_arcs_fan_out_and_the_join_runs_once() -> None:
     text = playbook(
-        step("start", "a", "b", mode="inclusive") + step("a", "join") + step("b", "join") + step("join", "end") + step("end")
+        step("start", "a", "b", mode="inclusive")
+        + step("a", "join")
+        + step("b", "join")
+        + step("join", "end")
+        + step("end")
     )
     run = run_text(text, lambda _call: None)
     assert steps_run(run) == ["start", "a", "b", "join", "end"]
@@ -89,8 +95,7 @@ def test_two_joins_in_a_cycle_do_not_wait_for_one_another() -> None:
     text = playbook(
         step("start", "x", "y", mode="inclusive")
         + step("x", "y")
-        + step("y", "x")
-        .replace("- step: x", '- {step: x, when: "{{ false }}"}')
+        + step("y", "x").replace("- step: x", '- {step: x, when: "{{ false }}"}')
         + step("end")
     )
     assert run_text(text, lambda _call: None).finish.status == "completed"
@@ -135,7 +140,7 @@ def test_an_undefined_name_in_a_predicate_does_not_match_and_says_so() -> None:
     assert run.of("next.evaluated")[0].meta["arcs"][0]["indeterminate"]
 
 
-def fails(name: str):  # type: ignore[no-untyped-def]  # noqa: ANN201
+def fails(name: str):  # type: ignore[no-untyped-def]
     return lambda call: error("boom") if call.step == name else {"from": call.step}
 
 

@@ -1,0 +1,181 @@
+"""Tasks of a step: order, policies, jumps, pages, sets, sinks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noetl_temporal.machine.call import AttemptRecord, ToolCall, ToolReport
+from noetl_temporal.machine.policy import decide
+from noetl_temporal.machine.scope import Chain, outcome_names
+
+from .driver import error, ok, run_text
+from .playbooks import playbook, step
+
+
+def judged(call: ToolCall, report: ToolReport) -> ToolReport:
+    """The report as the activity would send it: with the rule that its outcome matches."""
+    names = Chain(outcome_names(call.kind, report.outcome, 1, call.page or 1), call.scope)
+    found = decide(call.rules or (), report.outcome["status"], names, 99)
+    record = AttemptRecord(1, 0, "ok" if report.outcome["status"] == "ok" else "error")
+    return ToolReport(report.outcome, found.rule, found.exhausted, (record,))
+
+
+def pipeline(tasks: str, rest: str = "", head: str = "") -> str:
+    return playbook(f"  - step: start\n    tool:\n{tasks}{rest}", head)
+
+
+def test_tasks_run_in_order_and_the_step_has_the_last_result() -> None:
+    text = pipeline("      - {name: a, kind: noop}\n      - {name: b, kind: noop, input: {got: '{{ a.x }}'}}\n")
+    run = run_text(text, lambda call: {"x": 1} if call.task == "a" else {"y": call.input["got"]})
+    assert [call.task for call in run.calls] == ["a", "b"]
+    assert run.finish.result == {"y": 1}
+
+
+@pytest.mark.parametrize(
+    ("rules", "called", "status"),
+    [
+        ("", ["a"], "failed"),
+        ("[{when: \"{{ output.status == 'error' }}\", then: {do: continue}}]", ["a", "b"], "completed"),
+        ("[{when: \"{{ output.status == 'error' }}\", then: {do: break}}]", ["a"], "completed"),
+        ("[{when: \"{{ output.status == 'error' }}\", then: {do: fail}}]", ["a"], "failed"),
+        ("[{when: \"{{ output.status == 'nothing' }}\", then: {do: fail}}]", ["a", "b"], "completed"),
+        ("[{else: {then: {do: continue}}}]", ["a", "b"], "completed"),
+    ],
+)
+def test_what_a_policy_makes_of_an_error(rules: str, called: list[str], status: str) -> None:
+    policy = f", spec: {{policy: {{rules: {rules}}}}}" if rules else ""
+    text = pipeline(f"      - {{name: a, kind: noop{policy}}}\n      - {{name: b, kind: noop}}\n")
+    run = run_text(text, lambda call: judged(call, error() if call.task == "a" else ok(1)))
+    assert [call.task for call in run.calls] == called
+    assert run.finish.status == status
+
+
+def test_an_unmatched_error_fails_when_the_policy_says_so() -> None:
+    policy = "spec: {policy: {on_unmatched: fail, rules: [{when: '{{ false }}', then: {do: continue}}]}}"
+    run = run_text(pipeline(f"      - {{name: a, kind: noop, {policy}}}\n"), lambda call: judged(call, error()))
+    assert run.finish.status == "failed"
+
+
+JUMPING = """
+      - {name: init, kind: noop, spec: {policy: {rules: [{else: {then: {do: continue, set: {iter.page: 1}}}}]}}}
+      - {name: fetch, kind: noop, message: "{{ iter.page }}"}
+      - name: paginate
+        kind: noop
+        spec:
+          policy:
+            rules:
+              - when: "{{ iter.page < 3 }}"
+                then: {do: jump, to: fetch, set: {iter.page: "{{ iter.page + 1 }}"}}
+              - else: {then: {do: break}}
+      - {name: never, kind: noop}
+"""
+
+
+def test_jump_goes_round_until_break() -> None:
+    run = run_text(pipeline(JUMPING), lambda call: judged(call, ok(call.config.get("message"))))
+    assert [call.config["message"] for call in run.calls if call.task == "fetch"] == [1, 2, 3]
+    assert "never" not in {call.task for call in run.calls}
+
+
+PAGES = """
+apiVersion: noetl.io/v1
+kind: Playbook
+metadata: {name: pages, path: tests/pages}
+workflow:
+  - step: start
+    next: [{step: fetch}]
+  - step: fetch
+    tool: http
+    url: http://api.test/items
+    params: {page: 1}
+    retry:
+      on_success:
+        while: "{{ response.more }}"
+        max_attempts: MAX
+        next_call: {params: {page: "{{ response.page + 1 }}"}}
+        collect: {strategy: STRATEGY, path: PATH, into: pages}
+    next: [{step: end}]
+  - step: end
+"""
+
+
+def a_page(call: ToolCall) -> ToolReport:
+    page = call.config["params"]["page"]
+    body = {"items": [page * 10, page * 10 + 1], "page": page, "more": page < 3}
+    return judged(call, ok({"status_code": 200, "data": body}, http={"status": 200}))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "path", "limit", "expected"),
+    [
+        ("append", "items", 10, [10, 11, 20, 21, 30, 31]),
+        ("append", "items", 2, [10, 11, 20, 21]),
+        ("append", "items", 1, [10, 11]),
+        ("collect", "items", 10, [[10, 11], [20, 21], [30, 31]]),
+        ("replace", "items", 10, [30, 31]),
+        ("merge", "''", 10, {"items": [30, 31], "page": 3, "more": False}),
+    ],
+)
+def test_pages_are_collected(strategy: str, path: str, limit: int, expected: Any) -> None:
+    text = PAGES.replace("MAX", str(limit)).replace("STRATEGY", strategy).replace("PATH", path)
+    run = run_text(text, a_page)
+    assert run.finish.result == expected
+
+
+def test_each_page_is_a_task_execution_of_its_own() -> None:
+    run = run_text(PAGES.replace("MAX", "9").replace("STRATEGY", "append").replace("PATH", "items"), a_page)
+    started, done = run.of("task.started"), run.of("task.done")
+    assert [event.meta["page"] for event in started] == [1, 2, 3]
+    assert [event.parent for event in started[1:]] == [event.id for event in done[:-1]]
+    assert [event.parent for event in done[1:]] == [event.id for event in done[:-1]]
+    assert done[-1].meta["sequence"] == {"pages": 3, "strategy": "append"}
+    assert len({call.key for call in run.calls}) == 3
+
+
+def test_a_path_that_is_not_there_fails_the_step() -> None:
+    run = run_text(PAGES.replace("MAX", "9").replace("STRATEGY", "append").replace("PATH", "nothing"), a_page)
+    assert run.finish.status == "failed"
+    assert "nothing to collect" in run.finish.failures[0].message
+
+
+def test_set_renders_everything_against_the_scope_before() -> None:
+    text = playbook(
+        """
+  - step: start
+    tool: {kind: noop}
+    set: {ctx.a: "{{ workload.a + 1 }}", ctx.b: "{{ ctx.a | default('none yet') }}", ctx.deep.er: 3}
+    next: {arcs: [{step: use}]}
+  - step: use
+    tool: {kind: noop, message: "{{ ctx.a }} {{ ctx.b }} {{ ctx.deep.er }} {{ a }}"}
+""",
+        "workload: {a: 1}\n",
+    )
+    run = run_text(text, lambda call: call.config.get("message"))
+    assert run.finish.result == "2 1 3 2"
+    assert run.of("ctx.updated")[0].meta["targets"] == ["ctx.a", "ctx.b", "ctx.deep.er"]
+
+
+def test_a_lost_call_is_decided_by_the_machine() -> None:
+    policy = "spec: {policy: {rules: [{when: \"{{ output.error.kind == 'worker_lost' }}\", then: {do: retry, attempts: 2}}]}}"
+    text = pipeline(f"      - {{name: a, kind: noop, {policy}}}\n")
+    run = run_text(text, lambda call: error("gone", "worker_lost") if call.id.endswith(":1") else ok("second"))
+    assert run.finish.result == "second"
+    assert run.of("policy.task.evaluated")[0].meta["do"] == "retry"
+
+
+def test_the_request_overrides_the_workload_deeply_and_its_text_is_never_rendered() -> None:
+    text = playbook(
+        '  - step: start\n    tool: {kind: noop, message: "{{ workload.a.x }} {{ workload.a.y }} {{ workload.t }}"}\n',
+        'workload: {a: {x: 1, y: 2}, t: "{{ payload.who }}"}\n',
+    )
+    run = run_text(text, lambda call: call.config.get("message"), {"a": {"y": "{{ 1/0 }}"}, "who": "me"})
+    assert run.finish.result == "1 {{ 1/0 }} me"
+
+
+def test_a_workload_without_value_refuses_the_run() -> None:
+    run = run_text(playbook(step("start"), 'workload: {t: "{{ payload.nope }}"}\n'), lambda _call: None)
+    assert run.finish.status == "failed"
+    assert run.calls == []
+    assert run.types()[-1] == "playbook.failed"

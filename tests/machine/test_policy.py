@@ -1,0 +1,79 @@
+"""The policy as a table: rules and an outcome give a decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noetl_temporal.machine.call import CallRule
+from noetl_temporal.machine.policy import decide, delay_of
+from noetl_temporal.machine.scope import outcome_names
+
+BUSY = {
+    "status": "error",
+    "error": {"kind": "http", "message": "busy", "status": 503, "retryable": True},
+    "http": {"status": 503},
+}
+FINE = {"status": "ok", "result": {"status_code": 200, "data": {"more": True}}, "http": {"status": 200}}
+
+
+def rule(index: int, do: str, when: str | None = None, **fields: Any) -> CallRule:
+    return CallRule(index=index, do=do, when=when, **fields)
+
+
+RETRY = rule(0, "retry", "{{ output.http.status in [429, 503] }}", attempts=3, delay=0.5, backoff="exponential")
+
+
+@pytest.mark.parametrize(
+    ("rules", "outcome", "attempts", "expected"),
+    [
+        ([RETRY], BUSY, 1, ("retry", 0, 0.5, False)),
+        ([RETRY], BUSY, 2, ("retry", 0, 1.0, False)),
+        ([RETRY], BUSY, 3, ("fail", 0, 0.0, True)),
+        ([RETRY], FINE, 1, (None, None, 0.0, False)),
+        ([RETRY, rule(1, "fail", "{{ output.status == 'error' }}")], BUSY, 1, ("retry", 0, 0.5, False)),
+        (
+            [rule(0, "fail", "{{ output.error.kind == 'sql' }}"), rule(1, "continue")],
+            BUSY,
+            1,
+            ("continue", 1, 0.0, False),
+        ),
+        ([rule(0, "retry", on="ok"), rule(1, "fail", on="error")], BUSY, 1, ("fail", 1, 0.0, False)),
+        ([rule(0, "again", "{{ response.more }}", on="ok")], FINE, 1, ("again", 0, 0.0, False)),
+        ([rule(0, "retry", "{{ error.status == 503 }}")], BUSY, 2, ("retry", 0, 0.0, False)),
+        ([rule(0, "retry", "{{ error.status == 503 }}")], BUSY, 3, ("fail", 0, 0.0, True)),
+        ([rule(0, "retry", "{{ error is defined }}")], FINE, 1, (None, None, 0.0, False)),
+    ],
+)
+def test_decisions(rules: list[CallRule], outcome: dict[str, Any], attempts: int, expected: tuple[Any, ...]) -> None:
+    found = decide(rules, outcome["status"], outcome_names("http", outcome), attempts)
+    assert (found.do, found.rule, found.delay, found.exhausted) == expected
+
+
+def test_an_undefined_name_is_told() -> None:
+    found = decide([rule(0, "fail", "{{ nope.deep }}")], "ok", outcome_names("http", FINE), 1)
+    assert found.rule is None
+    assert found.indeterminate
+
+
+def test_a_server_that_asks_to_wait_longer_is_heard() -> None:
+    names = outcome_names("http", BUSY)
+    assert decide([RETRY], "error", names, 1, retry_after=7.0).delay == 7.0
+    assert decide([RETRY], "error", names, 1, retry_after=0.1).delay == 0.5
+
+
+@pytest.mark.parametrize(
+    ("backoff", "delays"),
+    [("none", [2, 2, 2]), ("linear", [2, 4, 6]), ("exponential", [2, 4, 8])],
+)
+def test_backoff(backoff: str, delays: list[float]) -> None:
+    one = rule(0, "retry", delay=2.0, backoff=backoff)
+    assert [delay_of(one, attempt) for attempt in (1, 2, 3)] == delays
+
+
+def test_the_cap_holds_for_any_number_of_attempts_and_jitter_spreads_around_it() -> None:
+    one = rule(0, "retry", delay=1.0, backoff="exponential", max_delay=60.0)
+    assert delay_of(one, 5000) == 60.0
+    spread = rule(0, "retry", delay=10.0, jitter=True)
+    assert (delay_of(spread, 1, 0.0), delay_of(spread, 1, 1.0)) == (5.0, 15.0)

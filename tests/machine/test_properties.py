@@ -1,0 +1,129 @@
+"""Whatever the graph and whatever ends first: a run ends, once, and a snapshot changes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noetl_compiler import compile_or_raise
+from noetl_temporal.machine.call import ToolCall, ToolReport
+from noetl_temporal.machine.commands import CallTool, Command, Emit, Finish
+from noetl_temporal.machine.domain import EPOCH_MS
+from noetl_temporal.machine.errors import ProtocolError
+from noetl_temporal.machine.events import CancelRequested, Started, TimerFired, ToolFinished
+from noetl_temporal.machine.playbook import Machine
+
+from .driver import error, ok, run_graph
+from .playbooks import HEAD, playbook, step
+
+NAMES = ("a", "b", "c", "d", "e")
+
+
+@st.composite
+def playbooks(draw: st.DrawFn) -> str:
+    """Up to five steps with any arcs between them; going round stops when a counter says so."""
+    names = NAMES[: draw(st.integers(1, len(NAMES)))]
+    parts: list[str] = []
+    for name in names:
+        targets = draw(st.lists(st.sampled_from([*names, "end"]), max_size=3, unique=True))
+        arcs = [f'{{step: {target}, when: "{{{{ ctx.n < 12 }}}}"}}' for target in targets]
+        mode = draw(st.sampled_from(["exclusive", "inclusive"]))
+        join = draw(st.sampled_from(["wave", "any", "each"]))
+        tool = draw(st.sampled_from(["    tool: {kind: noop}\n", ""]))
+        parts.append(
+            f"  - step: {name}\n    spec: {{join: {join}}}\n{tool}"
+            f'    set: {{ctx.n: "{{{{ (ctx.n | default(0)) + 1 }}}}"}}\n'
+            f"    next: {{spec: {{mode: {mode}}}, arcs: [{', '.join([*arcs, '{step: end}'])}]}}\n"
+        )
+    return f"{HEAD}workflow:\n{''.join(parts)}  - step: end\n    tool: {{kind: noop}}\n"
+
+
+@st.composite
+def choices(draw: st.DrawFn) -> Callable[[int], int]:
+    picks = iter(draw(st.lists(st.integers(0, 7), min_size=400, max_size=400)))
+    return lambda count: next(picks, 0) % count
+
+
+@settings(max_examples=60, deadline=None)
+@given(playbooks(), choices(), st.sets(st.sampled_from(NAMES), max_size=2))
+def test_every_run_ends_and_the_end_step_runs_once(text: str, pick: Callable[[int], int], bad: set[str]) -> None:
+    def answer(call: ToolCall) -> ToolReport:
+        return error() if call.step in bad else ok(call.step)
+
+    graph = compile_or_raise(text)
+    run = run_graph(graph, answer, pick=pick)
+    assert run.finish.status in ("completed", "failed")
+    if not any("cycle" in failure.message for failure in run.finish.failures):
+        assert [event.node for event in run.of("step.started")].count("end") == 1
+    assert len({event.id for event in run.events}) == len(run.events)
+    assert [event.id for event in run.events] == sorted(event.id for event in run.events)
+    known = {event.id for event in run.events}
+    assert all(event.parent in known for event in run.events[1:])
+
+
+def outcomes(machine: Machine, restart: bool) -> tuple[list[Any], Finish]:
+    """All commands of a run; with ``restart`` the machine is thrown away and restored before every fact."""
+    told: list[Any] = []
+    waiting: list[ToolCall] = []
+    commands: list[Command] = machine.feed(Started(EPOCH_MS, {}))
+    now = EPOCH_MS
+    while True:
+        told.extend(msgspec.to_builtins(one) for one in commands)
+        waiting.extend(one.call for one in commands if isinstance(one, CallTool))
+        finish = next((one for one in commands if isinstance(one, Finish)), None)
+        if finish is not None:
+            return told, finish
+        if restart:
+            state = json.loads(json.dumps(machine.snapshot()))
+            machine = Machine(machine.graph, execution_id=machine.execution_id, state=state)
+        now += 5
+        call = waiting.pop(0)
+        commands = machine.feed(ToolFinished(now, call.id, ok({"at": call.step})))
+
+
+@settings(max_examples=40, deadline=None)
+@given(playbooks())
+def test_a_restored_machine_goes_on_as_if_nothing_had_happened(text: str) -> None:
+    graph = compile_or_raise(text)
+    whole = outcomes(Machine(graph, execution_id=5), restart=False)
+    pieces = outcomes(Machine(graph, execution_id=5), restart=True)
+    assert whole == pieces
+
+
+def test_what_does_not_fit_is_refused_and_changes_nothing() -> None:
+    machine = Machine(compile_or_raise(playbook(step("start"))), execution_id=1)
+    with pytest.raises(ProtocolError, match="while the run is new"):
+        machine.feed(ToolFinished(EPOCH_MS, "x", ok()))
+    machine.feed(Started(EPOCH_MS))
+    before = machine.snapshot()
+    for event in (Started(EPOCH_MS), ToolFinished(EPOCH_MS, "nobody", ok())):
+        with pytest.raises(ProtocolError):
+            machine.feed(event)
+    assert machine.snapshot() == before
+    assert machine.feed(TimerFired(EPOCH_MS, "of something that is gone")) == []
+
+
+def test_another_version_of_a_snapshot_is_refused() -> None:
+    graph = compile_or_raise(playbook(step("start")))
+    with pytest.raises(ValueError, match="version 99"):
+        Machine(graph, execution_id=1, state={"version": 99})
+
+
+def test_a_cancelled_run_ends_when_what_runs_has_ended() -> None:
+    machine = Machine(compile_or_raise(playbook(step("start", "after") + step("after"))), execution_id=1)
+    [call] = [one.call for one in machine.feed(Started(EPOCH_MS)) if isinstance(one, CallTool)]
+    commands = machine.feed(CancelRequested(EPOCH_MS + 1, "enough"))
+    assert [type(one).__name__ for one in commands] == ["Cancel"]
+    commands = machine.feed(ToolFinished(EPOCH_MS + 2, call.id, error("cancelled", "cancelled"), cancelled=True))
+    finish = commands[-1]
+    assert isinstance(finish, Finish)
+    assert finish.status == "cancelled"
+    events = [one.event for one in commands if isinstance(one, Emit)]
+    assert [event.type for event in events][-3:] == ["step.cancelled", "workflow.finished", "playbook.cancelled"]
+    assert events[-1].meta["reason"] == "enough"

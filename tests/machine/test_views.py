@@ -1,0 +1,86 @@
+"""What names give to templates: one stored shape, read as every era read it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noetl_compiler import templates
+from noetl_temporal.machine.scope import event_names, outcome_names
+from noetl_temporal.machine.views import result_view
+
+HTTP = {
+    "status_code": 200,
+    "headers": {},
+    "url": "u",
+    "elapsed": 0.1,
+    "data": {"data": [1, 2], "paging": {"more": True}},
+}
+ROWS = {"status": "success", "rows": [{"id": 7}], "columns": ["id"], "row_count": 1, "statement_count": 1}
+TWO = {**ROWS, "statement_count": 2, "statements": [{"rows": [], "columns": [], "row_count": 3}, {"rows": [{"id": 7}]}]}
+
+
+def names(kind: str, result: Any) -> dict[str, Any]:
+    return {**outcome_names(kind, {"status": "ok", "result": result}), "step": result_view(kind, result)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "result", "template", "expected"),
+    [
+        ("http", HTTP, "{{ step.data.paging.more }}", True),
+        ("http", HTTP, "{{ step.body.paging.more }}", True),
+        ("http", HTTP, "{{ step.status_code }}", 200),
+        ("http", HTTP, "{{ step.data.data }}", [1, 2]),
+        ("http", HTTP, "{{ output.data.data }}", HTTP["data"]),
+        ("http", HTTP, "{{ output.data.paging.more }}", True),
+        ("http", HTTP, "{{ response.paging.more }}", True),
+        ("http", HTTP, "{{ output }}", {**HTTP, "body": HTTP["data"]}),
+        ("http", HTTP, "{{ output.status }}", "ok"),
+        ("http", HTTP, "{{ output.error.retryable }}", None),
+        ("http", HTTP, "{{ error is defined }}", False),
+        ("http", {**HTTP, "data": "text"}, "{{ response }}", "text"),
+        ("postgres", ROWS, "{{ step.rows[0].id }}", 7),
+        ("postgres", ROWS, "{{ step.command_0.rows[0].id }}", 7),
+        ("postgres", ROWS, "{{ step.data.command_0.row_count }}", 1),
+        ("postgres", ROWS, "{{ result[0].id }}", 7),
+        ("postgres", TWO, "{{ step.command_0.row_count }}", 3),
+        ("postgres", TWO, "{{ step.command_1.rows[0].id }}", 7),
+        ("python", {"a": 1}, "{{ step.a }} {{ step.data.a }} {{ step.result.a }}", "1 1 1"),
+        ("python", {"data": 5}, "{{ step.data }}", 5),
+        ("python", [1, 2], "{{ step | length }}", 2),
+        ("python", {"items": [3]}, "{{ step.items }}", [3]),
+        ("python", {"a": 1}, "{{ output.a }} {{ this.data.a }}", "1 1"),
+    ],
+)
+def test_shapes(kind: str, result: Any, template: str, expected: Any) -> None:
+    assert templates.render_text(template, names(kind, result)) == expected
+
+
+def test_an_error_is_seen_by_every_name() -> None:
+    failed = {"kind": "http", "message": "no", "status": 503, "retryable": True}
+    scope = outcome_names("http", {"status": "error", "error": failed, "http": {"status": 503}})
+    text = "{{ error.status }} {{ error.status_code }} {{ output.error.retryable }} {{ error.type }} {{ status_code }}"
+    assert templates.render_text(text, scope) == "503 503 True http 503"
+    assert templates.predicate("{{ error is defined and not success }}", scope).matched
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "equal"),
+    [
+        ("step.done", "call.done", True),
+        ("step.done", "step.exit", True),
+        ("step.done", "call.error", False),
+        ("step.failed", "call.error", True),
+        ("step.failed", "call.done", False),
+        ("loop.done", "loop.done", True),
+        ("loop.done", "step.done", True),
+        ("loop.failed", "call.error", True),
+        ("loop.failed", "loop.done", False),
+    ],
+)
+def test_event_names(name: str, asked: str, equal: bool) -> None:
+    scope = event_names(name, "s", None)
+    assert templates.predicate(f"{{{{ event.name == '{asked}' }}}}", scope).matched is equal
+    assert templates.predicate(f"{{{{ '{asked}' == event.name }}}}", scope).matched is equal
+    assert templates.predicate(f"{{{{ event.name in ['{asked}'] }}}}", scope).matched is equal
