@@ -18,13 +18,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from noetl_activities.credentials import CredentialSource
-from noetl_activities.noop import TOOL
-from noetl_compiler import compile_or_raise
 from temporalio import workflow
 from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.noop import TOOL
+from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.naming import activity_type, tool_queue

@@ -174,7 +174,8 @@ class Pipeline:
     def _summary(self, task: Task) -> str:
         iteration = f" item {self.host.iteration + 1}" if self.host.iteration is not None else ""
         page = f" page {self.state.page}" if _paginates(task) else ""
-        label = task.label if task.label.startswith(self.host.step.name) else f"{self.host.step.name}.{task.label}"
+        step = self.host.step
+        label = step.name if len(step.tasks) == 1 else f"{step.name}.{task.label}"
         return f"{label} [{task.kind}]{iteration}{page}"
 
     # ---- settling -------------------------------------------------------------------------------------------------

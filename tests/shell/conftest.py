@@ -1,0 +1,53 @@
+"""A client and workers on the real server, with tools that answer as a test says."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowHistory
+
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.testing import FakeTool
+from noetl_activities.tool import Request, ToolContext
+from noetl_compiler import compile_or_raise
+from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.worker import serving
+
+Answer = Callable[[Request, ToolContext], Any]
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: shell, path: tests/shell}\n"
+
+
+class Shell:
+    """Runs playbooks of v10 steps whose every tool is a ``noop`` answered by the test."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self.credentials = CredentialSource(
+            environment={"NOETL_CREDENTIAL_SECRET": '{"type": "bearer", "token": "hush-hush"}'}
+        )
+
+    @asynccontextmanager
+    async def client(self, answer: Answer) -> AsyncGenerator[NoetlClient]:
+        """A client beside a worker that serves everything."""
+        client = await NoetlClient.connect(self._address, tools={"noop": FakeTool("noop", answer)})
+        async with serving(client.temporal, {"noop": FakeTool("noop", answer)}, self.credentials):
+            yield client
+
+    @staticmethod
+    async def submit(client: NoetlClient, workflow: str, head: str = "", **payload: Any) -> RunHandle:
+        text = f"{HEAD}{head}workflow:\n{workflow}"
+        return await client.submit(compile_or_raise(text, "shell.yaml"), payload, content=text)
+
+
+async def history_of(handle: RunHandle) -> WorkflowHistory:
+    return await handle.workflow.fetch_history()
+
+
+@pytest.fixture
+def shell(servers: Addresses) -> Shell:
+    return Shell(servers.temporal)

@@ -1,0 +1,236 @@
+"""Whole runs on Temporal: results, failures, retries, loops, cancellation, and what history shows of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from temporalio.api.enums.v1 import EventType
+
+from noetl_activities.errors import ConfigError
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.tool import Request, ToolContext
+from noetl_compiler import compile_or_raise
+from noetl_temporal.client import RunHandle, UnsupportedToolError
+from noetl_temporal.trail import HEADER
+
+from .conftest import HEAD, Shell, history_of
+
+RETRYING = """
+  - step: start
+    tool:
+      kind: noop
+      spec: {policy: {rules: [{when: "{{ output.error.retryable }}", then: {do: retry, attempts: 4, delay: 0.05}}]}}
+"""
+
+
+def busy() -> Outcome:
+    return Outcome("error", error=ErrorInfo("http", "busy", "HTTP_503", retryable=True, status=503))
+
+
+async def activities(handle: RunHandle) -> list[Any]:
+    """(scheduled, closed) of every activity."""
+    events = {event.event_id: event for event in (await history_of(handle)).events}
+    closed = [event for event in events.values() if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED]
+    return [(events[event.activity_task_completed_event_attributes.scheduled_event_id], event) for event in closed]
+
+
+def report(closed: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(closed.activity_task_completed_event_attributes.result.payloads[0].data)
+    return found
+
+
+async def test_a_playbook_runs_and_its_result_comes_back(shell: Shell) -> None:
+    async with shell.client(lambda request, _context: request.config["message"]) as client:
+        text = '  - step: start\n    tool: {kind: noop, message: "hello {{ workload.who }}"}\n'
+        handle = await shell.submit(client, text, who="you")
+        report = await handle.result()
+    assert (report.status, report.result) == ("completed", "hello you")
+    assert report.steps["start"]["status"] == "completed"
+    description = await handle.workflow.describe()
+    shown = {pair.key.name: pair.value for pair in description.typed_search_attributes}
+    assert shown["NoetlPath"] == "tests/shell"
+    assert shown["NoetlStatus"] == "completed"
+    assert shown["NoetlExecutionId"] == handle.execution_id
+    assert await description.static_summary() == "playbook shell"
+
+
+async def test_a_failed_playbook_fails_its_workflow_with_the_place(shell: Shell) -> None:
+    async with shell.client(lambda _request, _context: busy()) as client:
+        handle = await shell.submit(client, "  - step: start\n    tool: {kind: noop}\n")
+        found = await handle.result()
+    assert found.status == "failed"
+    assert [(failure.step, failure.line) for failure in found.failures] == [("start", 6)]
+    last = (await history_of(handle)).events[-1]
+    failure = last.workflow_execution_failed_event_attributes.failure
+    assert failure.message == "shell.yaml:6:11: step 'start' failed: busy"
+    assert failure.application_failure_info.type == "PlaybookFailed"
+
+
+async def test_every_attempt_is_in_the_report_of_one_activity(shell: Shell) -> None:
+    def answer(_request: Request, context: ToolContext) -> Any:
+        return busy() if context.attempt < 3 else "at last"
+
+    async with shell.client(answer) as client:
+        handle = await shell.submit(client, RETRYING)
+        found = await handle.result()
+    assert (found.result, found.steps["start"]["attempts"]) == ("at last", 3)
+    [(scheduled, closed)] = await activities(handle)
+    attempts = report(closed)["attempts"]
+    assert [one["status"] for one in attempts] == ["error", "error", "ok"]
+    assert [one.get("delay") for one in attempts] == [0.05, 0.05, None]
+    assert [one.get("rule") for one in attempts] == [0, 0, None]
+    assert scheduled.user_metadata.summary.data == b'"start [noop]"'
+
+
+async def test_attempts_end_with_the_last_error(shell: Shell) -> None:
+    async with shell.client(lambda _request, _context: busy()) as client:
+        handle = await shell.submit(client, RETRYING)
+        found = await handle.result()
+    assert found.status == "failed"
+    [(_, closed)] = await activities(handle)
+    assert report(closed)["exhausted"] is True
+    assert len(report(closed)["attempts"]) == 4
+
+
+async def test_a_tool_that_raises_fails_its_task_not_the_worker(shell: Shell) -> None:
+    def answer(request: Request, _context: ToolContext) -> Any:
+        if request.config["message"] == 1:
+            raise ConfigError("a url is missing")
+        raise ZeroDivisionError("oops")
+
+    text = '  - step: start\n    tool: {kind: noop, message: "{{ workload.n }}"}\n'
+    async with shell.client(answer) as client:
+        first = await (await shell.submit(client, text, n=1)).result()
+        second = await (await shell.submit(client, text, n=2)).result()
+    assert [(one.failures[0].kind, one.failures[0].message) for one in (first, second)] == [
+        ("config", "a url is missing"),
+        ("internal", "ZeroDivisionError: oops"),
+    ]
+
+
+async def test_a_timeout_is_an_error_outcome(shell: Shell) -> None:
+    async def answer(_request: Request, _context: ToolContext) -> None:
+        await asyncio.sleep(30)
+
+    async with shell.client(answer) as client:
+        handle = await shell.submit(client, "  - step: start\n    tool: {kind: noop, spec: {timeout: 0.2}}\n")
+        found = await handle.result()
+    assert found.failures[0].kind == "timeout"
+
+
+async def test_secrets_never_leave_the_activity(shell: Shell) -> None:
+    async def answer(request: Request, context: ToolContext) -> Any:
+        credential = await context.credential(request.auth)
+        return {"echo": f"Bearer {credential['token']}"}
+
+    async with shell.client(answer) as client:
+        handle = await shell.submit(client, "  - step: start\n    tool: {kind: noop, auth: secret}\n")
+        found = await handle.result()
+    assert found.result == {"echo": "Bearer ***"}
+    assert "hush-hush" not in (await history_of(handle)).to_json()
+
+
+LOOP = """
+  - step: start
+    loop: {in: "{{ workload.items }}", iterator: item, spec: {mode: parallel, max_in_flight: 4}}
+    tool: {kind: noop, message: "{{ iter.item }}"}
+"""
+
+
+async def test_a_loop_runs_in_a_child_workflow_within_its_bound(shell: Shell) -> None:
+    running: list[int] = []
+    most: list[int] = []
+
+    async def answer(request: Request, _context: ToolContext) -> Any:
+        running.append(1)
+        most.append(len(running))
+        await asyncio.sleep(0.02)
+        running.pop()
+        return request.config["message"]
+
+    async with shell.client(answer) as client:
+        handle = await shell.submit(client, LOOP, "workload: {items: []}\n", items=list(range(20)))
+        found = await handle.result()
+    assert found.result["results"] == list(range(20))
+    assert max(most) <= 4
+    assert found.steps["start"]["attempts"] == 20
+    child = shell_child(await history_of(handle))
+    assert child == f"{handle.workflow_id}/start/1"
+
+
+def shell_child(history: Any) -> str:
+    [started] = [
+        event.start_child_workflow_execution_initiated_event_attributes
+        for event in history.events
+        if event.event_type == EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED
+    ]
+    return str(started.workflow_id)
+
+
+async def test_a_long_loop_continues_as_new_and_loses_nothing(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_temporal.workflows.LOOP_EVENTS", 60)
+    async with shell.client(lambda request, _context: request.config["message"]) as client:
+        handle = await shell.submit(client, LOOP, "workload: {items: []}\n", items=list(range(50)))
+        found = await handle.result()
+        child = client.temporal.get_workflow_handle(shell_child(await history_of(handle)))
+        description = await child.describe()
+    assert found.result["results"] == list(range(50))
+    assert description.raw_description.workflow_execution_info.first_run_id != description.run_id
+
+
+async def test_cancelling_ends_the_run_and_what_it_runs(shell: Shell) -> None:
+    entered = asyncio.Event()
+    cancelled = asyncio.Event()
+
+    async def answer(_request: Request, context: ToolContext) -> None:
+        entered.set()
+        try:
+            while True:
+                await asyncio.sleep(0.05)
+                context.heartbeat()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    text = "  - step: start\n    tool: {kind: noop}\n    next: {arcs: [{step: after}]}\n  - step: after\n    tool: {kind: noop}\n"
+    async with shell.client(answer) as client:
+        handle = await shell.submit(client, text)
+        await asyncio.wait_for(entered.wait(), 30)
+        await handle.cancel()
+        found = await handle.result()
+    assert found.status == "cancelled"
+    assert cancelled.is_set()
+    events = (await history_of(handle)).events
+    memos = [e for e in events if e.event_type == EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED]
+    trail = json.loads(memos[-1].workflow_properties_modified_event_attributes.upserted_memo.fields[HEADER].data)
+    assert [event["type"] for event in trail][-1] == "playbook.cancelled"
+
+
+async def test_the_log_stands_in_headers_whole_and_in_order(shell: Shell) -> None:
+    async with shell.client(lambda _request, _context: 1) as client:
+        text = "  - step: start\n    tool: {kind: noop}\n    next: {arcs: [{step: b}]}\n  - step: b\n    tool: {kind: noop}\n"
+        handle = await shell.submit(client, text)
+        found = await handle.result()
+    told: list[dict[str, Any]] = []
+    for event in (await history_of(handle)).events:
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+            told += json.loads(event.activity_task_scheduled_event_attributes.header.fields[HEADER].data)
+    types = [event["type"] for event in told] + [event.type for event in found.trail]
+    assert types[:4] == [
+        "playbook.execution.requested",
+        "playbook.request.evaluated",
+        "playbook.started",
+        "workflow.started",
+    ]
+    assert types[-2:] == ["workflow.finished", "playbook.completed"]
+    assert types.count("step.started") == 3
+
+
+async def test_a_tool_that_no_one_has_is_refused_before_anything_starts(shell: Shell) -> None:
+    graph = compile_or_raise(f"{HEAD}workflow:\n  - step: start\n    tool: {{kind: http, url: 'http://x'}}\n", "x.yaml")
+    async with shell.client(lambda _request, _context: 1) as client:
+        with pytest.raises(UnsupportedToolError, match=r"'http' at x.yaml:6:11"):
+            await client.submit(graph)
