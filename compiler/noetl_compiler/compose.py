@@ -27,7 +27,7 @@ _STYLES: dict[str | None, ScalarStyle] = {"'": "single", '"': "double", "|": "li
 _COLLECTION_TAGS = (None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 
-class Refusal(Exception):
+class Refusal(Exception):  # noqa: N818 - an answer, not a fault
     """Reading cannot go on; ``diagnostic`` says why."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:

@@ -11,7 +11,7 @@ import base64
 import inspect
 import json
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import markupsafe
 from jinja2 import pass_context
@@ -38,6 +38,18 @@ _DETERMINISTIC_TESTS = """
     integer iterable le lessthan lower lt mapping ne none number odd sequence string test true undefined upper
 """
 
+_COMPARING = """
+    != < <= == > >= dictsort eq equalto ge greaterthan groupby gt in le lessthan lower lt max min ne sort unique
+    upper
+"""
+"""These go into what they are given as deep as it is."""
+
+_IMMEDIATE = """
+    boolean count d default defined divisibleby even false first last length mapping none number odd sequence
+    true undefined
+"""
+"""These cost the same whatever they are given."""
+
 
 def _amount(value: Any) -> int:
     return abs(value) if isinstance(value, int) else len(value) if isinstance(value, str) else 0
@@ -48,7 +60,8 @@ def _guard_replace(meter: Meter, given: dict[str, Any]) -> None:
     meter.chars(len(text) + text.count(old) * len(new))
 
 
-_GUARDS: dict[str, Callable[[Meter, dict[str, Any]], None]] = {
+_Guard: TypeAlias = Callable[[Meter, dict[str, Any]], None]
+_GUARDS: dict[str, _Guard] = {
     "batch": lambda meter, given: meter.step(_amount(given["linecount"])),
     "center": lambda meter, given: meter.chars(_amount(given["width"])),
     "indent": lambda meter, given: meter.chars(_amount(given["width"]) * (str(given["s"]).count("\n") + 1)),
@@ -59,29 +72,41 @@ _GUARDS: dict[str, Callable[[Meter, dict[str, Any]], None]] = {
 }
 
 
-def _metered(function: Any, guard: Callable[[Meter, dict[str, Any]], None] | None) -> Any:
+def _metered(name: str, function: Any) -> Any:
     """The filter or test with the meter around it. It takes the context whatever ``function`` takes."""
     function = inspect.unwrap(function)  # Jinja wraps some to choose between this one and one for coroutines
     wants = getattr(getattr(function, "jinja_pass_arg", None), "name", "nothing")
+    guard = _GUARDS.get(name)
     signature = inspect.signature(function) if guard else None
+    charge = _charge(name)
 
     @pass_context
     def metered(context: Any, value: Any, /, *args: Any, **kwargs: Any) -> Any:
         meter: Meter = context.meter
         meter.step()
-        meter.read(value)
-        for argument in args:
-            meter.read(argument)
+        for argument in (value, *args):
+            charge(meter, argument)
         first = _first_argument(wants, context)
         if guard and signature:
             bound = signature.bind(*first, value, *args, **kwargs)
             bound.apply_defaults()
             guard(meter, bound.arguments)
         result = function(*first, value, *args, **kwargs)
-        meter.weigh(result)
+        if charge is not _free:  # these give back what was there before
+            meter.weigh(result)
         return result
 
     return metered
+
+
+def _free(_meter: Meter, _value: Any) -> None:
+    """The price of what costs nothing."""
+
+
+def _charge(name: str) -> Callable[[Meter, Any], None]:
+    if name in _IMMEDIATE.split():
+        return _free
+    return Meter.weigh if name in _COMPARING.split() else Meter.read
 
 
 def _first_argument(wants: str, context: Any) -> tuple[Any, ...]:
@@ -132,9 +157,15 @@ def _tojson(context: Any, value: Any, indent: int | None = None) -> str:
 
 @pass_context
 def _to_json(context: Any, value: Any, indent: int | None = None, sort_keys: bool = False) -> str:
-    context.meter.bits(_amount(indent))
     data = materialise(value, context.meter)
-    return json.dumps(data, indent=indent, sort_keys=sort_keys)
+    if indent is None:
+        return json.dumps(data, sort_keys=sort_keys)
+    context.meter.chars(_amount(indent))
+    parts: list[str] = []
+    for part in json.JSONEncoder(indent=indent, sort_keys=sort_keys).iterencode(data):
+        context.meter.chars(len(part))
+        parts.append(part)
+    return "".join(parts)
 
 
 def _from_json(value: Any) -> Any:
@@ -219,8 +250,8 @@ _OWN: dict[str, Callable[..., Any]] = {
 }
 
 FILTERS: dict[str, Callable[..., Any]] = {
-    **{name: _metered(JINJA_FILTERS[name], _GUARDS.get(name)) for name in _DETERMINISTIC_FILTERS.split()},
-    **{name: _metered(function, None) for name, function in _OWN.items()},
+    **{name: _metered(name, JINJA_FILTERS[name]) for name in _DETERMINISTIC_FILTERS.split()},
+    **{name: _metered(name, function) for name, function in _OWN.items()},
     AS_TEXT: _as_text,
     CONCATENATED: _concatenated,
     COUNTED: _counted,
@@ -228,5 +259,5 @@ FILTERS: dict[str, Callable[..., Any]] = {
 }
 
 TESTS: dict[str, Callable[..., Any]] = {
-    name: _metered(JINJA_TESTS[name], None) for name in _DETERMINISTIC_TESTS.split()
+    name: _metered(name, JINJA_TESTS[name]) for name in _DETERMINISTIC_TESTS.split()
 }

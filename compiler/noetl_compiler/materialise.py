@@ -10,49 +10,39 @@ from __future__ import annotations
 import datetime
 import decimal
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from jinja2.runtime import Undefined
 
 from noetl_compiler.graph import Json
-from noetl_compiler.meter import Meter
+from noetl_compiler.meter import Meter, NotDataError, check_number, check_text
 
-__all__ = ["NotDataError", "materialise", "text_of"]
+__all__ = ["materialise", "text_of"]
 
 _MAX_DEPTH = 200
-_SMALLEST, _LARGEST = -(2**63), 2**64 - 1
-
-
-class NotDataError(TypeError):
-    """The template's value is not data."""
+_LEAVES = frozenset({str, int, float, bool, type(None)})
+_TEXT = frozenset({str})
 
 
 def materialise(value: Any, meter: Meter, depth: int = 0) -> Json:
-    """A fresh JSON value. Mappings become dicts with text keys, other iterables lists, dates ISO text,
-    decimals floats.
+    """A fresh JSON value. Mappings become dicts with text keys, other iterables lists, dates ISO text, decimals floats.
 
     An undefined value raises jinja2's UndefinedError, what is no data :class:`NotDataError`.
     """
-    if value is None or type(value) in (bool, float):
-        return value
-    if isinstance(value, str | int):
-        return _checked(value)
-    meter.step()
-    if depth > _MAX_DEPTH:
-        raise NotDataError(f"the value is nested deeper than {_MAX_DEPTH} levels")
-    if isinstance(value, Undefined):
-        bool(value)  # ours raises; Jinja's own is an "if" without "else"
-        return None
+    kind = value.__class__
+    if kind is dict or kind is list or kind is tuple:
+        return _copied(value, meter, depth)
+    if kind in _LEAVES or isinstance(value, Undefined):
+        return _leaf(value)
     if hasattr(value, "materialise"):
         return materialise(value.materialise(), meter, depth + 1)
-    kind = value.__class__
     if issubclass(kind, Mapping):
-        return _dict(value, meter, depth)
+        return _copied(dict(value), meter, depth)
     if issubclass(kind, Set):
-        return _list(sorted(value, key=repr), meter, depth)
-    if issubclass(kind, Iterable) and not issubclass(kind, bytes):
-        return _list(value, meter, depth)
+        return _copied(sorted(value, key=repr), meter, depth)
+    if issubclass(kind, Iterable) and not issubclass(kind, str | bytes):
+        return [materialise(item, meter, depth + 1) for item in _counted(value, meter)]
     return _scalar(value)
 
 
@@ -65,35 +55,44 @@ def text_of(value: Any, meter: Meter) -> str:
         return str(value)
     if isinstance(value, Undefined):
         return str(value)
-    data = materialise(value, meter)
-    meter.weigh(data)
-    return str(data)
+    meter.weigh(value)
+    text = str(materialise(value, meter))
+    meter.chars(len(text))
+    return text
 
 
-def _dict(value: Mapping[Any, Any], meter: Meter, depth: int) -> dict[str, Json]:
-    meter.step(len(value))
-    return {
-        key if type(key) is str else str(_scalar(key)): materialise(item, meter, depth + 1)
-        for key, item in value.items()
-    }
+def _copied(value: Any, meter: Meter, depth: int) -> Json:
+    """A copy of a plain container. One that has nothing but leaves, as most have, is copied in one go."""
+    meter.nodes(len(value) + 1)
+    if depth > _MAX_DEPTH:
+        raise NotDataError(f"the value is nested deeper than {_MAX_DEPTH} levels")
+    if value.__class__ is not dict:
+        if _LEAVES.issuperset(map(type, value)):
+            return list(value)
+        return [materialise(item, meter, depth + 1) for item in value]
+    if _LEAVES.issuperset(map(type, value.values())) and _TEXT.issuperset(map(type, value)):
+        return value.copy()
+    return {_key(key): materialise(item, meter, depth + 1) for key, item in value.items()}
 
 
-def _list(value: Iterable[Any], meter: Meter, depth: int) -> list[Json]:
-    result: list[Json] = []
-    for item in value:
-        meter.step()
-        result.append(materialise(item, meter, depth + 1))
-    return result
+def _key(key: Any) -> str:
+    return key if type(key) is str else str(_scalar(key))
 
 
-def _checked(value: str | int) -> str | int:
-    """The value when JSON can carry it: whole characters, numbers of 64 bits."""
+def _counted(items: Iterable[Any], meter: Meter) -> Iterator[Any]:
+    for item in items:
+        meter.nodes(1)
+        yield item
+
+
+def _leaf(value: Any) -> Json:
     if isinstance(value, str):
-        if not value.isascii():
-            value.encode("utf-8")
-        return str(value)
-    if not _SMALLEST <= value <= _LARGEST:
-        raise NotDataError("the template gives a number of more than 64 bits")
+        check_text(value)
+    elif isinstance(value, int):
+        check_number(value)
+    elif isinstance(value, Undefined):
+        bool(value)  # ours raises; Jinja's own is an "if" without "else"
+        return None
     return value
 
 

@@ -1,32 +1,62 @@
 """The budget of one rendering, counted in work and never in time, so that every replay decides alike.
 
-A step is one iteration, one call, one node of a container looked at; characters are those an operation makes.
-Who is about to make something charges for it first: ``"a" * 10**9`` is refused before a byte is allocated.
+A step is one iteration, one call, one node of a container looked at; characters are those an operation makes; nodes
+are those of the data that leaves, which is mostly the scope's own and may be large. Who is about to make something
+charges for it first: ``"a" * 10**9`` is refused before a byte is allocated.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["MAX_BITS", "MAX_CHARS", "MAX_STEPS", "BudgetExceededError", "Meter"]
+__all__ = [
+    "MAX_BITS",
+    "MAX_CHARS",
+    "MAX_NODES",
+    "MAX_STEPS",
+    "BudgetExceededError",
+    "Meter",
+    "NotDataError",
+    "check_number",
+    "check_text",
+]
 
 MAX_STEPS = 2_000_000
 MAX_CHARS = 20_000_000
 MAX_BITS = 10_000
+_SMALLEST, _LARGEST = -(2**63), 2**64 - 1
+MAX_NODES = 20_000_000
+
+
+class NotDataError(TypeError):
+    """The template's value is not data."""
 
 
 class BudgetExceededError(Exception):
     """The template wants more than a template may have."""
 
 
+def check_text(text: str) -> None:
+    """Half of a surrogate pair is no text; raises UnicodeEncodeError."""
+    if not text.isascii():
+        text.encode("utf-8")
+
+
+def check_number(number: int) -> None:
+    """JSON carries 64 bits everywhere; raises :class:`NotDataError`."""
+    if not _SMALLEST <= number <= _LARGEST:
+        raise NotDataError("the template gives a number of more than 64 bits")
+
+
 class Meter:
     """What is left of the budget."""
 
-    __slots__ = ("_chars", "_steps")
+    __slots__ = ("_chars", "_nodes", "_steps")
 
     def __init__(self) -> None:
         self._steps = MAX_STEPS
         self._chars = MAX_CHARS
+        self._nodes = MAX_NODES
 
     def step(self, count: int = 1) -> None:
         """Charge for work."""
@@ -39,6 +69,12 @@ class Meter:
         self._chars -= count
         if self._chars < 0:
             raise BudgetExceededError(f"the template makes more than {MAX_CHARS:,} characters")
+
+    def nodes(self, count: int) -> None:
+        """Charge for data that leaves the template."""
+        self._nodes -= count
+        if self._nodes < 0:
+            raise BudgetExceededError(f"the template gives more than {MAX_NODES:,} values")
 
     def bits(self, count: int) -> None:
         """Refuse an integer that is too long; integers are not summed up."""
@@ -54,7 +90,10 @@ class Meter:
             self.step(len(value))
 
     def weigh(self, value: Any, times: int = 1) -> None:
-        """Charge ``times`` over for ``value`` as if it were written out; parts it shares count every time."""
+        """Charge ``times`` over for ``value`` as if it were written out; parts it shares count every time.
+
+        What a template puts into containers is checked here to be what JSON carries, so that leaving data need not be.
+        """
         kind = value.__class__
         if kind is str:
             self.chars(len(value) * times)
@@ -70,6 +109,9 @@ class Meter:
             kind = value.__class__
             if kind is str:
                 self.chars(len(value) * times)
+                check_text(value)
+            elif kind is int:
+                check_number(value)
             elif kind in (list, tuple):
                 self.step(len(value) * times + 1)
                 waiting.extend(value)

@@ -9,7 +9,7 @@ from jinja2.exceptions import TemplateSyntaxError
 from jinja2.visitor import NodeTransformer
 
 from noetl_compiler.filters import AS_TEXT, CONCATENATED, COUNTED, WEIGHED
-from noetl_compiler.meter import MAX_BITS
+from noetl_compiler.meter import NotDataError, check_number, check_text
 
 __all__ = ["LONE", "prepare"]
 
@@ -48,6 +48,7 @@ def _is_blank(node: nodes.Expr) -> bool:
 
 
 class _Metering(NodeTransformer):
+    # ruff: noqa: N802 - the visitor's protocol names its methods after the nodes
     def __init__(self, template: nodes.Template) -> None:
         self._environment = template.environment
         self._repeated = 0
@@ -86,8 +87,13 @@ class _Metering(NodeTransformer):
         return node
 
     def visit_Const(self, node: nodes.Const) -> nodes.Node:
-        if isinstance(node.value, int) and node.value.bit_length() > MAX_BITS:
-            raise TemplateSyntaxError("the number is too long", node.lineno)
+        try:
+            if isinstance(node.value, str):
+                check_text(node.value)
+            elif isinstance(node.value, int):
+                check_number(node.value)
+        except (NotDataError, UnicodeEncodeError) as error:
+            raise TemplateSyntaxError(f"a literal that is not data: {error}", node.lineno) from error
         return node
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
@@ -104,10 +110,8 @@ class _Metering(NodeTransformer):
         return self._literal(node)
 
     def _literal(self, node: nodes.List | nodes.Tuple | nodes.Dict) -> nodes.Node:
-        if _is_constant(node):
-            return node
         self.generic_visit(node)
-        return self._filter(node, WEIGHED)
+        return node if _is_constant(node) else self._filter(node, WEIGHED)
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
         cheap = all(_is_constant(operand.expr) for operand in node.ops) or (

@@ -185,9 +185,10 @@ def _charged(meter: Meter, method: Any, args: tuple[Any, ...]) -> tuple[Any, ...
     if not isinstance(method, types.BuiltinMethodType):
         return args
     owner: Any = method.__self__
-    meter.read(owner)
     if not isinstance(owner, str):
+        meter.weigh(owner)
         return args
+    meter.read(owner)
     match method.__name__, args:
         case "center" | "ljust" | "rjust" | "zfill", (int(width), *_):
             meter.chars(max(0, width))

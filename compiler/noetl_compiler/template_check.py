@@ -41,7 +41,7 @@ class Problem(NamedTuple):
     forbidden: bool = False
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def check(source: str) -> tuple[Problem, ...]:
     """Everything wrong with a template, in reading order; nothing for a text that has no template."""
     try:
@@ -52,7 +52,7 @@ def check(source: str) -> tuple[Problem, ...]:
     except TemplateSyntaxError as error:
         return (_syntax(source, error),)
     except RecursionError:
-        return (_problem(source, 0, "an expression is nested too deeply", "split it"),)
+        return (_problem(source, 0, "the template is nested too deeply", "split it"),)
     return problems
 
 

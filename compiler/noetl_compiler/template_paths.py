@@ -22,7 +22,7 @@ from noetl_compiler.template_program import parsed
 __all__ = ["follow", "free_paths", "project"]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def free_paths(source: str) -> tuple[str, ...]:
     """Sorted dotted paths; raises TemplateSyntaxError."""
     tree = parsed(source)
@@ -31,7 +31,7 @@ def free_paths(source: str) -> tuple[str, ...]:
         free = meta.find_undeclared_variables(tree) - ENVIRONMENT.globals.keys()
         _collect(tree, found)
     except RecursionError as error:
-        raise TemplateSyntaxError("an expression is nested too deeply", 1) from error
+        raise TemplateSyntaxError("the template is nested too deeply", 1) from error
     return tuple(sorted(path for path in found if path.partition(".")[0] in free))
 
 

@@ -96,4 +96,4 @@ def _why(error: Exception) -> str:
     """Python's parser and ours give up on depth in many ways; a person needs one."""
     if isinstance(error, ValueError | OverflowError) and "digits" in str(error):
         return "a number is too long"
-    return "an expression is nested too deeply"
+    return "the template is nested too deeply"

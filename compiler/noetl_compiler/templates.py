@@ -24,8 +24,8 @@ from jinja2.exceptions import SecurityError, TemplateSyntaxError
 from noetl_compiler import template_paths
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.graph import Json, Span, Value
-from noetl_compiler.materialise import NotDataError, materialise
-from noetl_compiler.meter import BudgetExceededError, Meter
+from noetl_compiler.materialise import materialise
+from noetl_compiler.meter import BudgetExceededError, Meter, NotDataError
 from noetl_compiler.sandbox import UndefinedNameError
 from noetl_compiler.template_check import Problem, check
 from noetl_compiler.template_program import Program, compiled
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 
-class TemplateFailure(Exception):
+class TemplateFailure(Exception):  # noqa: N818 - the failure of a playbook, not of this program
     """A template has no value. ``name`` is the undefined path, when it is that."""
 
     def __init__(self, message: str, span: Span | None = None, name: str | None = None) -> None:

@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from noetl_compiler.templates import TemplateFailure, check, predicate, render_text
 
-SCOPE = {"big": list(range(1000)), "text": "x" * 10_000}
+
+def deep(inner: Any, levels: int) -> Any:
+    return [deep(inner, levels - 1)] if levels else inner
+
+
+def bomb(levels: int) -> Any:
+    """A scope that shares its parts; nothing should make one, and nothing should trust that."""
+    inner: Any = 1
+    for _ in range(levels):
+        inner = [inner, inner]
+    return inner
+
+
+SCOPE: dict[str, Any] = {
+    "big": list(range(1000)),
+    "wide": [list(range(1000)), list(range(1000))],
+    "text": "x" * 10_000,
+    "endless": bomb(60),
+    "deep": deep(list(range(1000)), 100),
+}
 
 TOO_MUCH = [
     "{{ 'a' * 10**9 }}",
@@ -66,6 +87,13 @@ TOO_MUCH = [
     "{% for a in range(100000) %}{% set y = big[:] %}{% endfor %}",
     "{% for a in range(100000) %}{% set y = big | max %}{% endfor %}",
     "{% for a in range(100000) %}{% set y = text.upper() %}{% endfor %}",
+    "{% for a in range(100000) %}{% set y = [big] is in [[big[:]]] %}{% endfor %}",
+    "{% for a in range(100000) %}{% set y = [[big], [big[:]]] | max %}{% endfor %}",
+    "{% for a in range(100000) %}{% set y = wide.index(wide[1]) %}{% endfor %}",
+    "x{{ endless }}",
+    "{{ endless == endless[:] }}",
+    "{{ deep | tojson(indent=1000) }}",
+    "{{ deep | to_json('x' * 1000) }}",
     "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
     "{% macro f(n) %}{{ f(n) }}{% endmacro %}{{ f(1) }}",
     "{% macro m() %}" + "z" * 100_000 + "{% endmacro %}{% for a in range(100000) %}{% set y = m() %}{% endfor %}",
@@ -114,7 +142,23 @@ def test_a_rendering_never_uses_up_what_belongs_to_the_next() -> None:
     assert [render_text(source, {}) for _ in range(25)] == ["done"] * 25
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ rows is defined }}",
+        "{{ rows | length > 1 }}",
+        "{{ (rows | first) == 0 }}",
+        "{{ rows | default([]) }}",
+        "{{ rows }}",
+    ],
+)
+def test_a_question_about_data_costs_nothing(source: str) -> None:
+    assert predicate(source, {"rows": range(50_000_000)}).matched
+    assert predicate(source, {"rows": [0] * 3_000_000}).matched
+
+
 def test_large_data_has_room() -> None:
+    assert len(render_text("{{ rows }}", {"rows": [0] * 3_000_000})) == 3_000_000
     rows = [{"id": index, "name": "n" * 20} for index in range(20_000)]
     assert render_text("{{ rows | selectattr('id', 'ge', 10) | list | length }}", {"rows": rows}) == 19_990
     assert len(render_text("{% for row in rows %}({{ row.id }}),{% endfor %}", {"rows": rows})) > 100_000

@@ -1,0 +1,176 @@
+"""The rows of one tool call: its attempts, their sinks, and what the policy made of each.
+
+A call is one activity, whatever its attempts: history has its input and, when it ends, a report with one record an attempt.
+An attempt becomes, in this order:
+
+    task.attempt.started   sink.started  sink.done|failed ...   task.attempt.done|failed   policy.task.evaluated
+
+all with the task's ``task.started`` event as their parent. ``meta.retry.parent_event_id`` links an attempt to the first one, and
+a page to the page before; the legacy view shows that as the parent. A call that only stores what pages collected is no
+attempt of the tool: its sinks alone are told.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl_temporal.mirror.call import REPEATS, Call, Seen
+from noetl_temporal.mirror.event_row import RowWriter, iso
+from noetl_temporal.mirror.payloads import Json
+
+__all__ = ["write_attempts"]
+
+_LOST = "the attempt was lost with its worker"
+
+
+def write_attempts(
+    writer: RowWriter, call: Call, seen: Seen, records: list[dict[str, Json]], result: Json
+) -> None:
+    """Write the rows of a call that ended. ``result`` is that of the last attempt."""
+    pages = writer.state.pages
+    previous = pages.pop(call.sequence, None)
+    for record in records:
+        attempt = _Attempt(writer, call, seen, record, previous)
+        done = attempt.write(result if record is records[-1] else None)
+        previous = previous or attempt.first
+        if record.get("do") == "again" and done is not None:
+            pages[call.sequence] = done
+
+
+class _Attempt:
+    """One record. ``previous`` is the row that this attempt repeats; ``first`` this attempt's own first row."""
+
+    def __init__(self, writer: RowWriter, call: Call, seen: Seen, record: dict[str, Json], previous: int | None) -> None:
+        self.writer, self.call, self.seen, self.record, self.previous = writer, call, seen, record, previous
+        self.started = seen.within(record["started"])
+        self.ended = seen.within(record.get("ended") or seen.closed)
+        self.first: int | None = None
+
+    def write(self, result: Json) -> int | None:
+        """Write all rows; the id of the row that tells the attempt's end."""
+        sinks: list[dict[str, Json]] = self.record.get("sinks") or []
+        if self.call.is_store and sinks:
+            self._sinks(sinks)
+            return None
+        if self.seen.started is not None:
+            self.first = self._row(
+                "task.attempt.started", self.started, "STARTED", context=self.call.context(), meta={"retry": self._retry()}
+            )
+        self._sinks(sinks)
+        ended = self._done(result) if self.record["status"] == "ok" else self._failed()
+        self.first = self.first or ended
+        if self.call.rules and self.record["status"] in ("ok", "error"):
+            self._evaluated()
+        return ended
+
+    def _row(self, type_: str, at: int, status: str, *, meta: dict[str, Json], kind: str = "", **columns: Any) -> int:
+        return self.writer.derived(
+            type_,
+            at,
+            self.call.task,
+            kind or self.call.kind,
+            status,
+            parent=self.call.parent,
+            meta={**self.call.meta(), **meta},
+            worker=self.record.get("worker") or self.seen.worker,
+            **columns,
+        )
+
+    def _done(self, result: Json) -> int:
+        return self._row(
+            "task.attempt.done",
+            self.ended,
+            "COMPLETED",
+            duration=self._seconds(),
+            context=self._short_context(),
+            result=result,
+            meta={"retry": self._retry()},
+        )
+
+    def _failed(self) -> int:
+        error: dict[str, Json] = self.record.get("error") or {}
+        is_lost = self.record["status"] == "lost"
+        told = {"kind": "worker_lost" if is_lost else error.get("kind"), "code": error.get("code")}
+        return self._row(
+            "task.attempt.failed",
+            self.ended,
+            "CANCELLED" if self.record["status"] == "cancelled" else "FAILED",
+            duration=self._seconds(),
+            context=self._short_context(),
+            result={"error": error} if error else None,
+            meta={"retry": self._retry(), "error": {name: value for name, value in told.items() if value is not None}},
+            error=str(error.get("message") or (_LOST if is_lost else self.record["status"])),
+            stack_trace=error.get("traceback"),
+        )
+
+    def _sinks(self, sinks: list[dict[str, Json]]) -> None:
+        for sink in sinks:
+            told = {name: sink[name] for name in ("kind", "key", "table", "rows", "duplicate") if name in sink}
+            meta: dict[str, Json] = {"sink": {**told, "attempt": self.record["number"]}}
+            started, ended = self.seen.within(sink["started"]), self.seen.within(sink["ended"])
+            self._row("sink.started", started, "STARTED", meta=meta, kind=sink["kind"])
+            type_, status = ("sink.done", "COMPLETED") if sink["status"] == "ok" else ("sink.failed", "FAILED")
+            seconds = (sink["ended"] - sink["started"]) / 1000
+            self._row(type_, ended, status, meta=meta, kind=sink["kind"], duration=seconds, error=sink.get("error"))
+
+    def _evaluated(self) -> None:
+        record = self.record
+        meta: dict[str, Json] = {
+            "rule": record.get("rule"),
+            "do": record.get("do"),
+            "when": self.call.rule(record.get("rule")).get("when"),
+            "delay": record.get("delay"),
+            "exhausted": record.get("exhausted"),
+            "indeterminate": record.get("indeterminate"),
+            "attempt": record["number"],
+        }
+        found = {name: value for name, value in meta.items() if value is not None}
+        if record.get("do") in REPEATS:
+            found["retry"] = self._next()
+        self._row("policy.task.evaluated", self.ended, "COMPLETED", meta=found)
+
+    # ---- meta -----------------------------------------------------------------------------------------------------
+
+    def _retry(self) -> dict[str, Json]:
+        """The ``retry`` of the seed's worker-side metadata; ``will_retry`` and what follows it once an attempt ended."""
+        rule = self.call.repeating(self.record.get("rule"))
+        found: dict[str, Json] = {
+            "has_config": bool(rule),
+            "attempt_number": self.record["number"],
+            "max_attempts": rule.get("attempts"),
+            "retry_type": _retry_type(rule) if rule else None,
+            "will_retry": self.record.get("do") in REPEATS,
+            "parent_event_id": str(self.previous) if self.previous else None,
+        }
+        if self.record.get("do") == "retry":
+            found |= self._backoff()
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _next(self) -> dict[str, Json]:
+        """The ``retry`` of the seed's queued job: the attempt or page to come."""
+        rule = self.call.rule(self.record.get("rule"))
+        is_page = self.record["do"] == "again"
+        found: dict[str, Json] = {
+            "type": _retry_type(rule),
+            "attempt_number": 1 + ((self.call.page or 1) if is_page else self.record["number"]),
+            "max_attempts": rule.get("attempts"),
+            "parent_event_id": str(self.previous or self.first),
+        }
+        found |= {"continuation": "pagination"} if is_page else self._backoff()
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _backoff(self) -> dict[str, Json]:
+        delay: float = self.record.get("delay") or 0.0
+        return {"backoff_seconds": delay, "scheduled_at": iso(self.ended + round(delay * 1000))}
+
+    def _short_context(self) -> dict[str, Json]:
+        config = self.call.retry_config()
+        return {"retry_config": config} if config else {}
+
+    def _seconds(self) -> float | None:
+        ended = self.record.get("ended")
+        return (ended - self.record["started"]) / 1000 if ended else None
+
+
+def _retry_type(rule: dict[str, Json]) -> str:
+    return "on_error" if rule.get("do") == "retry" else "on_success"

@@ -1,0 +1,89 @@
+"""A tool call as history has it: its input, and what the server saw of its activity. Shapes: machine/call.py."""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl_temporal.mirror.payloads import Json
+
+__all__ = ["REPEATS", "Call", "Seen"]
+
+REPEATS = ("retry", "again")
+"""The actions that call the tool once more: after a failure, after a success."""
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What the server saw of an activity, in milliseconds since the epoch. ``started`` is None when no worker took it."""
+
+    scheduled: int
+    started: int | None
+    closed: int
+    attempt: int
+    worker: str
+
+    def within(self, at: int) -> int:
+        """The worker's time, kept between schedule and end: a wrong clock cannot put an attempt outside its task."""
+        return min(max(at, self.scheduled), self.closed)
+
+
+class Call:
+    """A ToolCall, and what all rows that derive from it share."""
+
+    def __init__(self, call: dict[str, Json], loop_id: str) -> None:
+        self.json = call
+        self.task: str = call["task"]
+        self.kind: str = call["kind"]
+        self.parent: int = call["event_id"]
+        self.page: int | None = call.get("page")
+        self.rules: list[dict[str, Json]] = call.get("rules") or []
+        self.is_store = call.get("store") is not None
+        self._loop_id = loop_id
+
+    @property
+    def sequence(self) -> str:
+        """What the pages of one task have in common: the call's id without its count of executions."""
+        return str(self.json["id"]).rpartition(":")[0]
+
+    def meta(self) -> dict[str, Json]:
+        """The correlation ids that the machine's own events of the task have."""
+        found: dict[str, Json] = {"step": self.json["step"], "task_run_id": self.json["id"]}
+        iteration = self.json.get("iteration")
+        if self.page is not None:
+            found["page"] = self.page
+        if self._loop_id:
+            found["loop_id"] = self._loop_id
+        if iteration is not None:
+            found |= {"iteration": iteration, "iteration_id": f"{self._loop_id}/{iteration}"}
+        return found
+
+    def context(self) -> dict[str, Json]:
+        """The rendered inputs, for the record of an attempt (whitepaper 7.3)."""
+        json = self.json
+        found = {
+            "step": json["step"],
+            "task": json["task"],
+            "input": json.get("input"),
+            "config": json.get("config"),
+            "retry_config": self.retry_config(),
+        }
+        return {name: value for name, value in found.items() if value}
+
+    def retry_config(self) -> list[Json]:
+        """The rules that repeat the call, in the shape of the loop-and-retry seed."""
+        return [{"when": rule.get("when"), "then": _then(rule)} for rule in self.rules if rule["do"] in REPEATS]
+
+    def rule(self, index: int | None) -> dict[str, Json]:
+        """The rule with that index in the task's policy; empty when there is none."""
+        return next((rule for rule in self.rules if rule["index"] == index), {})
+
+    def repeating(self, index: int | None) -> dict[str, Json]:
+        """The rule that repeats this call: the one that matched, else the first that could; empty without any."""
+        matched = self.rule(index)
+        if matched.get("do") in REPEATS:
+            return matched
+        return next((rule for rule in self.rules if rule["do"] in REPEATS), {})
+
+
+def _then(rule: dict[str, Json]) -> Json:
+    names = {"do": "do", "attempts": "max_attempts", "backoff": "backoff", "delay": "initial_delay", "max_delay": "max_delay"}
+    return {name: rule[field] for field, name in names.items() if field in rule}

@@ -1,0 +1,95 @@
+"""The values inside history events.
+
+Values travel as payloads, ``json/plain`` unless someone configured a codec or external storage. ``plain`` turns those others
+into ``json/plain`` with the client's data converter, so that the fold need not wait for anything. noetl.history keeps
+the event as the server has it; a reference whose storage is not configured stays one, and ``value`` tells so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+from temporalio.api.common.v1 import Payload
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.sdk.v1 import ExternalStorageReference
+from temporalio.converter import DataConverter
+
+__all__ = ["TRAIL", "Json", "Reference", "first", "plain", "value"]
+
+Json: TypeAlias = Any
+
+TRAIL = "noetl-trail"
+"""Name of the header and of the memo in which domain events travel (architecture.md 6)."""
+
+_PLAIN = b"json/plain"
+_REFERENCE = ExternalStorageReference.DESCRIPTOR.full_name.encode()
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """A value that lies in external storage and was not fetched."""
+
+    driver: str
+    claim: dict[str, str]
+
+
+def value(payload: Payload) -> Json:
+    """The JSON of a payload; a Reference for one stored elsewhere; None for what is not JSON."""
+    if payload.metadata.get("messageType") == _REFERENCE:
+        found = msgspec.json.decode(payload.data)
+        return Reference(found.get("driverName", ""), found.get("claimData", {}))
+    if payload.metadata.get("encoding") != _PLAIN:
+        return None
+    try:
+        return msgspec.json.decode(payload.data)
+    except msgspec.DecodeError:
+        return None
+
+
+def first(payloads: Sequence[Payload]) -> Json:
+    """The value of the first payload, None without any."""
+    return value(payloads[0]) if payloads else None
+
+
+async def plain(event: HistoryEvent, converter: DataConverter) -> HistoryEvent:
+    """The event with all its values as plain JSON. Raises what the converter's storage or codec raises."""
+    if not any(_is_foreign(payload, converter) for payload in _carried(event)):
+        return event
+    copy = HistoryEvent()
+    copy.CopyFrom(event)
+    for payload in _carried(copy):
+        if _is_foreign(payload, converter):
+            [decoded] = await converter.decode([payload])
+            payload.CopyFrom(Payload(metadata={"encoding": _PLAIN}, data=msgspec.json.encode(decoded)))
+    return copy
+
+
+def _is_foreign(payload: Payload, converter: DataConverter) -> bool:
+    """Whether the converter must be asked: it has a storage for a reference, or a codec for what is not JSON."""
+    if payload.metadata.get("messageType") == _REFERENCE:
+        return converter.external_storage is not None
+    return converter.payload_codec is not None and payload.metadata.get("encoding") not in (_PLAIN, b"binary/null")
+
+
+def _carried(event: HistoryEvent) -> Iterator[Payload]:
+    """The payloads that the fold reads, in place."""
+    kind = event.WhichOneof("attributes")
+    if kind is None:
+        return
+    attributes = getattr(event, kind)
+    present = {field.name for field, _ in attributes.ListFields()}
+    if kind.startswith("start_child"):
+        present.discard("input")  # stands in the child's own history, and may be large
+    for name in present & {"input", "result", "details"}:
+        yield from getattr(attributes, name).payloads
+    for name in present & {"header", "upserted_memo"}:
+        yield from _trail(getattr(attributes, name).fields)
+    if "failure" in present:
+        yield from attributes.failure.application_failure_info.details.payloads
+        yield from attributes.failure.timeout_failure_info.last_heartbeat_details.payloads
+
+
+def _trail(fields: Mapping[str, Payload]) -> Iterator[Payload]:
+    if TRAIL in fields:
+        yield fields[TRAIL]

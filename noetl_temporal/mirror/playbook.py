@@ -1,0 +1,40 @@
+"""The playbook that a run says it runs: what the catalog and the execution table have to know of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+from temporalio.api.history.v1 import HistoryEvent
+
+from noetl_temporal.mirror.payloads import Json, first
+from noetl_temporal.mirror.raw import to_row
+
+__all__ = ["Playbook", "playbook_of"]
+
+
+class Playbook(msgspec.Struct, frozen=True):
+    """``started`` is naive UTC, as upstream's tables have it."""
+
+    execution_id: int
+    parent_execution_id: int | None
+    path: str
+    content: str
+    meta: dict[str, Json]
+    started: datetime
+
+
+def playbook_of(event: HistoryEvent) -> Playbook | None:
+    """Of a run's first event, its values plain; None for a run that is a loop. The input is a run_input.RunInput."""
+    given = first(event.workflow_execution_started_event_attributes.input.payloads)
+    if not isinstance(given, dict) or "graph" not in given:
+        return None
+    source: dict[str, Json] = given["graph"]["source"]
+    return Playbook(
+        execution_id=given["execution_id"],
+        parent_execution_id=given.get("parent_execution_id"),
+        path=source["path"],
+        content=given["content"],
+        meta={**source, "digest": given["graph"].get("digest")},
+        started=to_row(event)[2].replace(tzinfo=None),
+    )

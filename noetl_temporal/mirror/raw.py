@@ -1,0 +1,87 @@
+"""History events as the server gives them: their rows in noetl.history, and the links from one run to others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+
+__all__ = ["LOOP", "PLAYBOOK", "Run", "closes", "from_row", "links", "milliseconds", "to_row"]
+
+PLAYBOOK = "noetl.playbook"
+LOOP = "noetl.loop"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CLOSES = {
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
+}
+
+
+class Run(NamedTuple):
+    """One run of one workflow: what has a history of its own."""
+
+    namespace: str
+    workflow_id: str
+    run_id: str
+    workflow_type: str
+
+
+def milliseconds(time: Timestamp) -> int:
+    """Since the Unix epoch."""
+    return time.seconds * 1000 + time.nanos // 1_000_000
+
+
+def to_row(event: HistoryEvent) -> tuple[int, str, datetime, bytes]:
+    """(event_id, event_type, event_time, proto) as in noetl.history."""
+    name = EventType.Name(event.event_type).removeprefix("EVENT_TYPE_")
+    time = _EPOCH + timedelta(seconds=event.event_time.seconds, microseconds=event.event_time.nanos // 1000)
+    return event.event_id, name, time, event.SerializeToString()
+
+
+def from_row(proto: bytes) -> HistoryEvent:
+    """The event that ``to_row`` stored."""
+    return HistoryEvent.FromString(proto)
+
+
+def closes(events: Sequence[HistoryEvent]) -> bool:
+    """Whether the run ends with these events."""
+    return bool(events) and events[-1].event_type in _CLOSES
+
+
+def links(run: Run, events: Iterable[HistoryEvent]) -> list[Run]:
+    """Runs of this project that the events tell of: children, and the run that goes on after this one."""
+    found = [link for event in events for link in _links(run, event)]
+    return [link for link in found if link.workflow_type in (PLAYBOOK, LOOP)]
+
+
+def _links(run: Run, event: HistoryEvent) -> Iterable[Run]:
+    if event.event_type == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
+        child = event.child_workflow_execution_started_event_attributes
+        yield Run(
+            child.namespace or run.namespace,
+            child.workflow_execution.workflow_id,
+            child.workflow_execution.run_id,
+            child.workflow_type.name,
+        )
+    following = _following(event)
+    if following:
+        yield run._replace(run_id=following)
+
+
+def _following(event: HistoryEvent) -> str:
+    """The run that goes on: continue-as-new, or a retry or schedule of the workflow as a whole."""
+    return (
+        event.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
+        or event.workflow_execution_completed_event_attributes.new_execution_run_id
+        or event.workflow_execution_failed_event_attributes.new_execution_run_id
+        or event.workflow_execution_timed_out_event_attributes.new_execution_run_id
+    )

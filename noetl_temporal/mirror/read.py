@@ -1,0 +1,146 @@
+"""Answers about executions, out of the event log. ``database`` is a connection or a pool of asyncpg."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+import asyncpg
+import msgspec
+from asyncpg.pool import PoolConnectionProxy
+
+from noetl_temporal.mirror import sql
+from noetl_temporal.mirror.payloads import Json
+
+__all__ = [
+    "Event",
+    "EventTail",
+    "Execution",
+    "StepSummary",
+    "events_of",
+    "execution",
+    "executions",
+    "steps_of",
+]
+
+Database: TypeAlias = "asyncpg.Pool | asyncpg.Connection | PoolConnectionProxy"
+
+_WINDOW = timedelta(seconds=30)
+_BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class Event(msgspec.Struct, frozen=True):
+    """A row of noetl.event. ``duration`` in seconds, ``event_time`` when it happened."""
+
+    execution_id: int
+    event_id: int
+    parent_event_id: int | None
+    parent_execution_id: int | None
+    event_time: datetime
+    event_type: str
+    node_name: str
+    node_type: str
+    status: str
+    duration: float | None
+    context: dict[str, Json] | None
+    result: dict[str, Json] | None
+    meta: dict[str, Json]
+    error: str | None
+    worker_id: str | None
+
+
+class Execution(msgspec.Struct, frozen=True):
+    """A row of noetl.execution with its playbook's path and version. ``status`` RUNNING, COMPLETED, FAILED or CANCELLED."""
+
+    execution_id: int
+    parent_execution_id: int | None
+    path: str
+    version: int
+    status: str
+    start_time: datetime
+    end_time: datetime | None
+    error: str | None
+    last_event_type: str | None
+    last_node_name: str | None
+
+
+class StepSummary(msgspec.Struct, frozen=True):
+    """A step over all its runs. ``status`` and ``duration_seconds`` are those of the last one; STARTED while it runs."""
+
+    step: str
+    status: str
+    started_at: datetime
+    duration_seconds: float | None
+    error: str | None
+    runs: int
+    attempts: int
+    retries: int
+    pages: int
+    iterations_total: int | None
+    iterations_ended: int
+    iterations_failed: int
+
+
+async def execution(database: Database, execution_id: int) -> Execution | None:
+    """One execution, None when the log has none of that id."""
+    record = await database.fetchrow(sql.query("execution"), execution_id)
+    return _execution(record) if record else None
+
+
+async def executions(database: Database, limit: int = 20) -> list[Execution]:
+    """The latest executions, the newest first."""
+    return [_execution(record) for record in await database.fetch(sql.query("executions"), limit)]
+
+
+async def events_of(
+    database: Database, execution_id: int, *, after: int = 0, types: Sequence[str] = (), limit: int = 100_000
+) -> list[Event]:
+    """Events in the order they happened, from the id ``after`` on; ``types`` leaves out others."""
+    if types:
+        query = sql.query("events_of_types")
+        return [_event(record) for record in await database.fetch(query, execution_id, after, limit, list(types))]
+    return [_event(record) for record in await database.fetch(sql.query("events"), execution_id, after, limit)]
+
+
+async def steps_of(database: Database, execution_id: int) -> list[StepSummary]:
+    """The steps in the order they began."""
+    records = await database.fetch(sql.query("steps"), execution_id)
+    return [msgspec.convert(dict(record), StepSummary) for record in records]
+
+
+class EventTail:
+    """The events of one execution as they are stored, each once.
+
+    An event may be stored after one that happened later: what an attempt did is known when its call has ended. So a tail goes
+    by the order of storing, run by run, and looks back a while for transactions that took long.
+    """
+
+    def __init__(self, database: Database, execution_id: int) -> None:
+        self._database = database
+        self._execution_id = execution_id
+        self._since = _BEGINNING
+        self._seen: dict[str, int] = {}
+
+    async def read(self) -> list[Event]:
+        """What is new since the last call, in the order it happened."""
+        streams, versions = list(self._seen), list(self._seen.values())
+        query = sql.query("events_since")
+        records = await self._database.fetch(query, self._execution_id, self._since, streams, versions)
+        for record in records:
+            stream = record["stream_id"]
+            self._seen[stream] = max(record["stream_version"], self._seen.get(stream, 0))
+        if records:
+            self._since = max(self._since, *(record["ingest_time"] - _WINDOW for record in records))
+        return [_event(record) for record in records]
+
+
+def _execution(record: asyncpg.Record) -> Execution:
+    return msgspec.convert(dict(record), Execution)
+
+
+def _event(record: asyncpg.Record) -> Event:
+    columns = {name: record[name] for name in Event.__struct_fields__}
+    for name in ("context", "result", "meta"):
+        columns[name] = columns[name] and msgspec.json.decode(columns[name])
+    return msgspec.convert(columns, Event)

@@ -1,0 +1,37 @@
+"""Derives the event log again, from noetl.history alone."""
+
+from __future__ import annotations
+
+from temporalio.converter import DataConverter
+
+from noetl_temporal.mirror import sql
+from noetl_temporal.mirror.raw import Run, from_row
+from noetl_temporal.mirror.store import Connection, Store, open_store
+
+__all__ = ["rebuild"]
+
+BATCH = 1000
+
+
+async def rebuild(dsn: str, converter: DataConverter = DataConverter.default) -> int:
+    """Replace noetl.event and noetl.execution by what this version derives, all or nothing; the number of event rows.
+
+    The catalog and its ids stay. Runs are not read on meanwhile. ``converter`` reads payloads in external storage.
+    """
+    async with open_store(dsn, converter) as store, store.pool.acquire() as connection, connection.transaction():
+        await connection.execute(sql.query("hold_cursors"))
+        await connection.execute(sql.query("forget_events"))
+        for record in await connection.fetch(sql.query("all_runs")):
+            await _derive(store, connection, Run(*record))
+        return int(await connection.fetchval("SELECT count(*) FROM noetl.event"))
+
+
+async def _derive(store: Store, connection: Connection, run: Run) -> None:
+    state, position = None, 0
+    while True:
+        found = await connection.fetch(sql.query("history_after"), *run[:3], position, BATCH)
+        events = [from_row(record["proto"]) for record in found]
+        if not events:
+            return
+        state = await store.add_rows(connection, run, state, events)
+        position = events[-1].event_id

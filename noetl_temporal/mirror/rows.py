@@ -1,0 +1,188 @@
+"""From Temporal's history to the rows of NoETL's log: a pure fold.
+
+How it works. ``fold`` takes a run's events in their order, with the state that the events before left, and gives the rows that
+they add. Two kinds of rows:
+
+* domain events, which the interpreter wrote and which travel through history (the trail): in the header of the activity or
+  child that was started next, at the run's end in its result, failure or memo, at continue-as-new in its input;
+* derived rows, which nobody wrote: the attempts of a tool call, and the end of a run that could not tell its own.
+
+State is small: an activity's end refers back to its schedule and start, and those events are looked up (``needs``, then
+``earlier``), not remembered. So a run with hundreds of calls in flight costs nothing, and folding any prefix,
+keeping the state as JSON, then folding the rest, gives what folding the whole gives.
+
+A reset copies the history up to a point into a new run. Copied events give the ids that they gave in the run before (the ordinal starts
+from the run id in which the history began), so they are the same rows.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
+from temporalio.api.history.v1 import HistoryEvent
+
+from noetl_temporal.mirror.event_row import EventRow, RowWriter, RunState
+from noetl_temporal.mirror.payloads import TRAIL, Json, first, value
+from noetl_temporal.mirror.raw import Run
+from noetl_temporal.mirror.reports import references, write_call
+from noetl_temporal.mirror.sanitise import sanitised
+
+__all__ = ["UnreadableRunError", "begin", "fold", "needs"]
+
+_RESETTER = "history-resetter"
+"""Identity in the TERMINATED event of a run that a reset replaced: that run goes on in another."""
+
+
+class UnreadableRunError(Exception):
+    """The run's input is not there to be read: give the mirror the data converter that the workers have."""
+
+
+def begin(run: Run, event: HistoryEvent) -> RunState:
+    """The state before any row, from the run's first event with its values plain. Raises UnreadableRunError."""
+    started = event.workflow_execution_started_event_attributes
+    given = first(started.input.payloads)
+    if not isinstance(given, dict):
+        raise UnreadableRunError(f"{run.workflow_id} run {run.run_id}: {UnreadableRunError.__doc__}")
+    origin = started.original_execution_run_id or run.run_id
+    loop: dict[str, Json] = given.get("input", {})
+    source: dict[str, Json] = loop["source"] if loop else given["graph"]["source"]
+    return RunState(
+        namespace=run.namespace,
+        workflow_id=run.workflow_id,
+        run_id=run.run_id,
+        execution_id=(loop or given)["execution_id"],
+        path=source["path"],
+        ordinal=zlib.crc32(origin.encode()) & 0xFFF,
+        lane=loop.get("lane", 0),
+        loop_id=loop.get("loop_id", ""),
+        workload={} if loop else sanitised({**given["graph"].get("workload", {}).get("data", {}), **given.get("payload", {})}),
+    )
+
+
+def needs(events: Iterable[HistoryEvent]) -> set[int]:
+    """Ids of the events to which these refer back and which ``fold`` therefore asks for."""
+    return {id_ for event in events for id_ in references(event) or () if id_}
+
+
+def fold(state: RunState, events: Sequence[HistoryEvent], earlier: Mapping[int, HistoryEvent]) -> list[EventRow]:
+    """The rows that the events add; ``state`` moves on. ``earlier`` has at least what ``needs`` names."""
+    rows: list[EventRow] = []
+    for event in events:
+        writer = RowWriter(state, event)
+        _take(writer, earlier)
+        rows += writer.rows
+    return rows
+
+
+def _take(writer: RowWriter, earlier: Mapping[int, HistoryEvent]) -> None:
+    call = references(writer.event)
+    if call is not None:
+        scheduled, started = call
+        write_call(writer, earlier[scheduled], earlier.get(started))
+    elif writer.event.event_type in _HANDLERS:
+        _HANDLERS[writer.event.event_type](writer)
+
+
+# ---- domain events ----------------------------------------------------------------------------------------------------
+
+
+def _call_scheduled(writer: RowWriter) -> None:
+    """A command's header carries what the machine wrote before it."""
+    _trail(writer, _field(writer.event.activity_task_scheduled_event_attributes.header.fields))
+
+
+def _child_initiated(writer: RowWriter) -> None:
+    attributes = writer.event.start_child_workflow_execution_initiated_event_attributes
+    _trail(writer, _field(attributes.header.fields))
+
+
+def _memo_modified(writer: RowWriter) -> None:
+    _trail(writer, _field(writer.event.workflow_properties_modified_event_attributes.upserted_memo.fields))
+
+
+def _field(fields: Mapping[str, Payload]) -> Json:
+    return value(fields[TRAIL]) if TRAIL in fields else None
+
+
+def _trail(writer: RowWriter, trail: Json) -> None:
+    """Copy the events of a trail; one in storage that cannot be read is missing here, but not in noetl.history."""
+    state = writer.state
+    for event in trail if isinstance(trail, list) else ():
+        if event["type"] == "playbook.execution.requested":
+            state.started = event["id"]
+            event["context"] = {"workload": state.workload}
+            state.workload = {}
+        state.ended = state.ended or event["type"] in ("playbook.completed", "playbook.failed", "playbook.cancelled")
+        writer.domain(event)
+
+
+# ---- the end ----------------------------------------------------------------------------------------------------------
+
+
+def _completed(writer: RowWriter) -> None:
+    _end(writer, first(writer.event.workflow_execution_completed_event_attributes.result.payloads), "completed")
+
+
+def _failed(writer: RowWriter) -> None:
+    failure = writer.event.workflow_execution_failed_event_attributes.failure
+    _end(writer, first(failure.application_failure_info.details.payloads), "failed", failure.message)
+
+
+def _timed_out(writer: RowWriter) -> None:
+    _end(writer, None, "failed", "the workflow did not end in its time")
+
+
+def _cancelled(writer: RowWriter) -> None:
+    _end(writer, None, "cancelled", "the workflow was cancelled")
+
+
+def _terminated(writer: RowWriter) -> None:
+    attributes = writer.event.workflow_execution_terminated_event_attributes
+    if attributes.identity != _RESETTER:
+        _end(writer, None, "cancelled", f"the workflow was terminated: {attributes.reason or 'no reason given'}")
+
+
+def _continued(writer: RowWriter) -> None:
+    attributes = writer.event.workflow_execution_continued_as_new_event_attributes
+    _trail(writer, _trail_of(first(attributes.input.payloads)))
+
+
+def _end(writer: RowWriter, report: Json, status: str, error: str | None = None) -> None:
+    """The last of the trail; and the end itself, when the playbook was stopped before it could tell."""
+    state = writer.state
+    _trail(writer, _trail_of(report))
+    if not state.loop_id and not state.ended:
+        state.ended = True
+        type_ = f"playbook.{status}"
+        writer.derived(type_, writer.at, state.path, "playbook", status.upper(), parent=state.started, error=error)
+
+
+def _trail_of(report: Json) -> Json:
+    return report.get("trail") if isinstance(report, dict) else None
+
+
+def _reset(writer: RowWriter) -> None:
+    """A reset shows as a failed workflow task in the new run: from here on the playbook goes on, even one that had ended."""
+    state, attributes = writer.state, writer.event.workflow_task_failed_event_attributes
+    if attributes.cause != WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW or state.loop_id:
+        return
+    state.ended = False
+    meta = {"reset": {"base_run_id": attributes.base_run_id, "reason": attributes.failure.message}}
+    writer.derived("playbook.resumed", writer.at, state.path, "playbook", "RUNNING", parent=state.started, meta=meta)
+
+
+_HANDLERS: Mapping[int, Callable[[RowWriter], None]] = {
+    EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED: _call_scheduled,
+    EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED: _child_initiated,
+    EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED: _memo_modified,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED: _reset,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED: _completed,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED: _failed,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: _timed_out,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED: _cancelled,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED: _terminated,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW: _continued,
+}

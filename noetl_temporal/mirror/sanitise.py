@@ -1,0 +1,44 @@
+"""What of a value may stand in an event: no secrets, nothing internal, nothing large (loop-and-retry seed, Context)."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from noetl_temporal.mirror.payloads import Json
+
+__all__ = ["LARGE", "abridged", "sanitised"]
+
+LARGE = 10_240
+"""Bytes of JSON above which a value is replaced by its size."""
+
+_KEPT = "_step_results"
+_SECRET = re.compile(
+    r"(^|[_-])(passw(or)?d|passphrase|secrets?|api[_-]?key|access[_-]?key|private[_-]?key|authorization|auth|credentials?|cookie)($|[_-])"
+    r"|(^|[_-])(?<!page[_-])(?<!next[_-])(?<!continuation[_-])tokens?$",
+    re.IGNORECASE,
+)
+
+
+def abridged(value: Json) -> Json:
+    """The value, or ``{"_truncated": true, "_size": bytes}``."""
+    size = len(msgspec.json.encode(value))
+    return value if size <= LARGE else {"_truncated": True, "_size": size}
+
+
+def sanitised(context: dict[str, Json]) -> dict[str, Json]:
+    """The context without credentials and internal keys, each of its values at most LARGE."""
+    return {name: abridged(value) for name, value in _allowed(context).items()}
+
+
+def _allowed(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {name: _allowed(inner) for name, inner in value.items() if _may_stand(name)}
+    if isinstance(value, list):
+        return [_allowed(inner) for inner in value]
+    return value
+
+
+def _may_stand(name: str) -> bool:
+    return name == _KEPT or not (name.startswith("_") or _SECRET.search(name))

@@ -1,0 +1,158 @@
+"""The mirror as a service: finds runs, follows them, and makes up for what it missed.
+
+Runs are found in two ways. The visibility list has every playbook that was started; a run's own history links to the loops and
+sub-playbooks it starts and to the run that goes on after it. Whatever is found is remembered before it is read, so that a mirror
+which starts again goes on with all that was open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+from temporalio.client import Client
+
+from noetl_temporal.mirror.follow import MAX_POLLS, PASSING, Follower, Polls
+from noetl_temporal.mirror.raw import PLAYBOOK, Run
+from noetl_temporal.mirror.reconcile import reconcile
+from noetl_temporal.mirror.store import Store, open_store
+
+__all__ = ["Mirror", "follow_execution", "mirroring", "run_mirror"]
+
+_log = logging.getLogger(__name__)
+
+QUICK_SECONDS = 0.05
+SLOW_SECONDS = 0.25
+"""The visibility list is asked at these distances: quickly after something was found, then less often."""
+
+OVERLAP = timedelta(seconds=30)
+"""How far a look at the list goes back: the list may learn of a start late, and clocks differ."""
+
+RECONCILE_SECONDS = 300.0
+FAILED_SECONDS = 30.0
+"""A run that cannot be read is tried again after so long."""
+
+
+class Mirror:
+    """Follows every run it is told of and every run those link to."""
+
+    def __init__(self, client: Client, store: Store, group: asyncio.TaskGroup, max_polls: int) -> None:
+        self._client = client
+        self._store = store
+        self._group = group
+        self._follower = Follower(client, store, Polls(max_polls), self.follow)
+        self._followed: dict[Run, asyncio.Task[None]] = {}
+        self._searches = [group.create_task(search) for search in (self._discover(), self._make_up())]
+
+    def follow(self, run: Run) -> None:
+        """Follow a run to its end, unless it is followed already."""
+        if run not in self._followed:
+            self._followed[run] = self._group.create_task(self._follow(run))
+
+    def stop(self) -> None:
+        """End at once; what is in the middle of a transaction is rolled back."""
+        for task in (*self._searches, *self._followed.values()):
+            task.cancel()
+
+    async def _follow(self, run: Run) -> None:
+        while True:
+            try:
+                await self._follower.follow(run)
+            except Exception:
+                _log.exception("%s run %s cannot be mirrored; again in %g s", run.workflow_id, run.run_id, FAILED_SECONDS)
+                await asyncio.sleep(FAILED_SECONDS)
+            else:
+                del self._followed[run]
+                return
+
+    async def _discover(self) -> None:
+        """Follow what was open and every playbook that the visibility list shows, for ever."""
+        for run in await self._store.open_runs(self._client.namespace):
+            self.follow(run)
+        since: datetime | None = None
+        seen: set[Run] = set()
+        pause = QUICK_SECONDS
+        while True:
+            began = datetime.now(UTC)
+            try:
+                listed = await self._listed(since)
+                fresh = await self._store.enrol(sorted(listed - seen))
+            except PASSING as error:
+                _log.warning("cannot look for new runs: %s", error)
+                pause = SLOW_SECONDS
+            else:
+                for run in fresh:
+                    self.follow(run)
+                since, seen = began - OVERLAP, listed
+                pause = QUICK_SECONDS if fresh else min(pause * 1.2, SLOW_SECONDS)
+            await asyncio.sleep(pause)
+
+    async def _listed(self, since: datetime | None) -> set[Run]:
+        query = f"WorkflowType = '{PLAYBOOK}'"
+        if since is not None:
+            query += f" AND StartTime >= '{since.isoformat()}'"
+        listed = self._client.list_workflows(query, page_size=1000)
+        return {Run(one.namespace, one.id, one.run_id, one.workflow_type) async for one in listed}
+
+    async def _make_up(self) -> None:
+        """Read again what events are missing of, now and then, for ever."""
+        since: datetime | None = None
+        while True:
+            await asyncio.sleep(RECONCILE_SECONDS)
+            began = datetime.now(UTC)
+            try:
+                gaps = await reconcile(self._client, self._store, since)
+            except PASSING as error:
+                _log.warning("cannot compare with the server: %s", error)
+                continue
+            since = began - OVERLAP
+            for gap in gaps:
+                _log.warning("%s run %s has %d of %d events", gap.run.workflow_id, gap.run.run_id, gap.stored, gap.expected)
+                self.follow(gap.run)
+
+
+@asynccontextmanager
+async def mirroring(client: Client, dsn: str, *, max_polls: int = MAX_POLLS) -> AsyncGenerator[Mirror]:
+    """Mirror the client's namespace into the database at ``dsn`` while the block runs."""
+    async with open_store(dsn, client.data_converter) as store, asyncio.TaskGroup() as group:
+        mirror = Mirror(client, store, group, max_polls)
+        try:
+            yield mirror
+        finally:
+            mirror.stop()
+
+
+async def run_mirror(client: Client, dsn: str, stop: asyncio.Event) -> None:
+    """Mirror the client's namespace until ``stop`` is set. Raises what keeps the database from being opened."""
+    async with mirroring(client, dsn):
+        await stop.wait()
+
+
+async def follow_execution(client: Client, dsn: str, workflow_id: str, run_id: str | None = None) -> None:
+    """Mirror one playbook's run with its loops, sub-playbooks and continuations; return when all of it is closed and stored.
+
+    Safe beside a running mirror. Raises RPCError for a workflow that does not exist, UnreadableRunError.
+    """
+    described = await client.get_workflow_handle(workflow_id, run_id=run_id).describe()
+    root = Run(described.namespace, workflow_id, described.run_id, described.workflow_type)
+    async with open_store(dsn, client.data_converter) as store:
+        await _follow_all(client, store, root)
+
+
+async def _follow_all(client: Client, store: Store, root: Run) -> None:
+    known: set[Run] = set()
+
+    def found(run: Run) -> None:
+        if run not in known:
+            known.add(run)
+            group.create_task(follower.follow(run))
+
+    follower = Follower(client, store, Polls(), found)
+    try:
+        async with asyncio.TaskGroup() as group:
+            found(root)
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from None

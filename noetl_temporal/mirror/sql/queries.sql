@@ -1,0 +1,172 @@
+-- Statements of the mirror by name.
+
+-- name: enrol
+-- Runs become known; those that were not come back.
+INSERT INTO noetl.cursor (namespace, workflow_id, run_id, workflow_type)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[])
+ON CONFLICT DO NOTHING
+RETURNING namespace, workflow_id, run_id, workflow_type
+
+-- name: open_runs
+SELECT namespace, workflow_id, run_id, workflow_type FROM noetl.cursor WHERE namespace = $1 AND NOT is_closed
+
+-- name: all_runs
+-- A run stands after the one that started it, so that its execution is known.
+SELECT c.namespace, c.workflow_id, c.run_id, c.workflow_type
+FROM noetl.cursor c
+JOIN noetl.history h ON (h.namespace, h.workflow_id, h.run_id, h.event_id) = (c.namespace, c.workflow_id, c.run_id, 1)
+ORDER BY h.event_time, c.workflow_id, c.run_id
+
+-- name: lock_cursor
+SELECT position, is_closed, state FROM noetl.cursor
+WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
+FOR UPDATE
+
+-- name: move_cursor
+UPDATE noetl.cursor SET position = $4, is_closed = $5, state = $6::text::jsonb, updated_at = now()
+WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
+
+-- name: rewind
+-- The run is read from its start, again or at last; rows that exist stay.
+INSERT INTO noetl.cursor (namespace, workflow_id, run_id, workflow_type) VALUES ($1, $2, $3, $4)
+ON CONFLICT (namespace, workflow_id, run_id) DO UPDATE SET position = 0, is_closed = false, state = NULL
+
+-- name: give_up
+-- The server has no such history any more.
+UPDATE noetl.cursor SET is_closed = true WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
+
+-- name: add_history
+INSERT INTO noetl.history (namespace, workflow_id, run_id, event_id, event_type, event_time, proto)
+SELECT $1, $2, $3, * FROM unnest($4::bigint[], $5::text[], $6::timestamptz[], $7::bytea[])
+ON CONFLICT DO NOTHING
+
+-- name: history_events
+SELECT event_id, proto FROM noetl.history
+WHERE (namespace, workflow_id, run_id) = ($1, $2, $3) AND event_id = ANY($4::bigint[])
+
+-- name: history_after
+SELECT proto FROM noetl.history
+WHERE (namespace, workflow_id, run_id) = ($1, $2, $3) AND event_id > $4
+ORDER BY event_id LIMIT $5
+
+-- name: lock_path
+SELECT pg_advisory_xact_lock(hashtextextended('noetl.catalog/' || $1, 0))
+
+-- name: find_catalog
+SELECT catalog_id FROM noetl.catalog WHERE path = $1 AND content = $2 ORDER BY version LIMIT 1
+
+-- name: add_catalog
+INSERT INTO noetl.catalog (path, version, kind, content, meta)
+SELECT $1, coalesce(max(version), 0) + 1, 'playbook', $2, $3::text::jsonb FROM noetl.catalog WHERE path = $1
+RETURNING catalog_id
+
+-- name: add_execution
+INSERT INTO noetl.execution (execution_id, catalog_id, parent_execution_id, status, start_time, created_at)
+VALUES ($1, $2, $3, 'RUNNING', $4, $4)
+ON CONFLICT DO NOTHING
+
+-- name: execution_of
+SELECT catalog_id, parent_execution_id FROM noetl.execution WHERE execution_id = $1
+
+-- name: add_events
+-- A row that a reset copied is there already, under its id; one that was stored before, under its key.
+INSERT INTO noetl.event (
+    execution_id, catalog_id, parent_execution_id, stream_id, aggregate_id, aggregate_type, schema_name, producer, correlation_id,
+    event_id, parent_event_id, created_at, event_time, event_type, node_id, node_name, node_type, status, duration,
+    context, result, meta, error, worker_id, stack_trace, stream_version, idempotency_key)
+SELECT $1::bigint, $2::bigint, $3::bigint, $4::text, $1::bigint::text, 'execution', 'noetl.event', 'noetl-temporal', $1::bigint::text,
+    event_id, parent, at AT TIME ZONE 'utc', at, type, node, node, kind, status, duration,
+    context::jsonb, result::jsonb, meta::jsonb, error, worker, trace, position, $4 || '/' || position || '/' || ordinal
+FROM unnest($5::bigint[], $6::bigint[], $7::timestamptz[], $8::text[], $9::text[], $10::text[], $11::text[], $12::float8[],
+            $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::bigint[], $20::int[])
+    AS row (event_id, parent, at, type, node, kind, status, duration, context, result, meta, error, worker, trace, position, ordinal)
+ON CONFLICT DO NOTHING
+
+-- name: lock_execution
+-- Before project, in a statement of its own: what others have just committed must be seen.
+SELECT 1 FROM noetl.execution WHERE execution_id = $1 FOR UPDATE
+
+-- name: project
+-- The execution's last event; its status is that of the last event that begins or ends it, in whatever order runs are read.
+WITH last AS (
+    SELECT event_id, event_type, node_name FROM noetl.event
+    WHERE execution_id = $1 ORDER BY event_id DESC LIMIT 1
+), turn AS (
+    SELECT event_type, status, created_at, error FROM noetl.event
+    WHERE execution_id = $1 AND event_type IN ('playbook.started', 'playbook.resumed', 'playbook.completed', 'playbook.failed', 'playbook.cancelled')
+    ORDER BY event_id DESC LIMIT 1
+)
+UPDATE noetl.execution x
+SET last_event_id = last.event_id,
+    last_event_type = last.event_type,
+    last_node_name = last.node_name,
+    status = CASE WHEN turn.status IN ('COMPLETED', 'FAILED', 'CANCELLED') THEN turn.status ELSE 'RUNNING' END,
+    end_time = CASE WHEN turn.status IN ('COMPLETED', 'FAILED', 'CANCELLED') THEN turn.created_at END,
+    error = turn.error,
+    updated_at = now() AT TIME ZONE 'utc'
+FROM last LEFT JOIN turn ON true
+WHERE x.execution_id = $1
+
+-- name: hold_cursors
+-- No run is read on while the log is derived again.
+LOCK TABLE noetl.cursor IN EXCLUSIVE MODE
+
+-- name: forget_events
+-- Not TRUNCATE: readers keep the old rows until the new ones are committed.
+WITH events AS (DELETE FROM noetl.event) DELETE FROM noetl.execution
+
+-- name: events
+SELECT * FROM noetl.event WHERE execution_id = $1 AND event_id > $2 ORDER BY event_id LIMIT $3
+
+-- name: events_of_types
+SELECT * FROM noetl.event WHERE execution_id = $1 AND event_id > $2 AND event_type = ANY($4::text[])
+ORDER BY event_id LIMIT $3
+
+-- name: events_since
+-- Rows stored lately; those of a stream are stored in the order of their version.
+SELECT e.* FROM noetl.event e
+LEFT JOIN unnest($3::text[], $4::bigint[]) AS seen (stream_id, version) USING (stream_id)
+WHERE e.execution_id = $1 AND e.ingest_time > $2 AND e.stream_version > coalesce(seen.version, 0)
+ORDER BY e.event_id
+
+-- name: execution
+SELECT x.*, c.path, c.version FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id) WHERE x.execution_id = $1
+
+-- name: executions
+SELECT x.*, c.path, c.version FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id)
+ORDER BY x.start_time DESC NULLS LAST, x.execution_id DESC LIMIT $1
+
+-- name: steps
+-- What is known of each step: its last run, and counts over all.
+WITH of_step AS (
+    SELECT coalesce(meta->>'step', node_name) AS step, event_id, event_type, node_type, status, duration, error, meta, created_at
+    FROM noetl.event
+    WHERE execution_id = $1 AND (node_type IN ('step', 'loop', 'iteration') OR meta ? 'step')
+)
+SELECT step,
+       min(created_at) AS started_at,
+       (array_agg(status ORDER BY event_id DESC) FILTER (WHERE node_type = 'step' AND event_type ~ '^step\.')) [1] AS status,
+       (array_agg(duration ORDER BY event_id DESC) FILTER (WHERE event_type IN ('step.done', 'step.failed', 'step.cancelled'))) [1]
+           AS duration_seconds,
+       (array_agg(error ORDER BY event_id DESC) FILTER (WHERE event_type IN ('step.done', 'step.failed', 'step.cancelled'))) [1]
+           AS error,
+       count(*) FILTER (WHERE event_type = 'step.started') AS runs,
+       count(*) FILTER (WHERE event_type IN ('task.attempt.done', 'task.attempt.failed')) AS attempts,
+       count(*) FILTER (WHERE event_type = 'task.attempt.failed' AND (meta #>> '{retry,will_retry}')::boolean) AS retries,
+       count(*) FILTER (WHERE event_type = 'task.done' AND meta ? 'page') AS pages,
+       max((meta #>> '{iterator,collection_size}')::int) FILTER (WHERE event_type = 'loop.started') AS iterations_total,
+       count(*) FILTER (WHERE event_type IN ('loop.iteration.done', 'loop.iteration.failed')) AS iterations_ended,
+       count(*) FILTER (WHERE event_type = 'loop.iteration.failed') AS iterations_failed
+FROM of_step
+GROUP BY step
+HAVING count(*) FILTER (WHERE event_type ~ '^step\.') > 0
+ORDER BY min(event_id)
+
+-- name: closed_counts
+-- Events stored of runs that nobody reads; a run that is not known has none.
+SELECT r.namespace, r.workflow_id, r.run_id, r.workflow_type,
+       (SELECT count(*) FROM noetl.history h
+        WHERE (h.namespace, h.workflow_id, h.run_id) = (r.namespace, r.workflow_id, r.run_id)) AS stored
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS r (namespace, workflow_id, run_id, workflow_type)
+LEFT JOIN noetl.cursor c USING (namespace, workflow_id, run_id)
+WHERE coalesce(c.is_closed, true)

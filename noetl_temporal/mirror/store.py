@@ -1,0 +1,213 @@
+"""Postgres: what was read of a run, in one transaction.
+
+A batch of history events is stored as raw rows, as the event rows they add, and as the cursor's new position, or not at all.
+The cursor's row is locked first, so that two mirrors which read the same run do not disagree: the second finds the
+position moved and has nothing to add.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple, TypeAlias
+
+import asyncpg
+import msgspec
+from asyncpg.pool import PoolConnectionProxy
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.converter import DataConverter
+
+from noetl_temporal.mirror import sql
+from noetl_temporal.mirror.event_row import EventRow, RunState
+from noetl_temporal.mirror.migrations import migrate
+from noetl_temporal.mirror.payloads import Json, plain
+from noetl_temporal.mirror.playbook import Playbook, playbook_of
+from noetl_temporal.mirror.raw import Run, closes, from_row, links, to_row
+from noetl_temporal.mirror.rows import begin, fold, needs
+
+__all__ = ["Connection", "GapError", "Store", "UnknownExecutionError", "migrate", "open_store"]
+
+Connection: TypeAlias = "asyncpg.Connection | PoolConnectionProxy"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ESCAPED_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+
+
+class GapError(Exception):
+    """Events are missing between what is stored of a run and what was read: read the run again from its start."""
+
+
+class UnknownExecutionError(Exception):
+    """A loop was read before the playbook that runs it."""
+
+
+class _Cursor(NamedTuple):
+    position: int
+    is_closed: bool
+    state: RunState | None
+
+
+class Store:
+    """The mirror's tables. ``converter`` reads payloads that are encoded or lie in external storage."""
+
+    def __init__(self, pool: asyncpg.Pool, converter: DataConverter) -> None:
+        self.pool = pool
+        self.converter = converter
+
+    async def enrol(self, runs: Sequence[Run]) -> list[Run]:
+        """Remember runs to be read; those that were not known come back."""
+        async with self.pool.acquire() as connection:
+            return await _enrol(connection, runs)
+
+    async def open_runs(self, namespace: str) -> list[Run]:
+        """Runs not read to their end."""
+        return [Run(*record) for record in await self.pool.fetch(sql.query("open_runs"), namespace)]
+
+    async def rewind(self, run: Run) -> None:
+        """Have a run read from its start, again or at last; what is stored of it stays."""
+        await self.pool.execute(sql.query("rewind"), *run)
+
+    async def closed_counts(self, runs: Sequence[Run]) -> dict[Run, int]:
+        """How many events are stored of each of these runs, those left out that are open."""
+        found = await self.pool.fetch(sql.query("closed_counts"), *_columns_of(runs))
+        return {Run(*record[:4]): record["stored"] for record in found}
+
+    async def give_up(self, run: Run) -> None:
+        """Read no more of a run: the server has it no more."""
+        await self.pool.execute(sql.query("give_up"), *run[:3])
+
+    async def ingest(self, run: Run, events: Sequence[HistoryEvent]) -> list[Run]:
+        """Store a whole batch of the run's events; the runs that it links to, newly known or not.
+
+        What is stored already is passed over. Raises GapError, UnknownExecutionError, UnreadableRunError, asyncpg's errors."""
+        async with self.pool.acquire() as connection, connection.transaction():
+            cursor = await _locked(connection, run)
+            fresh = [event for event in events if event.event_id > cursor.position]
+            found = links(run, events)
+            if fresh:
+                if fresh[0].event_id != cursor.position + 1:
+                    raise GapError(f"{run.workflow_id} run {run.run_id}: stored up to {cursor.position}, read {fresh[0].event_id}")
+                await connection.execute(sql.query("add_history"), *run[:3], *zip(*map(to_row, fresh), strict=True))
+                await _enrol(connection, found)
+                state = await self.add_rows(connection, run, cursor.state, fresh)
+                await _move(connection, run, fresh, state)
+        return found
+
+    async def add_rows(
+        self, connection: Connection, run: Run, state: RunState | None, events: Sequence[HistoryEvent]
+    ) -> RunState:
+        """Derive event rows from a run's next events, which noetl.history has, and store them; the state after."""
+        plain_events = [await plain(event, self.converter) for event in events]
+        if state is None:
+            state = begin(run, plain_events[0])
+            playbook = playbook_of(plain_events[0])
+            if playbook is not None:
+                await _register(connection, playbook)
+        earlier = await self._earlier(connection, run, plain_events)
+        await _add_events(connection, run, fold(state, plain_events, earlier))
+        return state
+
+    async def _earlier(
+        self, connection: Connection, run: Run, events: Sequence[HistoryEvent]
+    ) -> dict[int, HistoryEvent]:
+        """The events to which these refer, from among them or from noetl.history."""
+        found = {event.event_id: event for event in events}
+        missing = sorted(needs(events) - found.keys())
+        records = await connection.fetch(sql.query("history_events"), *run[:3], missing) if missing else []
+        stored = {record["event_id"]: await plain(from_row(record["proto"]), self.converter) for record in records}
+        return found | stored
+
+
+@asynccontextmanager
+async def open_store(dsn: str, converter: DataConverter = DataConverter.default) -> AsyncIterator[Store]:
+    """The mirror's tables in the database at ``dsn``, brought to this version's schema."""
+    await migrate(dsn)
+    async with asyncpg.create_pool(dsn, min_size=1, max_size=8) as pool:
+        yield Store(pool, converter)
+
+
+async def _enrol(connection: Connection, runs: Sequence[Run]) -> list[Run]:
+    found = await connection.fetch(sql.query("enrol"), *_columns_of(runs)) if runs else []
+    return [Run(*record) for record in found]
+
+
+async def _locked(connection: Connection, run: Run) -> _Cursor:
+    """The cursor, ours until the transaction ends."""
+    record = await connection.fetchrow(sql.query("lock_cursor"), *run[:3])
+    if record is None:
+        await _enrol(connection, [run])
+        return await _locked(connection, run)
+    state = record["state"] and msgspec.json.decode(record["state"], type=RunState)
+    return _Cursor(record["position"], record["is_closed"], state)
+
+
+async def _move(connection: Connection, run: Run, events: Sequence[HistoryEvent], state: RunState) -> None:
+    query, told = sql.query("move_cursor"), msgspec.json.encode(state).decode()
+    await connection.execute(query, *run[:3], events[-1].event_id, closes(events), told)
+
+
+async def _register(connection: Connection, playbook: Playbook) -> None:
+    """The playbook in the catalog, a version for each content, and the execution as running."""
+    await connection.execute(sql.query("lock_path"), playbook.path)
+    catalog_id = await connection.fetchval(sql.query("find_catalog"), playbook.path, playbook.content)
+    if catalog_id is None:
+        meta = _json(playbook.meta)
+        catalog_id = await connection.fetchval(sql.query("add_catalog"), playbook.path, playbook.content, meta)
+    values = playbook.execution_id, catalog_id, playbook.parent_execution_id, playbook.started
+    await connection.execute(sql.query("add_execution"), *values)
+
+
+async def _add_events(connection: Connection, run: Run, rows: list[EventRow]) -> None:
+    if not rows:
+        return
+    execution_id = rows[0].execution_id
+    catalog_id, parent = await _execution(connection, execution_id)
+    columns = zip(*map(_columns, rows), strict=True)
+    stream = f"{run.workflow_id}/{run.run_id}"
+    await connection.execute(sql.query("add_events"), execution_id, catalog_id, parent, stream, *columns)
+    await connection.execute(sql.query("lock_execution"), execution_id)
+    await connection.execute(sql.query("project"), execution_id)
+
+
+async def _execution(connection: Connection, execution_id: int) -> tuple[int, int | None]:
+    record = await connection.fetchrow(sql.query("execution_of"), execution_id)
+    if record is None:
+        raise UnknownExecutionError(f"execution {execution_id}: {UnknownExecutionError.__doc__}")
+    return record["catalog_id"], record["parent_execution_id"]
+
+
+def _columns_of(runs: Sequence[Run]) -> tuple[list[str], ...]:
+    return tuple([run[place] for run in runs] for place in range(len(Run._fields)))
+
+
+def _columns(row: EventRow) -> tuple[Json, ...]:
+    """In the order of the query add_events."""
+    return (
+        row.event_id,
+        row.parent_event_id,
+        _EPOCH + timedelta(milliseconds=row.at),
+        row.event_type,
+        row.node_name,
+        row.node_type,
+        row.status,
+        row.duration,
+        _json(row.context),
+        _json(row.result),
+        _json(row.meta),
+        _text(row.error),
+        row.worker_id,
+        _text(row.stack_trace),
+        row.position,
+        row.ordinal,
+    )
+
+
+def _json(value: Json) -> str | None:
+    """As jsonb takes it: Postgres has no NUL character."""
+    return None if value is None else _ESCAPED_NUL.sub(r"\1\\ufffd", msgspec.json.encode(value).decode())
+
+
+def _text(value: str | None) -> str | None:
+    return value and value.replace("\0", "\ufffd")
