@@ -15,6 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
+import asyncpg
 import msgspec
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
@@ -27,11 +28,14 @@ from noetl_compiler.graph import Graph, Json, Task
 from noetl_compiler.reader import read_file
 from noetl_temporal.config import connect_temporal, dsn_from_environment
 from noetl_temporal.ids import new_execution_id
-from noetl_temporal.mirror.read import EventRow, read_events
+from noetl_temporal.mirror.read import Event, EventTail
 from noetl_temporal.naming import EXECUTION_ID, PATH, PLAYBOOK_WORKFLOW, STATUS, VERSION, WORKFLOW_QUEUE
 from noetl_temporal.run_input import RunInput, RunReport
 
 __all__ = ["NoEventLogError", "NoetlClient", "RunHandle", "UnsupportedToolError"]
+
+LAST_EVENTS = frozenset({"playbook.completed", "playbook.failed", "playbook.cancelled"})
+"""One of these is a run's last event."""
 
 
 class UnsupportedToolError(ValueError):
@@ -174,16 +178,16 @@ class RunHandle:
         """Steps so far, as the workflow itself knows them."""
         return cast("dict[str, dict[str, Json]]", await self.workflow.query("progress"))
 
-    async def events(self, poll: float = 0.2) -> AsyncIterator[EventRow]:
+    async def events(self, poll: float = 0.2) -> AsyncIterator[Event]:
         """The event log from its start until the run's last event, as rows appear. Raises NoEventLogError."""
         if self._dsn is None:
             raise NoEventLogError(NoEventLogError.__doc__)
-        seen: set[int] = set()
-        while True:
-            rows = [row for row in await read_events(self._dsn, self.execution_id) if row.event_id not in seen]
-            for row in rows:
-                seen.add(row.event_id)
-                yield row
-            if any(row.is_last for row in rows):
-                return
-            await asyncio.sleep(poll)
+        async with asyncpg.create_pool(self._dsn, min_size=1, max_size=1) as pool:
+            tail = EventTail(pool, self.execution_id)
+            while True:
+                rows = await tail.read()
+                for row in rows:
+                    yield row
+                if any(row.event_type in LAST_EVENTS for row in rows):
+                    return
+                await asyncio.sleep(poll)

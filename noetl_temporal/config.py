@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from noetl_activities.credentials import CredentialSource
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
 
-from noetl_activities.credentials import CredentialSource
-from noetl_activities.tool import Credential
 from noetl_temporal.codec import data_converter
 
 __all__ = ["DSN_VARIABLE", "connect_temporal", "credential_source", "dsn_from_environment"]
@@ -36,9 +34,7 @@ def dsn_from_environment() -> str | None:
     return os.environ.get(DSN_VARIABLE)
 
 
-def credential_source(
-    file: Path | None = None, defaults: Mapping[str, Credential] | None = None
-) -> CredentialSource:
-    """Credentials by name: from the environment, ``file`` or the one NOETL_CREDENTIALS names, and ``defaults``."""
+def credential_source(file: Path | None = None) -> CredentialSource:
+    """Credentials by name: from ``file`` or the one NOETL_CREDENTIALS names, then from the environment."""
     named = os.environ.get(CREDENTIALS_VARIABLE)
-    return CredentialSource(file or (Path(named) if named else None), defaults)
+    return CredentialSource(file or (Path(named) if named else None))

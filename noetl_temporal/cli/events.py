@@ -15,7 +15,7 @@ from noetl_temporal.cli.view import console
 from noetl_temporal.stack.errors import StackError
 
 if TYPE_CHECKING:  # it brings the database driver along, which --help need not wait for
-    from noetl_temporal.mirror.read import EventRow
+    from noetl_temporal.mirror.read import Event
 
 __all__ = ["events_command"]
 
@@ -43,18 +43,17 @@ def events_command(execution: int | None, last: int | None, as_json: bool) -> No
         console().print(_table(rows))
 
 
-async def _read(execution: int | None) -> list[EventRow]:
-    from noetl_temporal.cli.find import find_run
+async def _read(execution: int | None) -> list[Event]:
+    from noetl_temporal.cli.find import events_of_run, find_run
     from noetl_temporal.client import NoetlClient
-    from noetl_temporal.mirror.read import read_events
 
     client = await NoetlClient.connect(tools={})
     if client.dsn is None:
         raise StackError("no Postgres is known to read events from: set NOETL_POSTGRES to its DSN")
-    return await read_events(client.dsn, (await find_run(client, execution)).execution_id)
+    return await events_of_run(client, await find_run(client, execution))
 
 
-def _table(rows: list[EventRow]) -> Table:
+def _table(rows: list[Event]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("time", "event", "node", "status"):
         table.add_column(name, no_wrap=True)
@@ -62,7 +61,7 @@ def _table(rows: list[EventRow]) -> Table:
     table.add_column("")
     for row in rows:
         table.add_row(
-            row.created_at.strftime("%H:%M:%S.%f")[:-3],
+            row.event_time.strftime("%H:%M:%S.%f")[:-3],
             row.event_type,
             escape(row.node_name),
             row.status,
@@ -72,7 +71,7 @@ def _table(rows: list[EventRow]) -> Table:
     return table
 
 
-def _told(row: EventRow) -> str:
+def _told(row: Event) -> str:
     meta = {**row.meta, **row.meta.get("retry", {}), **row.meta.get("sink", {})}
     told = [f"{name.removesuffix('_number')} {meta[name]}" for name in TOLD if meta.get(name) is not None]
     return ", ".join([*told, *([row.error] if row.error else [])])

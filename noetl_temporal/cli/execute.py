@@ -61,9 +61,9 @@ async def execute(order: Order, reach: Reach, view: View) -> tuple[Ended, bool]:
 @contextlib.asynccontextmanager
 async def _served(client: NoetlClient, order: Order, reach: Reach) -> AsyncGenerator[dict[str, str]]:
     """Have the run served; the queues its tools are to be called on, where they are not the usual ones."""
-    source = credential_source(order.credentials, reach.credentials)
+    source = credential_source(order.credentials)
     async with contextlib.AsyncExitStack() as stack:
-        if reach.serve:
+        if reach.serve and client.dsn:
             await stack.enter_async_context(mirroring(client.temporal, client.dsn))
             await stack.enter_async_context(serving(client.temporal, order.tools, source))
             yield {}

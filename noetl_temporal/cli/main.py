@@ -17,7 +17,6 @@ __all__ = ["cli", "main"]
 COMMANDS = {
     "run": "noetl_temporal.cli.run:run_command",
     "compile": "noetl_temporal.cli.compile:compile_command",
-    "migrate": "noetl_temporal.cli.compile:migrate_command",
     "status": "noetl_temporal.cli.status:status_command",
     "events": "noetl_temporal.cli.events:events_command",
     "dev": "noetl_temporal.cli.dev:dev_group",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import NamedTuple
 
 import click
@@ -24,7 +23,6 @@ class Reach(NamedTuple):
 
     ui: str | None = None
     serve: bool = False
-    credentials: Mapping[str, Mapping[str, str | int]] = MappingProxyType({})
 
 
 def _cluster() -> bool:
@@ -39,7 +37,7 @@ def reach_to_run() -> Generator[Reach]:
         return
     with use(Home(), lambda: click.echo("another run uses this stack: waiting for it", err=True)) as used:
         os.environ.update(used.addresses.environment())
-        yield Reach(used.addresses.ui, used.owned, used.addresses.credentials())
+        yield Reach(used.addresses.ui, used.owned)
 
 
 def reach_running() -> Reach:
@@ -50,4 +48,4 @@ def reach_running() -> Reach:
     if found is None:
         raise StackError("no stack is up in this folder: start it with `noetl dev up`, its runs are kept")
     os.environ.update(found.environment())
-    return Reach(found.ui, credentials=found.credentials())
+    return Reach(found.ui)

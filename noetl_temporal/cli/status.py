@@ -32,11 +32,9 @@ def status_command(execution: int | None, as_json: bool) -> None:
 
 async def _look(reach: Reach, execution: int | None) -> Ended:
     from noetl_temporal.cli.account import account_of
-    from noetl_temporal.cli.find import find_run
+    from noetl_temporal.cli.find import events_of_run, find_run
     from noetl_temporal.client import NoetlClient
-    from noetl_temporal.mirror.read import read_execution
 
     client = await NoetlClient.connect(tools={})
     handle = await find_run(client, execution)
-    row = await read_execution(client.dsn, handle.execution_id) if client.dsn else None
-    return await account_of(handle, reach.ui, row.events if row else 0)
+    return await account_of(handle, reach.ui, len(await events_of_run(client, handle)))

@@ -6,7 +6,7 @@ import asyncio
 
 import click
 
-from noetl_temporal.cli.reach import Reach, reach_running
+from noetl_temporal.cli.reach import reach_running
 
 __all__ = ["worker_command"]
 
@@ -26,20 +26,20 @@ def worker_command(tools: str | None) -> None:
     from noetl_temporal.worker import UnknownToolsError
 
     only = [name.strip() for name in tools.split(",") if name.strip()] if tools else None
-    reach = reach_running()
+    reach_running()
     try:
-        asyncio.run(_serve(reach, only))
+        asyncio.run(_serve(only))
     except UnknownToolsError as error:
         raise click.UsageError(str(error)) from None
 
 
-async def _serve(reach: Reach, only: list[str] | None) -> None:
+async def _serve(only: list[str] | None) -> None:
     from noetl_activities.tool import load_tools
     from noetl_temporal.cli.until import until_stopped
     from noetl_temporal.config import connect_temporal, credential_source
     from noetl_temporal.worker import serving
 
     client = await connect_temporal()
-    async with serving(client, load_tools(), credential_source(defaults=reach.credentials), only):
+    async with serving(client, load_tools(), credential_source(), only):
         click.echo(f"serving {', '.join(only) if only else 'workflows and all tools'}; Ctrl-C stops")
         await until_stopped()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-__all__ = ["CREDENTIALS", "Addresses"]
+__all__ = ["Addresses"]
 
 CREDENTIALS = ("pg_local", "pg_k8s", "test_postgres")
+LOOPBACK = "localhost,127.0.0.0/8,::1"
 
 
 class Addresses(msgspec.Struct, frozen=True):
@@ -29,12 +31,11 @@ class Addresses(msgspec.Struct, frozen=True):
         return f"postgresql://noetl:{self.postgres_password}@127.0.0.1:{self.postgres_port}/noetl"
 
     def environment(self) -> dict[str, str]:
-        """The variables by which a client, a worker or a mirror finds this stack."""
-        return {"TEMPORAL_ADDRESS": self.temporal, "NOETL_POSTGRES": self.postgres}
+        """The variables by which a client, a worker or a mirror finds this stack and may use it.
 
-    def credentials(self) -> dict[str, dict[str, str | int]]:
-        """Credentials that mean this Postgres, by name: playbooks written for a laptop or for kind run as they are."""
-        login: dict[str, str | int] = {
+        Playbooks written for a laptop or for kind find its Postgres under the names they use, and tools may call what
+        runs on this machine."""
+        login = {
             "type": "postgres",
             "db_host": "127.0.0.1",
             "db_port": self.postgres_port,
@@ -42,7 +43,10 @@ class Addresses(msgspec.Struct, frozen=True):
             "db_password": self.postgres_password,
             "db_name": "noetl",
         }
-        return {name: login for name in CREDENTIALS}
+        given = {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(login) for name in CREDENTIALS}
+        given["NOETL_HTTP_ALLOW"] = LOOPBACK
+        chosen = {name: os.environ.get(name, value) for name, value in given.items()}
+        return {"TEMPORAL_ADDRESS": self.temporal, "NOETL_POSTGRES": self.postgres, **chosen}
 
     def write(self, path: Path) -> None:
         """Publish at ``path``, whole or not at all, readable by the owner alone (it holds the password)."""

@@ -74,27 +74,25 @@ class Guard:
     """Ends the servers when this process is gone, however it went."""
 
     def __init__(self) -> None:
+        read, self._pipe = os.pipe()
         self._shell = subprocess.Popen(
             ["/bin/sh", "-c", GUARD],
-            stdin=subprocess.PIPE,
+            stdin=read,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        os.close(read)
 
     def watch(self, server: Server) -> None:
         """End ``server`` too."""
-        pipe = self._shell.stdin
-        assert pipe is not None
-        pipe.write(f"{server.process.pid}\n".encode())
-        pipe.flush()
+        os.write(self._pipe, f"{server.process.pid}\n".encode())
 
     def dismiss(self) -> None:
         """The servers have been stopped; there is nothing to guard."""
         self._shell.kill()
         self._shell.wait()
-        if self._shell.stdin is not None:
-            self._shell.stdin.close()
+        os.close(self._pipe)
 
 
 def start(

@@ -17,7 +17,8 @@ from noetl_temporal.stack.process import Server, start
 
 __all__ = ["serve"]
 
-SERVICES = ("worker", "mirror")
+SERVICES = {"worker": "serving", "mirror": "mirroring"}
+"""A service is ready when its log has this word."""
 POLL_SECONDS = 0.2
 RESTART_SECONDS = 1.0
 
@@ -28,6 +29,8 @@ def serve(home: Home) -> None:
     with own(home, "dev") as (stack, addresses):
         _migrate(addresses)
         services = {name: stack.add(_service(home, addresses, name)) for name in SERVICES}
+        for name, server in services.items():
+            server.wait_ready(lambda log=server.log, word=SERVICES[name]: word in log.read_text())
         addresses.write(home.stack)
         _watch(stack, services, lambda name: _service(home, addresses, name))
 
@@ -56,6 +59,6 @@ def _service(home: Home, addresses: Addresses, name: str) -> Server:
 
 
 def _migrate(addresses: Addresses) -> None:
-    from noetl_temporal.mirror.store import migrate
+    from noetl_temporal.mirror.migrations import migrate
 
     asyncio.run(migrate(addresses.postgres))
