@@ -107,7 +107,7 @@ def _started(home: Home) -> Addresses:
     deadline = time.monotonic() + UP_SECONDS
     while time.monotonic() < deadline:
         found = Addresses.read(home.stack)
-        if found:
+        if found and found.pid == process.pid:
             return found
         if process.poll() is not None:
             raise StackError(log.read_text().strip().removeprefix("Error: ") or f"the stack ended: see {log}")

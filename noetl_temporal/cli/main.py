@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -59,17 +60,25 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Entry point. What goes wrong is told in a sentence: no traceback unless NOETL_DEBUG is set."""
+    status = _status()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
+    # Temporal's client has threads that may call into the interpreter while it is being torn down, which aborts the
+    # process. Everything is closed and flushed by now, so it is not torn down.
+    os._exit(status)
+
+
+def _status() -> int:
     try:
         cli.main(standalone_mode=True)
+    except SystemExit as left:
+        return left.code if isinstance(left.code, int) else int(left.code is not None)
     except StackError as error:
-        _fail(str(error), 1)
+        click.echo(f"Error: {error}", err=True)
     except Exception as error:
         if os.environ.get("NOETL_DEBUG"):
             traceback.print_exc()
-        _fail(f"{type(error).__name__}: {error}\nThis is a bug; NOETL_DEBUG=1 shows where.", 1)
-    sys.exit(0)
-
-
-def _fail(message: str, status: int) -> NoReturn:
-    click.echo(f"Error: {message}", err=True)
-    sys.exit(status)
+        told = f"{type(error).__name__}: {error}"
+        click.echo(f"Error: {told}\nThis is a bug; NOETL_DEBUG=1 shows where.", err=True)
+    return 1

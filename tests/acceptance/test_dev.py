@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from tests.acceptance.processes import alive, wait_until
 from tests.acceptance.site import ROOT, Site
 
 pytestmark = pytest.mark.stack
@@ -27,8 +28,7 @@ def test_up_status_run_down(bare: Site) -> None:
     finally:
         assert bare.noetl("dev", "down").stdout == "down\n"
     assert bare.noetl("dev", "status").returncode == 1
-    with pytest.raises(ProcessLookupError):
-        os.kill(addresses.pid, 0)
+    assert wait_until(lambda: not alive(addresses.pid))
 
 
 def test_up_again_after_its_processes_were_killed(bare: Site) -> None:

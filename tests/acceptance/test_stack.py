@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 
 from noetl_temporal.stack import BusyError, Home, own, running, use
 from noetl_temporal.stack.process import end_leftovers, free_port
+from tests.acceptance.processes import alive, wait_until
 
 pytestmark = pytest.mark.stack
 
@@ -46,25 +46,6 @@ def owner(home: Home) -> Iterator[subprocess.Popen[str]]:
         yield process
         process.kill()
     assert wait_until(lambda: not listening(home)), "the servers outlived their owner"
-
-
-def wait_until(condition: object, seconds: float = 30) -> bool:
-    """Whether ``condition()`` came true; polled, so no test depends on how fast it does."""
-    assert callable(condition)
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return not Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].startswith(" Z")
 
 
 def server_pids(home: Home) -> list[int]:

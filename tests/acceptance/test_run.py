@@ -1,0 +1,114 @@
+"""``noetl run``: how a run ends is what it says and what it exits with."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+from tests.acceptance.processes import wait_until
+from tests.acceptance.site import ROOT, Api, Site
+
+pytestmark = pytest.mark.stack
+
+HELLO = ROOT / "dev/examples/hello.yaml"
+PLAYBOOKS = ROOT / "tests/acceptance/playbooks"
+PROBE = "/api/v1/concurrency/probe"
+
+
+def test_completed(site: Site) -> None:
+    told = site.run(HELLO, "--set", "name=Ada")
+    assert told["status"] == "completed"
+    assert told["result"] == {"said": "Hello, Ada!"}
+    assert told["workflow_id"] == f"examples/hello/{told['execution_id']}"
+    assert told["failures"] == []
+    assert told["ui_url"].startswith(site.addresses().ui)
+    assert {name: (step["status"], step["attempts"]) for name, step in told["steps"].items()} == {
+        "start": ("completed", 1),
+        "end": ("completed", 1),
+    }
+
+
+def test_what_a_person_sees(site: Site) -> None:
+    done = site.noetl("run", str(HELLO))
+    assert done.returncode == 0
+    assert done.stderr.splitlines()[0] == "start ..."
+    assert "{'said': 'Hello, world!'}" in done.stdout
+    assert "completed in" in done.stdout
+
+
+def test_failed_is_told_with_its_place(site: Site) -> None:
+    told = site.run(PLAYBOOKS / "fails.yaml")
+    (failure,) = told["failures"]
+    assert told["status"] == "failed"
+    assert (failure["step"], failure["line"], failure["col"]) == ("start", 7, 7)
+    assert failure["file"].endswith("fails.yaml")
+    assert "no such luck" in failure["message"]
+
+
+def test_status_and_events_tell_of_a_run_later(site: Site) -> None:
+    told = site.run(HELLO)
+    id_ = str(told["execution_id"])
+    assert json.loads(site.noetl("status", id_, "--json").stdout) == told
+    events = [json.loads(line) for line in site.noetl("events", id_, "--json").stdout.splitlines()]
+    assert len(events) == told["events"]
+    assert events[0]["event_type"] == "playbook.execution.requested"
+    assert events[-1]["event_type"] == "playbook.completed"
+    assert site.noetl("status", "1").returncode == 1
+
+
+def test_a_run_that_takes_too_long_is_cancelled(site: Site, api: Api) -> None:
+    told = site.run(PLAYBOOKS / "slow.yaml", "--set", f"api_url={api.url}", "--timeout", "1")
+    assert told["status"] == "timed_out"
+    assert json.loads(site.noetl("status", str(told["execution_id"]), "--json").stdout)["status"] == "cancelled"
+
+
+@pytest.mark.parametrize("stack", ["joined", "own"])
+def test_ctrl_c_cancels_the_run(site: Site, bare: Site, api: Api, stack: str) -> None:
+    where = site if stack == "joined" else bare
+    run = where.start("run", str(PLAYBOOKS / "slow.yaml"), "--json", "--set", f"api_url={api.url}")
+    assert wait_until(lambda: api.calls(PROBE) == 1)
+    run.send_signal(signal.SIGINT)
+    out, errors = run.communicate(timeout=60)
+    assert run.returncode == 130, errors
+    assert json.loads(out)["status"] == "cancelled"
+    assert "Traceback" not in errors
+    assert (where.noetl("dev", "status").returncode == 0) == (stack == "joined")
+
+
+def test_every_attempt_is_in_the_event_log(site: Site, api: Api) -> None:
+    told = site.run(PLAYBOOKS / "flaky.yaml", "--set", f"api_url={api.url}")
+    events = [
+        json.loads(line) for line in site.noetl("events", str(told["execution_id"]), "--json").stdout.splitlines()
+    ]
+    attempts = [one for one in events if one["event_type"].startswith("task.attempt.")]
+    assert told["status"] == "completed"
+    assert told["steps"]["fetch"]["attempts"] == 2
+    assert [(one["event_type"], one["meta"]["retry"]["attempt_number"]) for one in attempts] == [
+        ("task.attempt.started", 1),
+        ("task.attempt.failed", 1),
+        ("task.attempt.started", 2),
+        ("task.attempt.done", 2),
+    ]
+    assert attempts[1]["meta"]["retry"]["will_retry"] is True
+    assert "500" in attempts[1]["error"]
+
+
+def test_credentials_of_a_run_reach_no_other_worker(site: Site) -> None:
+    addresses = site.addresses()
+    login = f"db_port: {addresses.postgres_port}, db_password: {addresses.postgres_password}"
+    login = f"{{type: postgres, db_host: 127.0.0.1, db_user: noetl, db_name: noetl, {login}}}"
+    credentials = site.write(f"mine: {login}\n", "credentials.yaml")
+    playbook = site.write(
+        """\
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: mine, path: tests/mine}
+workflow:
+  - step: start
+    tool: {kind: postgres, auth: mine, query: "SELECT 7 AS seven"}
+""",
+    )
+    assert site.run(playbook, "--credentials", str(credentials))["status"] == "completed"
+    assert site.run(playbook)["status"] == "failed"
