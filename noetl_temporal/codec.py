@@ -29,7 +29,8 @@ class _MsgspecConverter(EncodingPayloadConverter):
         return Payload(metadata={"encoding": b"json/plain"}, data=msgspec.json.encode(value))
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        return msgspec.json.decode(payload.data, type=Any if type_hint is None else type_hint)
+        kind: Any = Any if type_hint is None else type_hint
+        return msgspec.json.decode(payload.data, type=kind)
 
 
 class _PayloadConverter(CompositePayloadConverter):

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import Any, cast
 
-from noetl_activities.credentials import CredentialSource
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
 
+from noetl_activities.credentials import CredentialSource
 from noetl_temporal.codec import data_converter
 
 __all__ = ["DSN_VARIABLE", "connect_temporal", "credential_source", "dsn_from_environment"]

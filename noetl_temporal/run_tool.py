@@ -176,7 +176,7 @@ class _Attempt:
         done: list[Stored] = []
 
         async def run() -> Outcome:
-            config = templates.render(sink.config, scope) or {}
+            config: dict[str, Json] = templates.render(sink.config, scope) or {}
             done.append(
                 await store(sink.kind, config, sink.mode, sink.key, _content(kind, outcome), sink.auth, context)
             )
@@ -200,7 +200,7 @@ class _Attempt:
             return report
         self.log = list(report.attempts)
         self._beat()
-        error = outcome.get("error") or {}
+        error = _error_of(outcome)
         raise ApplicationError(
             str(error.get("message") or f"{self.call.task} is called again"),
             type=f"{self.call.kind}.{error.get('code') or error.get('kind') or 'retry'}",
@@ -214,7 +214,7 @@ class _Attempt:
         used = sum(1 for record in self.log[:-1] if record.status != "lost") + 1
         kind = self.call.kind if self.call.store is None else "collected"
         names = outcome_names(kind, outcome, used, self.call.page or 1)
-        error = outcome.get("error") or {}
+        error = _error_of(outcome)
         return decide(
             self.call.rules,
             outcome["status"],
@@ -251,7 +251,11 @@ def _earlier_attempts() -> list[AttemptRecord]:
 def _content(kind: str, outcome: Mapping[str, Json]) -> Json:
     """What a sink stores when the playbook names nothing: an HTTP response's body, any other result as it is."""
     result = outcome.get("result")
-    return result.get("data") if kind == "http" and isinstance(result, dict) else result
+    return cast("dict[str, Json]", result).get("data") if kind == "http" and isinstance(result, dict) else result
+
+
+def _error_of(outcome: Mapping[str, Json]) -> Mapping[str, Json]:
+    return outcome.get("error") or {}
 
 
 def _plain(outcome: Outcome) -> dict[str, Json]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
@@ -63,7 +63,7 @@ def _workers(
 @asynccontextmanager
 async def serving(
     client: Client, tools: Mapping[str, Tool], source: CredentialSource, only: Collection[str] | None = None
-) -> AsyncIterator[None]:
+) -> AsyncGenerator[None]:
     """Serve while the block runs. ``only`` these tools and no workflows; by default everything."""
     async with AsyncExitStack() as stack:
         for worker in _workers(client, tools, only, source):

@@ -94,7 +94,7 @@ class PlaybookWorkflow:
         changes = [STATUS.value_set(finish.status)]
         if unhandled:
             changes.append(STEP.value_set(unhandled[0].step))
-        workflow.upsert_search_attributes(changes)
+        workflow.upsert_search_attributes(changes)  # pyright: ignore[reportUnknownMemberType] - the SDK's type
         report = RunReport(
             finish.status, given.execution_id, finish.result, finish.failures, finish.steps, self.trail.take()
         )

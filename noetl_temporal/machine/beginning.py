@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Value
@@ -35,7 +36,8 @@ def _overridden(pointer: str, payload: Json) -> bool:
         name = token.replace("~1", "/").replace("~0", "~")
         if not isinstance(payload, Mapping):
             return True
-        if name not in payload:
+        inner = cast("Mapping[str, Json]", payload)
+        if name not in inner:
             return False
-        payload = payload[name]
+        payload = inner[name]
     return True

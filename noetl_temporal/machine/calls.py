@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Policy, Rule, Sink, Span, Task, Timeout, Value
@@ -88,7 +88,7 @@ def template_sources(value: Value) -> list[str]:
 def _at(data: Json, pointer: str) -> Json:
     for token in pointer.split("/")[1:]:
         name = token.replace("~1", "/").replace("~0", "~")
-        data = data[int(name)] if isinstance(data, list) else data[name]
+        data = cast("list[Json]", data)[int(name)] if isinstance(data, list) else data[name]
     return data
 
 

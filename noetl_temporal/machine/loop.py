@@ -169,7 +169,7 @@ class LoopMachine:
             "cancelled": ("cancelled", "CANCELLED"),
         }
         name, status = names[end.status]
-        error = end.outcome.get("error") or {}
+        error: Mapping[str, Json] = end.outcome.get("error") or {}
         self._journal.emit(
             f"loop.iteration.{name}",
             self.input.step.name,

@@ -39,7 +39,7 @@ def items_of(loop: Loop, scope: Mapping[str, Any]) -> list[Json]:
 def _listed(found: Json) -> list[Json]:
     if found is None:
         return []
-    return list(found) if isinstance(found, list) else [found]
+    return list(cast("list[Json]", found)) if isinstance(found, list) else [found]
 
 
 def _chunks(items: list[Json], size: int) -> list[Json]:

@@ -82,7 +82,8 @@ def outcome_names(kind: str, outcome: Outcome, attempt: int = 1, page: int = 1) 
 
 
 def _status_code(outcome: Outcome) -> Json:
-    return (outcome.get("http") or {}).get("status")
+    facts: Mapping[str, Json] = outcome.get("http") or {}
+    return facts.get("status")
 
 
 def event_names(name: str, step: str, outcome: Outcome | None) -> dict[str, Any]:

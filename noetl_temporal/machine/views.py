@@ -8,7 +8,7 @@ JSON when it is passed on whole (dev/decisions/0006).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from noetl_compiler.graph import Json
 
@@ -61,8 +61,7 @@ class _HttpView(ResultView):
 
     def __getitem__(self, key: Any) -> Any:
         if key == "data":
-            body = self._stored.get("data")
-            return _BodyView(body, self._stored) if isinstance(body, Mapping) else body
+            return _body_view(self._stored)
         return super().__getitem__(key)
 
     def _missing(self, key: Any) -> Any:
@@ -70,7 +69,7 @@ class _HttpView(ResultView):
         if key == "body":
             return body
         if isinstance(body, Mapping) and key in body:
-            return body[key]
+            return cast("Mapping[str, Json]", body)[key]
         return super()._missing(key)
 
     def materialise(self) -> Json:
@@ -124,6 +123,10 @@ def result_view(kind: str, result: Json, extra: Mapping[str, Any] | None = None)
     """A tool's result as templates see it; what is no map is seen as it is."""
     if not isinstance(result, dict):
         return result
+    return _map_view(kind, cast("dict[str, Json]", result), extra)
+
+
+def _map_view(kind: str, result: dict[str, Json], extra: Mapping[str, Any] | None) -> ResultView:
     if kind == "http" and "status_code" in result:
         return _HttpView(result, extra)
     if kind in _ROW_KINDS and "rows" in result:
@@ -134,9 +137,13 @@ def result_view(kind: str, result: Json, extra: Mapping[str, Any] | None = None)
 def response_view(kind: str, result: Json) -> Any:
     """What pagination calls ``response``: the body of an HTTP response, any other tool's result."""
     if kind == "http" and isinstance(result, dict) and "status_code" in result:
-        body = result.get("data")
-        return _BodyView(body, result) if isinstance(body, Mapping) else body
+        return _body_view(cast("dict[str, Json]", result))
     return result_view(kind, result)
+
+
+def _body_view(response: Mapping[str, Json]) -> Any:
+    body = response.get("data")
+    return _BodyView(cast("Mapping[str, Json]", body), response) if isinstance(body, Mapping) else body
 
 
 class ErrorView(Mapping[str, Any]):
@@ -177,7 +184,7 @@ class OutcomeView(Mapping[str, Any]):
 
     def __init__(self, kind: str, outcome: Mapping[str, Json]) -> None:
         self._outcome = outcome
-        self._result = result_view(kind, outcome.get("result"))
+        self._result: Any = result_view(kind, outcome.get("result"))
 
     def __getitem__(self, key: str) -> Any:
         if key in ("data", "result"):
@@ -188,8 +195,9 @@ class OutcomeView(Mapping[str, Any]):
             return ErrorView(None) if self._outcome.get(key) is None else self._outcome[key]
         if key in ("status", "meta"):
             return self._outcome.get(key)
-        if isinstance(self._result, Mapping):
-            return self._result[key]
+        result: Any = self._result
+        if isinstance(result, Mapping):
+            return cast("Mapping[str, Any]", result)[key]
         raise KeyError(key)
 
     def __iter__(self) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from noetl_compiler import compile_or_raise
@@ -55,12 +56,16 @@ def report_of(answer: Any) -> ToolReport:
     return answer if isinstance(answer, ToolReport) else ok(answer)
 
 
+def _first(_count: int) -> int:
+    return 0
+
+
 class Driver:
     """Performs commands one at a time; ``pick`` chooses which of the things in flight ends next."""
 
     def __init__(self, answer: Answer, pick: Callable[[int], int] | None = None) -> None:
         self.answer = answer
-        self.pick = pick or (lambda _count: 0)
+        self.pick: Callable[[int], int] = pick or _first
         self.now = EPOCH_MS
         self.events: list[DomainEvent] = []
         self.calls: list[ToolCall] = []
@@ -93,16 +98,16 @@ class Driver:
                     self.events.append(event)
                 case CallTool(call):
                     self.calls.append(call)
-                    in_flight.append(lambda at, call=call: ToolFinished(at, call.id, report_of(self.answer(call))))
+                    in_flight.append(partial(self._tool, call))
                     ids.append(call.id)
                 case StartTimer(timer_id, seconds):
                     if timer_id.endswith(":timeout"):
                         continue
                     self.delays.append(seconds)
-                    in_flight.append(lambda at, timer_id=timer_id: TimerFired(at, timer_id))
+                    in_flight.append(partial(TimerFired, timer_id=timer_id))
                     ids.append(timer_id)
                 case RunLoop(loop_id, input_):
-                    in_flight.append(lambda at, loop_id=loop_id, input_=input_: self._loop(at, loop_id, input_))
+                    in_flight.append(partial(self._loop, loop_id, input_))
                     ids.append(loop_id)
                 case Cancel(id_):
                     if id_ in ids:
@@ -119,7 +124,10 @@ class Driver:
             cancelled = error("cancelled", "cancelled")
             in_flight[index] = lambda at: ToolFinished(at, id_, cancelled, cancelled=True)
 
-    def _loop(self, at: int, loop_id: str, input_: Any) -> Event:
+    def _tool(self, call: ToolCall, at: int) -> Event:
+        return ToolFinished(at, call.id, report_of(self.answer(call)))
+
+    def _loop(self, loop_id: str, input_: Any, at: int) -> Event:
         machine = LoopMachine(input_)
         self.drive(machine)
         assert machine.report is not None

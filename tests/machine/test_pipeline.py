@@ -158,7 +158,8 @@ def test_set_renders_everything_against_the_scope_before() -> None:
 
 
 def test_a_lost_call_is_decided_by_the_machine() -> None:
-    policy = "spec: {policy: {rules: [{when: \"{{ output.error.kind == 'worker_lost' }}\", then: {do: retry, attempts: 2}}]}}"
+    lost = "\"{{ output.error.kind == 'worker_lost' }}\""
+    policy = f"spec: {{policy: {{rules: [{{when: {lost}, then: {{do: retry, attempts: 2}}}}]}}}}"
     text = pipeline(f"      - {{name: a, kind: noop, {policy}}}\n")
     run = run_text(text, lambda call: error("gone", "worker_lost") if call.id.endswith(":1") else ok("second"))
     assert run.finish.result == "second"

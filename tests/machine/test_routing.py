@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from noetl_temporal.machine.call import ToolCall
-
 from .driver import Run, error, run_text
 from .playbooks import playbook, step
 
@@ -140,8 +138,11 @@ def test_an_undefined_name_in_a_predicate_does_not_match_and_says_so() -> None:
     assert run.of("next.evaluated")[0].meta["arcs"][0]["indeterminate"]
 
 
-def fails(name: str):  # type: ignore[no-untyped-def]
-    return lambda call: error("boom") if call.step == name else {"from": call.step}
+def fails(name: str) -> Callable[[ToolCall], Any]:
+    def answer(call: ToolCall) -> Any:
+        return error("boom") if call.step == name else {"from": call.step}
+
+    return answer
 
 
 def test_a_failure_goes_to_end_and_the_playbook_fails() -> None:
@@ -245,7 +246,3 @@ def test_a_playbook_of_one_step_completes() -> None:
 def test_a_failing_end_fails_the_playbook() -> None:
     run = run_text(playbook(step("start", "end") + step("end")), fails("end"))
     assert run.finish.status == "failed"
-
-
-def answer_name(call: ToolCall) -> str:
-    return call.step

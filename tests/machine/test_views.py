@@ -10,15 +10,25 @@ from noetl_compiler import templates
 from noetl_temporal.machine.scope import event_names, outcome_names
 from noetl_temporal.machine.views import result_view
 
-HTTP = {
+HTTP: dict[str, Any] = {
     "status_code": 200,
     "headers": {},
     "url": "u",
     "elapsed": 0.1,
     "data": {"data": [1, 2], "paging": {"more": True}},
 }
-ROWS = {"status": "success", "rows": [{"id": 7}], "columns": ["id"], "row_count": 1, "statement_count": 1}
-TWO = {**ROWS, "statement_count": 2, "statements": [{"rows": [], "columns": [], "row_count": 3}, {"rows": [{"id": 7}]}]}
+ROWS: dict[str, Any] = {
+    "status": "success",
+    "rows": [{"id": 7}],
+    "columns": ["id"],
+    "row_count": 1,
+    "statement_count": 1,
+}
+TWO: dict[str, Any] = {
+    **ROWS,
+    "statement_count": 2,
+    "statements": [{"rows": [], "columns": [], "row_count": 3}, {"rows": [{"id": 7}]}],
+}
 
 
 def names(kind: str, result: Any) -> dict[str, Any]:

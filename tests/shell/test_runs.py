@@ -25,6 +25,14 @@ RETRYING = """
       spec: {policy: {rules: [{when: "{{ output.error.retryable }}", then: {do: retry, attempts: 4, delay: 0.05}}]}}
 """
 
+TWO_STEPS = """
+  - step: start
+    tool: {kind: noop}
+    next: {arcs: [{step: after}]}
+  - step: after
+    tool: {kind: noop}
+"""
+
 
 def busy() -> Outcome:
     return Outcome("error", error=ErrorInfo("http", "busy", "HTTP_503", retryable=True, status=503))
@@ -50,7 +58,8 @@ async def test_a_playbook_runs_and_its_result_comes_back(shell: Shell) -> None:
     assert (report.status, report.result) == ("completed", "hello you")
     assert report.steps["start"]["status"] == "completed"
     description = await handle.workflow.describe()
-    shown = {pair.key.name: pair.value for pair in description.typed_search_attributes}
+    pairs: list[Any] = list(description.typed_search_attributes)
+    shown = {pair.key.name: pair.value for pair in pairs}
     assert shown["NoetlPath"] == "tests/shell"
     assert shown["NoetlStatus"] == "completed"
     assert shown["NoetlExecutionId"] == handle.execution_id
@@ -195,9 +204,8 @@ async def test_cancelling_ends_the_run_and_what_it_runs(shell: Shell) -> None:
             cancelled.set()
             raise
 
-    text = "  - step: start\n    tool: {kind: noop}\n    next: {arcs: [{step: after}]}\n  - step: after\n    tool: {kind: noop}\n"
     async with shell.client(answer) as client:
-        handle = await shell.submit(client, text)
+        handle = await shell.submit(client, TWO_STEPS)
         await asyncio.wait_for(entered.wait(), 30)
         await handle.cancel()
         found = await handle.result()
@@ -211,8 +219,7 @@ async def test_cancelling_ends_the_run_and_what_it_runs(shell: Shell) -> None:
 
 async def test_the_log_stands_in_headers_whole_and_in_order(shell: Shell) -> None:
     async with shell.client(lambda _request, _context: 1) as client:
-        text = "  - step: start\n    tool: {kind: noop}\n    next: {arcs: [{step: b}]}\n  - step: b\n    tool: {kind: noop}\n"
-        handle = await shell.submit(client, text)
+        handle = await shell.submit(client, TWO_STEPS)
         found = await handle.result()
     told: list[dict[str, Any]] = []
     for event in (await history_of(handle)).events:
