@@ -17,7 +17,9 @@ def main() -> None:
     """Serve until stopped."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=5555)
-    uvicorn.run(build_app(), host="127.0.0.1", port=parser.parse_args().port, log_level="warning")
+    uvicorn.run(
+        build_app(), host="127.0.0.1", port=parser.parse_args().port, log_level="warning", timeout_graceful_shutdown=1
+    )
 
 
 if __name__ == "__main__":

@@ -33,7 +33,10 @@ from noetl_temporal.machine.policy import Decision, decide
 from noetl_temporal.machine.scope import Chain, outcome_names
 from noetl_temporal.naming import activity_type
 
-__all__ = ["MAX_LOST", "MAX_REPORT_BYTES", "tool_activity"]
+__all__ = ["BEAT", "MAX_LOST", "MAX_REPORT_BYTES", "tool_activity"]
+
+BEAT = timedelta(seconds=2)
+"""A call learns that it is cancelled by the answer to a heartbeat: this is how long a person waits for it."""
 
 MAX_LOST = 5
 """Attempts that may be lost with their worker before the call is given up: it may be what kills them."""
@@ -112,9 +115,8 @@ class _Attempt:
         activity.heartbeat(self.log)
 
     async def _keep_beating(self) -> None:
-        limit = activity.info().heartbeat_timeout or timedelta(seconds=10)
         while True:
-            await asyncio.sleep(limit.total_seconds() / 3)
+            await asyncio.sleep(BEAT.total_seconds())
             self._beat()
 
     # ---- the call -------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.tool import Tool
 from noetl_temporal.naming import WORKFLOW_QUEUE, tool_queue
-from noetl_temporal.run_tool import tool_activity
+from noetl_temporal.run_tool import BEAT, tool_activity
 from noetl_temporal.trail import TrailInterceptor
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
 
@@ -46,6 +46,7 @@ def tool_worker(client: Client, tool: Tool, source: CredentialSource, queue: str
         task_queue=queue or tool_queue(tool.spec.kind),
         activities=[tool_activity(tool, source)],
         graceful_shutdown_timeout=GRACE,
+        max_heartbeat_throttle_interval=BEAT,
     )
 
 
