@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+
+from noetl_temporal.machine.call import ToolCall
 
 from .driver import Run, error, run_text
 from .playbooks import playbook, step
