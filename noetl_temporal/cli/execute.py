@@ -15,7 +15,9 @@ from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import asyncpg
 import msgspec
+from temporalio.service import RPCError
 
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.tool import Tool
@@ -25,9 +27,10 @@ from noetl_temporal.cli.ended import Ended
 from noetl_temporal.cli.playbook import Playbook
 from noetl_temporal.cli.reach import Reach
 from noetl_temporal.cli.view import View
-from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.client import NoetlClient, NoEventLogError, RunHandle
 from noetl_temporal.config import credential_source
 from noetl_temporal.mirror.service import mirroring
+from noetl_temporal.stack.errors import StackError
 from noetl_temporal.worker import serving, tool_worker
 
 __all__ = ["Order", "execute"]
@@ -54,8 +57,14 @@ async def execute(order: Order, reach: Reach, view: View) -> tuple[Ended, bool]:
     async with _served(client, order, reach) as queues:
         graph, text = order.playbook
         handle = await client.submit(graph, order.request, content=text, queues=queues)
-        with view:
-            return await _Run(handle, view, order.timeout).follow(reach.ui)
+        try:
+            with view:
+                return await _Run(handle, view, order.timeout).follow(reach.ui)
+        except RPCError as error:
+            raise StackError(
+                f"lost the connection to Temporal ({error.message}); the run goes on when its stack is up: "
+                f"noetl status {handle.execution_id}"
+            ) from error
 
 
 @contextlib.asynccontextmanager
@@ -136,6 +145,8 @@ class _Run:
             await self._handle.terminate("interrupted twice")
 
     async def _show(self) -> None:
-        async for row in self._handle.events():
-            self._events += 1
-            self._view.feed(row)
+        """Progress is worth nothing more than itself: a log that cannot be read takes no run along."""
+        with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError, NoEventLogError):
+            async for row in self._handle.events():
+                self._events += 1
+                self._view.feed(row)

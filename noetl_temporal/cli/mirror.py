@@ -7,6 +7,7 @@ import os
 
 import click
 
+from noetl_temporal.cli.logs import log_to_terminal
 from noetl_temporal.cli.reach import reach_running
 from noetl_temporal.cli.until import until_stopped
 from noetl_temporal.stack.errors import StackError
@@ -27,6 +28,7 @@ def mirror_group(context: click.Context) -> None:
     noetl mirror rebuild
     """
     reach_running()
+    log_to_terminal()
     if context.invoked_subcommand is None:
         asyncio.run(_follow(_dsn()))
 

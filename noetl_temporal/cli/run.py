@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl_compiler.graph import Json
+from noetl_temporal.cli.logs import log_to_file
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.playbook import Playbook, check_request, check_tools, read_playbook
 from noetl_temporal.cli.reach import reach_to_run
 from noetl_temporal.cli.view import console, open_view
+from noetl_temporal.stack.home import Home
 
 if TYPE_CHECKING:  # they bring Temporal along, which a wrong call need not wait for
     from noetl_temporal.cli.ended import Ended
@@ -91,6 +93,7 @@ def _run(order: Order, as_json: bool) -> tuple[Ended, bool]:
     from noetl_temporal.cli.execute import execute
 
     with reach_to_run() as reach:
+        log_to_file(Home().log("run"))
         ended, interrupted = asyncio.run(execute(order, reach, open_view(quiet=as_json)))
         if as_json:
             click.echo(ended.json())

@@ -6,6 +6,7 @@ import asyncio
 
 import click
 
+from noetl_temporal.cli.logs import log_to_terminal
 from noetl_temporal.cli.reach import reach_running
 
 __all__ = ["worker_command"]
@@ -27,6 +28,7 @@ def worker_command(tools: str | None) -> None:
 
     only = [name.strip() for name in tools.split(",") if name.strip()] if tools else None
     reach_running()
+    log_to_terminal()
     try:
         asyncio.run(_serve(only))
     except UnknownToolsError as error:

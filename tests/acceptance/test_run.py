@@ -38,8 +38,9 @@ def test_what_a_person_sees(site: Site) -> None:
     assert "completed in" in done.stdout
 
 
-def test_failed_is_told_with_its_place(site: Site) -> None:
-    told = site.run(PLAYBOOKS / "fails.yaml")
+@pytest.mark.parametrize("stack", ["joined", "own"])
+def test_failed_is_told_with_its_place(site: Site, bare: Site, stack: str) -> None:
+    told = (site if stack == "joined" else bare).run(PLAYBOOKS / "fails.yaml")
     (failure,) = told["failures"]
     assert told["status"] == "failed"
     assert (failure["step"], failure["line"], failure["col"]) == ("start", 7, 7)
@@ -62,6 +63,11 @@ def test_a_run_that_takes_too_long_is_cancelled(site: Site, api: Api) -> None:
     told = site.run(PLAYBOOKS / "slow.yaml", "--set", f"api_url={api.url}", "--timeout", "1")
     assert told["status"] == "timed_out"
     assert json.loads(site.noetl("status", str(told["execution_id"]), "--json").stdout)["status"] == "cancelled"
+
+
+def test_nothing_but_its_own_words_is_on_the_terminal(bare: Site) -> None:
+    done = bare.noetl("run", str(PLAYBOOKS / "fails.yaml"))
+    assert [line.split()[0] for line in done.stderr.splitlines()] == ["start", "start", "end", "end"]
 
 
 @pytest.mark.parametrize("stack", ["joined", "own"])

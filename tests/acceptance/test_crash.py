@@ -1,0 +1,67 @@
+"""A worker that is killed in the middle: the run goes on where it was, and nothing is stored twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import asyncpg
+import pytest
+
+from noetl_temporal.stack.home import Home
+from tests.acceptance.processes import wait_until
+from tests.acceptance.site import ROOT, Api, Site
+from tests.acceptance.test_pagination import ASSESSMENTS, SIZES_AND_PAGES
+
+pytestmark = pytest.mark.stack
+
+PLAYBOOK = str(ROOT / "tests/acceptance/playbooks/pages_into_postgres.yaml")
+
+
+def pid_of(site: Site, marker: str) -> int:
+    """The process of the stack whose command line has ``marker``."""
+    noted = json.loads(Home(site.folder / ".noetl").servers.read_text())
+    return next(pid for pid, text in reversed(noted) if marker in text)
+
+
+async def stored(dsn: str) -> list[tuple[int, int]]:
+    connection = await asyncpg.connect(dsn)
+    try:
+        return [tuple(record) for record in await connection.fetch("SELECT size, page FROM pages ORDER BY 1, 2")]
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize("calls", [2, 5])
+async def test_a_killed_worker(bare: Site, api: Api, calls: int) -> None:
+    assert bare.noetl("dev", "up").returncode == 0
+    try:
+        run = bare.start("run", PLAYBOOK, "--json", "--set", f"api_url={api.url}")
+        assert wait_until(lambda: api.calls(ASSESSMENTS) >= calls)
+        os.kill(pid_of(bare, "cli worker"), signal.SIGKILL)
+        out, errors = run.communicate(timeout=100)
+        assert run.returncode == 0, errors
+        assert json.loads(out)["result"] == [35, 35, 35]
+        assert await stored(bare.addresses().postgres) == SIZES_AND_PAGES
+    finally:
+        bare.noetl("dev", "down")
+
+
+async def test_a_killed_stack(bare: Site, api: Api) -> None:
+    """Everything dies at once; started again, it finishes the run without being asked."""
+    assert bare.noetl("dev", "up").returncode == 0
+    run = bare.start("run", PLAYBOOK, "--json", "--set", f"api_url={api.url}")
+    assert wait_until(lambda: api.calls(ASSESSMENTS) >= 3)
+    os.kill(bare.addresses().pid, signal.SIGKILL)
+    _, errors = run.communicate(timeout=100)
+    assert run.returncode == 1
+    assert "the run goes on when its stack is up" in errors
+    assert "Traceback" not in errors
+    assert bare.noetl("dev", "up").returncode == 0
+    try:
+        assert wait_until(lambda: '"completed"' in bare.noetl("status", "--json").stdout, 60)
+        assert json.loads(bare.noetl("status", "--json").stdout)["result"] == [35, 35, 35]
+        assert await stored(bare.addresses().postgres) == SIZES_AND_PAGES
+    finally:
+        bare.noetl("dev", "down")
