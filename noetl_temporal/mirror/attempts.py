@@ -1,13 +1,13 @@
 """The rows of one tool call: its attempts, their sinks, and what the policy made of each.
 
-A call is one activity, whatever its attempts: history has its input and, when it ends, a report with one record an attempt.
-An attempt becomes, in this order:
+A call is one activity, whatever its attempts: history has its input and, when it ends, a report with one record an
+attempt. An attempt becomes, in this order:
 
     task.attempt.started   sink.started  sink.done|failed ...   task.attempt.done|failed   policy.task.evaluated
 
-all with the task's ``task.started`` event as their parent. ``meta.retry.parent_event_id`` links an attempt to the first one, and
-a page to the page before; the legacy view shows that as the parent. A call that only stores what pages collected is no
-attempt of the tool: its sinks alone are told.
+all with the task's ``task.started`` event as their parent. ``meta.retry.parent_event_id`` links an attempt to the
+first one, and a page to the page before; the legacy view shows that as the parent. A call that only stores what pages
+collected is no attempt of the tool: its sinks alone are told.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ __all__ = ["write_attempts"]
 _LOST = "the attempt was lost with its worker"
 
 
-def write_attempts(
-    writer: RowWriter, call: Call, seen: Seen, records: list[dict[str, Json]], result: Json
-) -> None:
+def write_attempts(writer: RowWriter, call: Call, seen: Seen, records: list[dict[str, Json]], result: Json) -> None:
     """Write the rows of a call that ended. ``result`` is that of the last attempt."""
     pages = writer.state.pages
     previous = pages.pop(call.sequence, None)
@@ -40,7 +38,9 @@ def write_attempts(
 class _Attempt:
     """One record. ``previous`` is the row that this attempt repeats; ``first`` this attempt's own first row."""
 
-    def __init__(self, writer: RowWriter, call: Call, seen: Seen, record: dict[str, Json], previous: int | None) -> None:
+    def __init__(
+        self, writer: RowWriter, call: Call, seen: Seen, record: dict[str, Json], previous: int | None
+    ) -> None:
         self.writer, self.call, self.seen, self.record, self.previous = writer, call, seen, record, previous
         self.started = seen.within(record["started"])
         self.ended = seen.within(record.get("ended") or seen.closed)
@@ -54,7 +54,11 @@ class _Attempt:
             return None
         if self.seen.started is not None:
             self.first = self._row(
-                "task.attempt.started", self.started, "STARTED", context=self.call.context(), meta={"retry": self._retry()}
+                "task.attempt.started",
+                self.started,
+                "STARTED",
+                context=self.call.context(),
+                meta={"retry": self._retry()},
             )
         self._sinks(sinks)
         ended = self._done(result) if self.record["status"] == "ok" else self._failed()
@@ -84,7 +88,7 @@ class _Attempt:
             duration=self._seconds(),
             context=self._short_context(),
             result=result,
-            meta={"retry": self._retry()},
+            meta={"retry": self._retried()},
         )
 
     def _failed(self) -> int:
@@ -98,7 +102,7 @@ class _Attempt:
             duration=self._seconds(),
             context=self._short_context(),
             result={"error": error} if error else None,
-            meta={"retry": self._retry(), "error": {name: value for name, value in told.items() if value is not None}},
+            meta={"retry": self._retried(), "error": {name: value for name, value in told.items() if value is not None}},
             error=str(error.get("message") or (_LOST if is_lost else self.record["status"])),
             stack_trace=error.get("traceback"),
         )
@@ -132,19 +136,21 @@ class _Attempt:
     # ---- meta -----------------------------------------------------------------------------------------------------
 
     def _retry(self) -> dict[str, Json]:
-        """The ``retry`` of the seed's worker-side metadata; ``will_retry`` and what follows it once an attempt ended."""
+        """The ``retry`` of the seed's worker-side metadata, as far as an attempt's start can tell it."""
         rule = self.call.repeating(self.record.get("rule"))
         found: dict[str, Json] = {
             "has_config": bool(rule),
             "attempt_number": self.record["number"],
             "max_attempts": rule.get("attempts"),
             "retry_type": _retry_type(rule) if rule else None,
-            "will_retry": self.record.get("do") in REPEATS,
             "parent_event_id": str(self.previous) if self.previous else None,
         }
-        if self.record.get("do") == "retry":
-            found |= self._backoff()
         return {name: value for name, value in found.items() if value is not None}
+
+    def _retried(self) -> dict[str, Json]:
+        """The same once the attempt has ended."""
+        do = self.record.get("do")
+        return {**self._retry(), "will_retry": do in REPEATS, **(self._backoff() if do == "retry" else {})}
 
     def _next(self) -> dict[str, Json]:
         """The ``retry`` of the seed's queued job: the attempt or page to come."""

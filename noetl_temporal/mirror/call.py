@@ -13,7 +13,7 @@ REPEATS = ("retry", "again")
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What the server saw of an activity, in milliseconds since the epoch. ``started`` is None when no worker took it."""
+    """What the server saw of an activity, in Unix milliseconds. ``started`` is None when no worker took it."""
 
     scheduled: int
     started: int | None
@@ -85,5 +85,11 @@ class Call:
 
 
 def _then(rule: dict[str, Json]) -> Json:
-    names = {"do": "do", "attempts": "max_attempts", "backoff": "backoff", "delay": "initial_delay", "max_delay": "max_delay"}
+    names = {
+        "do": "do",
+        "attempts": "max_attempts",
+        "backoff": "backoff",
+        "delay": "initial_delay",
+        "max_delay": "max_delay",
+    }
     return {name: rule[field] for field, name in names.items() if field in rule}

@@ -1,8 +1,8 @@
 """A row of noetl.event, and who writes them: ids, places in history, and what every row's meta has.
 
-Ids. A domain event brings its own. A derived row gets (at - epoch) << 23 | 1 << 22 | lane << 12 | ordinal: bit 22 tells it from
-a domain event of the same millisecond, the ordinal from other rows of its run. Both are facts of history, so that
-ingesting twice gives the same ids.
+Ids. A domain event brings its own. A derived row gets (at - epoch) << 23 | 1 << 22 | lane << 12 | ordinal: bit 22
+tells it from a domain event of the same millisecond, the ordinal from other rows of its run. Both are facts of
+history, so that ingesting twice gives the same ids.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _DERIVED = 1 << 22
 class RunState(msgspec.Struct, omit_defaults=True):
     """All that the fold of a run remembers between events; plain JSON in noetl.cursor.
 
-    ``ordinal`` counts derived rows. ``pages`` maps a paginating task to the row of its last page. ``started`` is the id of the
-    playbook's first event, ``ended`` whether its last has been seen. A loop's run has a ``loop_id``. ``workload`` is kept
-    until that first event, whose context it is.
+    ``ordinal`` counts derived rows. ``pages`` maps a paginating task to the row of its last page. ``started`` is the
+    id of the playbook's first event, ``ended`` whether its last has been seen. A loop's run has a ``loop_id``.
+    ``workload`` is kept until that first event, whose context it is.
     """
 
     namespace: str
@@ -50,8 +50,8 @@ class RunState(msgspec.Struct, omit_defaults=True):
 class EventRow(msgspec.Struct, frozen=True):
     """The columns of noetl.event that a run's history alone tells; the store adds those of its execution.
 
-    ``at`` in milliseconds since the Unix epoch, ``duration`` in seconds. ``position`` is the history event and ``ordinal`` the
-    row's place among those that derive from it.
+    ``at`` in milliseconds since the Unix epoch, ``duration`` in seconds. ``position`` is the history event and
+    ``ordinal`` the row's place among those that derive from it.
     """
 
     execution_id: int
@@ -149,7 +149,7 @@ def _execution(at: int, status: str, duration: float | None) -> dict[str, Json]:
 
 
 def _error(at: int, error: str, trace: str | None, told: dict[str, Json]) -> dict[str, Json]:
-    return {"error": {**told, "message": error[:_MESSAGE], "has_stack_trace": bool(trace), "failed_at": iso(at)}}
+    return {**told, "message": error[:_MESSAGE], "has_stack_trace": bool(trace), "failed_at": iso(at)}
 
 
 def _result(status: str, result: Json) -> dict[str, Json] | None:

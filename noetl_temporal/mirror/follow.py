@@ -1,7 +1,7 @@
 """Reads one run's history to its end, batch by batch, as it grows.
 
-A poll waits at the server until there is something new, so rows appear within milliseconds of their history event. Polls are
-bounded: a run waits for its turn, and while others wait too it polls briefly, so that all runs go on.
+A poll waits at the server until there is something new, so rows appear within milliseconds of their history event.
+Polls are bounded: a run waits for its turn, and while others wait too it polls briefly, so that all runs go on.
 """
 
 from __future__ import annotations
@@ -34,8 +34,17 @@ PAUSES = (0.02, 0.1, 0.5, 2.0, 5.0)
 """Seconds between tries while the server or the database is away; the last one again and again."""
 
 _WAITED = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
-PASSING = (RPCError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError, UnknownExecutionError, GapError)
-"""What passes: the server or the database is away, or another run has to be read first."""
+PASSING = (
+    RPCError,
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.TransactionRollbackError,
+    UnknownExecutionError,
+    GapError,
+)
+"""What passes: the server or the database is away or busy, or another run has to be read first."""
 
 
 class Polls:

@@ -1,8 +1,9 @@
 """The values inside history events.
 
-Values travel as payloads, ``json/plain`` unless someone configured a codec or external storage. ``plain`` turns those others
-into ``json/plain`` with the client's data converter, so that the fold need not wait for anything. noetl.history keeps
-the event as the server has it; a reference whose storage is not configured stays one, and ``value`` tells so.
+Values travel as payloads, ``json/plain`` unless someone configured a codec or external storage. ``plain`` turns those
+others into ``json/plain`` with the client's data converter, so that the fold need not wait for anything.
+noetl.history keeps the event as the server has it; a reference whose storage is not configured stays one, and
+``value`` tells so.
 """
 
 from __future__ import annotations

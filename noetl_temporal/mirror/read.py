@@ -51,7 +51,10 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class Execution(msgspec.Struct, frozen=True):
-    """A row of noetl.execution with its playbook's path and version. ``status`` RUNNING, COMPLETED, FAILED or CANCELLED."""
+    """A row of noetl.execution with its playbook's path and version; its times are naive UTC.
+
+    ``status`` is RUNNING, COMPLETED, FAILED or CANCELLED.
+    """
 
     execution_id: int
     parent_execution_id: int | None
@@ -66,7 +69,7 @@ class Execution(msgspec.Struct, frozen=True):
 
 
 class StepSummary(msgspec.Struct, frozen=True):
-    """A step over all its runs. ``status`` and ``duration_seconds`` are those of the last one; STARTED while it runs."""
+    """A step over all its runs. ``status`` (STARTED while it runs) and ``duration_seconds`` are the last run's."""
 
     step: str
     status: str
@@ -112,8 +115,8 @@ async def steps_of(database: Database, execution_id: int) -> list[StepSummary]:
 class EventTail:
     """The events of one execution as they are stored, each once.
 
-    An event may be stored after one that happened later: what an attempt did is known when its call has ended. So a tail goes
-    by the order of storing, run by run, and looks back a while for transactions that took long.
+    An event may be stored after one that happened later: what an attempt did is known when its call has ended. So a
+    tail goes by the order of storing, run by run, and looks back a while for transactions that took long.
     """
 
     def __init__(self, database: Database, execution_id: int) -> None:

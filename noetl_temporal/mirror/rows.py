@@ -1,18 +1,19 @@
 """From Temporal's history to the rows of NoETL's log: a pure fold.
 
-How it works. ``fold`` takes a run's events in their order, with the state that the events before left, and gives the rows that
-they add. Two kinds of rows:
+How it works. ``fold`` takes a run's events in their order, with the state that the events before left, and gives the
+rows that they add. Two kinds of rows:
 
-* domain events, which the interpreter wrote and which travel through history (the trail): in the header of the activity or
-  child that was started next, at the run's end in its result, failure or memo, at continue-as-new in its input;
+* domain events, which the interpreter wrote and which travel through history (the trail): in the header of the
+  activity or child that was started next, at the run's end in its result, failure or memo, at continue-as-new in its
+  input;
 * derived rows, which nobody wrote: the attempts of a tool call, and the end of a run that could not tell its own.
 
 State is small: an activity's end refers back to its schedule and start, and those events are looked up (``needs``, then
 ``earlier``), not remembered. So a run with hundreds of calls in flight costs nothing, and folding any prefix,
 keeping the state as JSON, then folding the rest, gives what folding the whole gives.
 
-A reset copies the history up to a point into a new run. Copied events give the ids that they gave in the run before (the ordinal starts
-from the run id in which the history began), so they are the same rows.
+A reset copies the history up to a point into a new run. Copied events give the ids that they gave in the run before
+(the ordinal starts from the run id in which the history began), so they are the same rows.
 """
 
 from __future__ import annotations
@@ -58,8 +59,13 @@ def begin(run: Run, event: HistoryEvent) -> RunState:
         ordinal=zlib.crc32(origin.encode()) & 0xFFF,
         lane=loop.get("lane", 0),
         loop_id=loop.get("loop_id", ""),
-        workload={} if loop else sanitised({**given["graph"].get("workload", {}).get("data", {}), **given.get("payload", {})}),
+        workload={} if loop else _workload(given),
     )
+
+
+def _workload(given: dict[str, Json]) -> dict[str, Json]:
+    """The playbook's defaults, templates as written, under what the request set."""
+    return sanitised({**given["graph"].get("workload", {}).get("data", {}), **given.get("payload", {})})
 
 
 def needs(events: Iterable[HistoryEvent]) -> set[int]:
@@ -86,7 +92,7 @@ def _take(writer: RowWriter, earlier: Mapping[int, HistoryEvent]) -> None:
         _HANDLERS[writer.event.event_type](writer)
 
 
-# ---- domain events ----------------------------------------------------------------------------------------------------
+# ---- domain events ---------------------------------------------------------------------------------------------------
 
 
 def _call_scheduled(writer: RowWriter) -> None:
@@ -119,7 +125,7 @@ def _trail(writer: RowWriter, trail: Json) -> None:
         writer.domain(event)
 
 
-# ---- the end ----------------------------------------------------------------------------------------------------------
+# ---- the end ---------------------------------------------------------------------------------------------------------
 
 
 def _completed(writer: RowWriter) -> None:
@@ -165,7 +171,7 @@ def _trail_of(report: Json) -> Json:
 
 
 def _reset(writer: RowWriter) -> None:
-    """A reset shows as a failed workflow task in the new run: from here on the playbook goes on, even one that had ended."""
+    """A reset shows as a failed workflow task in the new run. The playbook goes on, even one that had ended."""
     state, attributes = writer.state, writer.event.workflow_task_failed_event_attributes
     if attributes.cause != WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW or state.loop_id:
         return

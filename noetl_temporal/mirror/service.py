@@ -1,8 +1,8 @@
 """The mirror as a service: finds runs, follows them, and makes up for what it missed.
 
-Runs are found in two ways. The visibility list has every playbook that was started; a run's own history links to the loops and
-sub-playbooks it starts and to the run that goes on after it. Whatever is found is remembered before it is read, so that a mirror
-which starts again goes on with all that was open.
+Runs are found in two ways. The visibility list has every playbook that was started; a run's own history links to the
+loops and sub-playbooks it starts and to the run that goes on after it. Whatever is found is remembered before it is
+read, so that a mirror which starts again goes on with all that was open.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ class Mirror:
             try:
                 await self._follower.follow(run)
             except Exception:
-                _log.exception("%s run %s cannot be mirrored; again in %g s", run.workflow_id, run.run_id, FAILED_SECONDS)
+                _log.exception(
+                    "%s run %s cannot be mirrored; again in %g s", run.workflow_id, run.run_id, FAILED_SECONDS
+                )
                 await asyncio.sleep(FAILED_SECONDS)
             else:
                 del self._followed[run]
@@ -110,7 +112,9 @@ class Mirror:
                 continue
             since = began - OVERLAP
             for gap in gaps:
-                _log.warning("%s run %s has %d of %d events", gap.run.workflow_id, gap.run.run_id, gap.stored, gap.expected)
+                _log.warning(
+                    "%s run %s has %d of %d events", gap.run.workflow_id, gap.run.run_id, gap.stored, gap.expected
+                )
                 self.follow(gap.run)
 
 
@@ -132,7 +136,7 @@ async def run_mirror(client: Client, dsn: str, stop: asyncio.Event) -> None:
 
 
 async def follow_execution(client: Client, dsn: str, workflow_id: str, run_id: str | None = None) -> None:
-    """Mirror one playbook's run with its loops, sub-playbooks and continuations; return when all of it is closed and stored.
+    """Mirror one playbook's run with its loops, sub-playbooks and continuations, until all is closed and stored.
 
     Safe beside a running mirror. Raises RPCError for a workflow that does not exist, UnreadableRunError.
     """

@@ -1,8 +1,8 @@
 """Postgres: what was read of a run, in one transaction.
 
-A batch of history events is stored as raw rows, as the event rows they add, and as the cursor's new position, or not at all.
-The cursor's row is locked first, so that two mirrors which read the same run do not disagree: the second finds the
-position moved and has nothing to add.
+A batch of history events is stored as raw rows, as the event rows they add, and as the cursor's new position, or not
+at all. The cursor's row is locked first, so that two mirrors which read the same run do not disagree: the second
+finds the position moved and has nothing to add.
 """
 
 from __future__ import annotations
@@ -81,14 +81,18 @@ class Store:
     async def ingest(self, run: Run, events: Sequence[HistoryEvent]) -> list[Run]:
         """Store a whole batch of the run's events; the runs that it links to, newly known or not.
 
-        What is stored already is passed over. Raises GapError, UnknownExecutionError, UnreadableRunError, asyncpg's errors."""
+        What is stored already is passed over.
+        Raises GapError, UnknownExecutionError, UnreadableRunError, asyncpg's errors.
+        """
         async with self.pool.acquire() as connection, connection.transaction():
             cursor = await _locked(connection, run)
             fresh = [event for event in events if event.event_id > cursor.position]
             found = links(run, events)
             if fresh:
                 if fresh[0].event_id != cursor.position + 1:
-                    raise GapError(f"{run.workflow_id} run {run.run_id}: stored up to {cursor.position}, read {fresh[0].event_id}")
+                    raise GapError(
+                        f"{run.workflow_id} run {run.run_id}: stored up to {cursor.position}, read {fresh[0].event_id}"
+                    )
                 await connection.execute(sql.query("add_history"), *run[:3], *zip(*map(to_row, fresh), strict=True))
                 await _enrol(connection, found)
                 state = await self.add_rows(connection, run, cursor.state, fresh)

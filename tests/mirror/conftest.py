@@ -1,49 +1,113 @@
-"""A Temporal dev server and a Postgres for the session, an empty migrated database for each test."""
+"""A worker of scripted runs, and an empty migrated database for each test."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
+from typing import Any
 
 import asyncpg
+import msgspec
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHandle
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+from noetl_temporal.ids import new_execution_id
 from noetl_temporal.mirror.store import Store, migrate, open_store
-from noetl_temporal.stack import Addresses, Home, own
+from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.trail import TrailInterceptor
+from tests.mirror import scripted
 
 TEMPLATE = "mirror_template"
 
 
-@pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
-    with own(Home(tmp_path_factory.mktemp("stack")), "run") as (_, addresses):
-        yield addresses
+class Log:
+    """A database's event log, as a test looks at it."""
+
+    def __init__(self, database: asyncpg.Connection) -> None:
+        self.database = database
+
+    async def rows(self, execution_id: int, table: str = "event") -> list[dict[str, Any]]:
+        """All columns of an execution's rows, in order."""
+        records = await self.database.fetch(
+            f"SELECT * FROM noetl.{table} WHERE execution_id = $1 ORDER BY event_id", execution_id
+        )
+        return [{name: _value(name, value) for name, value in record.items()} for record in records]
+
+    async def story(self, execution_id: int) -> list[tuple[str, str]]:
+        """(event_type, status) of each row."""
+        return [(row["event_type"], row["status"]) for row in await self.rows(execution_id)]
+
+    async def everything(self) -> list[dict[str, Any]]:
+        """All rows of all executions, but for when they were stored."""
+        records = await self.database.fetch("SELECT * FROM noetl.event ORDER BY execution_id, event_id")
+        return [{name: value for name, value in record.items() if name != "ingest_time"} for record in records]
+
+
+def _value(name: str, value: Any) -> Any:
+    return msgspec.json.decode(value) if name in ("context", "result", "meta", "data") and value else value
+
+
+class Scripts:
+    """Starts scripted runs."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def start(self, execution_id: int, *script: Any, client: Client | None = None, **options: Any) -> WorkflowHandle[Any, Any]:
+        return await (client or self.client).start_workflow(
+            "noetl.playbook",
+            scripted.playbook(execution_id, *script),
+            id=f"tests/scripted/{execution_id}",
+            task_queue=scripted.QUEUE,
+            **options,
+        )
 
 
 @pytest.fixture(scope="session")
-async def client(stack: Addresses) -> Client:
-    return await Client.connect(stack.temporal)
+async def client(servers: Addresses) -> Client:
+    return await Client.connect(servers.temporal)
 
 
 @pytest.fixture(scope="session")
-async def template(stack: Addresses) -> str:
+async def scripts(client: Client) -> AsyncIterator[Scripts]:
+    async with scripted_worker(client):
+        yield Scripts(client)
+
+
+def scripted_worker(client: Client, queue: str = scripted.QUEUE) -> Worker:
+    return Worker(
+        client,
+        task_queue=queue,
+        workflows=[scripted.ScriptedPlaybook, scripted.ScriptedLoop],
+        activities=[scripted.http],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        interceptors=[TrailInterceptor()],
+    )
+
+
+@pytest.fixture
+def execution_id() -> int:
+    return new_execution_id()
+
+
+@pytest.fixture(scope="session")
+async def template(servers: Addresses) -> str:
     """A migrated database that others are copied from."""
-    await _create(stack, TEMPLATE)
-    await migrate(_dsn(stack, TEMPLATE))
+    await migrate(await _create(servers, TEMPLATE))
     return TEMPLATE
 
 
 @pytest.fixture
-async def empty_dsn(stack: Addresses) -> str:
+async def empty_dsn(servers: Addresses) -> str:
     """A database with nothing in it."""
-    return await _create(stack, f"mirror_{secrets.token_hex(4)}")
+    return await _create(servers, f"mirror_{secrets.token_hex(4)}")
 
 
 @pytest.fixture
-async def dsn(stack: Addresses, template: str) -> str:
+async def dsn(servers: Addresses, template: str) -> str:
     """A database of this test's own."""
-    return await _create(stack, f"mirror_{secrets.token_hex(4)} TEMPLATE {template}")
+    return await _create(servers, f"mirror_{secrets.token_hex(4)} TEMPLATE {template}")
 
 
 @pytest.fixture
@@ -52,12 +116,15 @@ async def store(dsn: str) -> AsyncIterator[Store]:
         yield store
 
 
-async def _create(stack: Addresses, what: str) -> str:
-    connection = await asyncpg.connect(stack.postgres)
+@pytest.fixture
+async def log(dsn: str) -> AsyncIterator[Log]:
+    connection = await asyncpg.connect(dsn)
+    yield Log(connection)
+    await connection.close()
+
+
+async def _create(servers: Addresses, what: str) -> str:
+    connection = await asyncpg.connect(servers.postgres)
     await connection.execute(f"CREATE DATABASE {what}")
     await connection.close()
-    return _dsn(stack, what.split()[0])
-
-
-def _dsn(stack: Addresses, name: str) -> str:
-    return stack.postgres.rpartition("/")[0] + f"/{name}"
+    return servers.postgres.rpartition("/")[0] + f"/{what.split()[0]}"

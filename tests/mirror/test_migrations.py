@@ -26,20 +26,41 @@ async def test_the_event_table_has_the_columns_of_upstream_in_their_order(dsn: s
     )
     await connection.close()
     names = [record["column_name"] for record in found]
-    assert names[:24] == (
-        "execution_id catalog_id event_id parent_event_id parent_execution_id created_at event_type node_id node_name "
-        "node_type status duration context result meta error current_index current_item worker_id distributed_state "
-        "context_key context_value trace_component stack_trace"
-    ).split()
+    assert names[:24] == [
+        "execution_id",
+        "catalog_id",
+        "event_id",
+        "parent_event_id",
+        "parent_execution_id",
+        "created_at",
+        "event_type",
+        "node_id",
+        "node_name",
+        "node_type",
+        "status",
+        "duration",
+        "context",
+        "result",
+        "meta",
+        "error",
+        "current_index",
+        "current_item",
+        "worker_id",
+        "distributed_state",
+        "context_key",
+        "context_value",
+        "trace_component",
+        "stack_trace",
+    ]
     assert names[24:26] == ["tenant_id", "organization_id"]
 
 
 async def test_ids_of_the_database_rise_and_are_of_this_decade(dsn: str) -> None:
     connection = await asyncpg.connect(dsn)
     ids = [await connection.fetchval("SELECT noetl.snowflake_id()") for _ in range(3)]
-    months = await connection.fetchval(
+    age = await connection.fetchval(
         "SELECT extract(epoch FROM now() - to_timestamp((($1::bigint >> 23) + 1704067200000) / 1000.0))", ids[0]
     )
     await connection.close()
     assert ids == sorted(set(ids))
-    assert 0 <= months < 60
+    assert 0 <= age < 60

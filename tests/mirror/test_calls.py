@@ -1,0 +1,202 @@
+"""The rows of tool calls: attempts, sinks, decisions, and calls that ended without a report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl_temporal.mirror.service import follow_execution
+from tests.mirror.conftest import Log, Scripts
+from tests.mirror.scripted import call, domain_event, playbook
+
+PARENT = domain_event("task.started", 7)
+RETRY = {"index": 0, "do": "retry", "on": "error", "attempts": 3, "delay": 0.2, "when": "{{ error.retryable }}"}
+
+
+def _record(number: int, status: str = "ok", **fields: Any) -> dict[str, Any]:
+    started = (number - 1) * 60
+    return {"number": number, "started": started, "ended": started + 40, "status": status, "worker": "w1", **fields}
+
+
+async def _rows(scripts: Scripts, dsn: str, log: Log, execution_id: int, *script: Any) -> list[dict[str, Any]]:
+    handle = await scripts.start(execution_id, *script)
+    await follow_execution(scripts.client, dsn, handle.id)
+    return [row for row in await log.rows(execution_id) if not row["event_type"].startswith("playbook.")]
+
+
+async def test_a_call_that_is_retried_tells_every_attempt(
+    scripts: Scripts, dsn: str, log: Log, execution_id: int
+) -> None:
+    failed = _record(1, "error", error={"kind": "http", "code": 500, "message": "m" * 600}, rule=0, do="retry", delay=0.2)
+    report = {"outcome": {"status": "ok", "result": [1, 2]}, "attempts": [failed, _record(2)]}
+    line = call(execution_id, PARENT["id"], {"report": report}, (PARENT,), rules=[RETRY])
+    rows = await _rows(scripts, dsn, log, execution_id, line)
+    assert [row["event_type"] for row in rows] == [
+        "task.started",
+        "task.attempt.started",
+        "task.attempt.failed",
+        "policy.task.evaluated",
+        "task.attempt.started",
+        "task.attempt.done",
+        "policy.task.evaluated",
+    ]
+    assert {row["parent_event_id"] for row in rows[1:]} == {PARENT["id"]}
+    assert [row["event_id"] for row in rows] == sorted(row["event_id"] for row in rows)
+    _, first, failure, decided, _, done, _ = rows
+    assert failure["meta"]["retry"]["will_retry"] is True
+    assert failure["meta"]["retry"]["backoff_seconds"] == 0.2
+    assert len(failure["meta"]["error"]["message"]) == 500
+    assert (decided["meta"]["rule"], decided["meta"]["do"], decided["meta"]["delay"]) == (0, "retry", 0.2)
+    assert done["meta"]["retry"]["parent_event_id"] == str(first["event_id"])
+    assert (done["result"], done["duration"], done["worker_id"]) == (
+        {"status": "COMPLETED", "context": {"value": [1, 2]}},
+        0.04,
+        "w1",
+    )
+    legacy = [row for row in await log.rows(execution_id, "event_legacy") if row["node_name"] == "page"]
+    assert [row["event_type"] for row in legacy] == [
+        "action_started",
+        "action_failed",
+        "retry_scheduled",
+        "action_started",
+        "action_completed",
+    ]
+    assert [row["parent_event_id"] for row in legacy[2:]] == [first["event_id"]] * 3
+    assert legacy[2]["data"]["attempt_number"] == 2
+    assert legacy[0]["data"]["retry_config"][0]["then"]["max_attempts"] == 3
+
+
+async def test_no_secret_and_nothing_large_stands_in_a_row(
+    scripts: Scripts, dsn: str, log: Log, execution_id: int
+) -> None:
+    report = {"outcome": {"status": "ok", "result": {"text": "x" * 11_000}}, "attempts": [_record(1)]}
+    config = {"headers": {"Authorization": "hush"}, "api_key": "hush", "params": {"page_token": "p2"}, "_cache": 1}
+    _, started, done = await _rows(
+        scripts, dsn, log, execution_id, call(execution_id, 1, {"report": report}, (PARENT,), config=config)
+    )
+    assert started["context"]["config"] == {"headers": {}, "params": {"page_token": "p2"}}
+    assert done["result"]["context"] == {"_truncated": True, "_size": 11_011}
+
+
+async def test_a_character_that_postgres_has_not_is_replaced(
+    scripts: Scripts, dsn: str, log: Log, execution_id: int
+) -> None:
+    report = {"outcome": {"status": "ok", "result": {"a": "\0", "b": "\\u0000"}}, "attempts": [_record(1)]}
+    *_, done = await _rows(scripts, dsn, log, execution_id, call(execution_id, 1, {"report": report}))
+    assert done["result"]["context"] == {"a": "\ufffd", "b": "\\u0000"}
+
+
+async def test_sinks_are_told_between_the_start_and_the_end_of_their_attempt(
+    scripts: Scripts, dsn: str, log: Log, execution_id: int
+) -> None:
+    stored = {"kind": "postgres", "key": "k1", "status": "ok", "started": 10, "ended": 20, "rows": 2, "table": "t"}
+    refused = {"kind": "duckdb", "key": "k2", "status": "error", "started": 22, "ended": 30, "error": "disk is full"}
+    report = {"outcome": {"status": "error"}, "attempts": [_record(1, "error", sinks=[stored, refused])]}
+    rows = await _rows(scripts, dsn, log, execution_id, call(execution_id, 1, {"report": report}))
+    told = [(row["event_type"], row["node_type"]) for row in rows if "sink" in row["event_type"]]
+    assert told == [
+        ("sink.started", "postgres"),
+        ("sink.done", "postgres"),
+        ("sink.started", "duckdb"),
+        ("sink.failed", "duckdb"),
+    ]
+    done = next(row for row in rows if row["event_type"] == "sink.done")
+    assert done["meta"]["sink"] == {"kind": "postgres", "key": "k1", "table": "t", "rows": 2, "attempt": 1}
+    assert rows[0]["event_type"] == "task.attempt.started"
+    assert rows[-1]["event_type"] == "task.attempt.failed"
+
+
+async def test_a_call_that_only_stores_is_no_attempt(
+    scripts: Scripts, dsn: str, log: Log, execution_id: int
+) -> None:
+    sink = {"kind": "postgres", "key": "k1", "status": "ok", "started": 10, "ended": 20, "rows": 2}
+    report = {"outcome": {"status": "ok"}, "attempts": [_record(1, sinks=[sink])]}
+    line = call(execution_id, 1, {"report": report}, store={"status": "ok", "result": [1, 2]})
+    rows = await _rows(scripts, dsn, log, execution_id, line)
+    assert [row["event_type"] for row in rows] == ["sink.started", "sink.done"]
+
+
+async def test_pages_name_the_page_before(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
+    again = {"index": 0, "do": "again", "on": "ok", "attempts": 10}
+    lines = [
+        call(
+            execution_id,
+            100 + page,
+            {"report": {"outcome": {"status": "ok"}, "attempts": [_record(1, rule=rule, do=do)]}},
+            rules=[again],
+            page=page,
+            id=f"fetch/1:page:{page}",
+        )
+        for page, rule, do in ((1, 0, "again"), (2, 0, "again"), (3, None, None))
+    ]
+    rows = await _rows(scripts, dsn, log, execution_id, *lines)
+    done = [row for row in rows if row["event_type"] == "task.attempt.done"]
+    started = [row for row in rows if row["event_type"] == "task.attempt.started"]
+    assert [row["meta"]["page"] for row in started] == [1, 2, 3]
+    parents = [row["meta"]["retry"].get("parent_event_id") for row in started]
+    assert parents == [None, str(done[0]["event_id"]), str(done[1]["event_id"])]
+    scheduled = [row for row in await log.rows(execution_id, "event_legacy") if row["event_type"] == "retry_scheduled"]
+    assert [row["data"]["attempt_number"] for row in scheduled] == [2, 3]
+    assert {row["data"]["continuation"] for row in scheduled} == {"pagination"}
+
+
+async def test_a_call_that_breaks_is_an_attempt_that_failed(
+    scripts: Scripts, dsn: str, log: Log, execution_id: int
+) -> None:
+    rows = await _rows(scripts, dsn, log, execution_id, call(execution_id, 1, {"raise": "no such tool"}))
+    assert [(row["event_type"], row["error"]) for row in rows] == [
+        ("task.attempt.started", None),
+        ("task.attempt.failed", "no such tool"),
+    ]
+    assert rows[1]["meta"]["error"]["kind"] == "broken"
+    assert rows[1]["meta"]["error"]["has_stack_trace"] is True
+
+
+async def test_a_call_whose_workers_are_lost_tells_what_they_had_told(
+    scripts: Scripts, dsn: str, log: Log, execution_id: int
+) -> None:
+    first = _record(1, "error", error={"kind": "http", "message": "500"})
+    beaten = [first, {"number": 2, "started": 60, "status": "lost"}]
+    rows = await _rows(scripts, dsn, log, execution_id, call(execution_id, 1, {"beat": beaten}))
+    failed = [row for row in rows if row["event_type"] == "task.attempt.failed"]
+    assert [(row["meta"]["retry"]["attempt_number"], row["meta"]["error"]["kind"]) for row in failed][:2] == [
+        (1, "http"),
+        (2, "worker_lost"),
+    ]
+
+
+async def test_a_clock_that_is_wrong_puts_no_attempt_outside_its_task(
+    scripts: Scripts, dsn: str, log: Log, execution_id: int
+) -> None:
+    record = {"number": 1, "started": -3_600_000, "ended": 3_600_000, "status": "ok"}
+    report = {"outcome": {"status": "ok"}, "attempts": [record]}
+    before, started, done, after = await _rows(
+        scripts,
+        dsn,
+        log,
+        execution_id,
+        call(execution_id, PARENT["id"], {"report": report}, (PARENT,)),
+        {"do": "sleep", "seconds": 0.01, "trail": (domain_event("step.done", 1, at=2_999_999_999_999, id=1 << 62),)},
+    )
+    assert before["event_time"] <= started["event_time"] <= done["event_time"] <= after["event_time"]
+
+
+async def test_a_loop_tells_its_rows_under_the_playbooks_execution(
+    scripts: Scripts, dsn: str, log: Log, execution_id: int
+) -> None:
+    source = playbook(execution_id)["graph"]["source"]
+    input_ = {"execution_id": execution_id, "source": source, "lane": 3, "loop_id": "fetch/1"}
+    report = {"outcome": {"status": "ok"}, "attempts": [_record(1)]}
+    iteration = domain_event("loop.iteration.started", 1, meta={"loop_id": "fetch/1", "iteration": 4})
+    line = call(execution_id, iteration["id"], {"report": report}, (iteration,), iteration=4, lane=3)
+    loop = {"do": "loop", "run": {"input": input_, "script": [line]}, "trail": (domain_event("loop.started", 2),)}
+    rows = await _rows(scripts, dsn, log, execution_id, loop)
+    assert sorted(row["event_type"] for row in rows) == [
+        "loop.iteration.started",
+        "loop.started",
+        "task.attempt.done",
+        "task.attempt.started",
+    ]
+    attempt = rows[-1]
+    assert (attempt["event_id"] >> 12) & 0x3FF == 3
+    assert attempt["meta"]["iteration_id"] == "fetch/1/4"
+    assert attempt["meta"]["temporal"]["workflow_id"].endswith("/fetch/1")
