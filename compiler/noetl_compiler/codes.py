@@ -58,9 +58,7 @@ _MEANINGS: dict[Code, str] = {
     Code.UNSUPPORTED_YAML: "The YAML uses a tag, a complex key or several documents.",
     Code.NOT_A_PLAYBOOK: "The document is not a NoETL playbook with a workflow.",
     Code.UNKNOWN_KEY: "A mapping has a key that means nothing there.",
-    Code.WRONG_TYPE: (
-        "A value is of another kind than the one expected there, such as text where a mapping belongs."
-    ),
+    Code.WRONG_TYPE: ("A value is of another kind than the one expected there, such as text where a mapping belongs."),
     Code.MISSING_FIELD: "A field that must be there is missing or empty.",
     Code.IGNORED_FIELD: "A field is known but has no effect here.",
     Code.WRONG_VALUE: "A value is none of those that are allowed there.",
@@ -78,9 +76,7 @@ _MEANINGS: dict[Code, str] = {
     Code.MISSING_NEXT: "A step has no way on although the playbook asks that every step has one.",
     Code.TEMPLATE_SYNTAX: "A template is not valid Jinja2.",
     Code.FORBIDDEN_TEMPLATE: "A template uses something that is unsafe or not deterministic.",
-    Code.ERRORS_UNMATCHED: (
-        "A policy has no rule for errors, so a failed task goes on as if it had succeeded."
-    ),
+    Code.ERRORS_UNMATCHED: ("A policy has no rule for errors, so a failed task goes on as if it had succeeded."),
     Code.PARALLEL_SET: (
         "Iterations that run in parallel set the same name; the last in order wins when the loop ends."
     ),

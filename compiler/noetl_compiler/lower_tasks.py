@@ -63,9 +63,7 @@ def _lower(task: syntax.Task, args: Value, dialect: syntax.Dialect, before: list
         input=overlay(args, task.input),
         auth=task.auth,
         timeout=task.timeout,
-        policy=graph.Policy(
-            tuple(_lower_rule(rule, before) for rule in policy.rules), policy.unmatched or unmatched
-        )
+        policy=graph.Policy(tuple(_lower_rule(rule, before) for rule in policy.rules), policy.unmatched or unmatched)
         if policy
         else None,
         sinks=task.sinks,

@@ -34,15 +34,11 @@ class Report:
         self._said.add(what)
         return new
 
-    def error(
-        self, code: Code, span: Span, message: str, hint: str = "", related: tuple[Related, ...] = ()
-    ) -> None:
+    def error(self, code: Code, span: Span, message: str, hint: str = "", related: tuple[Related, ...] = ()) -> None:
         """There will be no graph."""
         self._add(Severity.ERROR, code, span, message, hint, related)
 
-    def warning(
-        self, code: Code, span: Span, message: str, hint: str = "", related: tuple[Related, ...] = ()
-    ) -> None:
+    def warning(self, code: Code, span: Span, message: str, hint: str = "", related: tuple[Related, ...] = ()) -> None:
         """The graph is what it says, which may not be what was meant."""
         self._add(Severity.WARNING, code, span, message, hint, related)
 

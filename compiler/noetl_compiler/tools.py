@@ -51,15 +51,12 @@ def _kind(
 
 _SQL = "command commands cmd cmds query queries command_b64 commands_b64 script params"
 _ANY_SQL = _SQL.removesuffix(" params").replace(" ", "|")
-_CONNECTION = (
-    "connection_string db_host db_port db_user db_password db_name db_schema host port user password"
-)
+_CONNECTION = "connection_string db_host db_port db_user db_password db_name db_schema host port user password"
 
 KINDS: Mapping[str, ToolKind] = MappingProxyType(
     {
         "http": _kind(
-            "method url headers params query payload body data json form verify_ssl follow_redirects"
-            " response_type",
+            "method url headers params query payload body data json form verify_ssl follow_redirects response_type",
             "url",
             executor=True,
             renamed="endpoint=url verify=verify_ssl",
@@ -84,8 +81,7 @@ KINDS: Mapping[str, ToolKind] = MappingProxyType(
         "shell": _kind("cmds command env cwd", "cmds|command", commands="cmds command"),
         "rhai": _kind("code", "code", code="code"),
         "container": _kind(
-            "runtime image namespace command args env resources service_account restart_policy"
-            " backoff_limit script"
+            "runtime image namespace command args env resources service_account restart_policy backoff_limit script"
         ),
         "script": _kind("script job", "script"),
         "secrets": _kind("provider secret_name name project project_id version"),

@@ -19,9 +19,7 @@ FORMATS = ("tree", "json", "mermaid")
 
 @click.command("compile")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--format", "form", type=click.Choice(FORMATS), default="tree", show_default=True, help="What to show."
-)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="tree", show_default=True, help="What to show.")
 def compile_command(file: Path, form: str) -> None:
     """Check the playbook FILE and show its graph.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.codes import Code
-from noetl_compiler.lower import entry_of, final_of
+from noetl_compiler.lower import END, entry_of, final_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 
@@ -11,10 +11,11 @@ __all__ = ["warn_of_unreachable_steps"]
 
 
 def warn_of_unreachable_steps(playbook: Playbook, report: Report) -> None:
-    """NT205. The final step is always reached."""
-    if not playbook.steps:
-        return
+    """NT205. The final step is always reached. Silent while a target is unknown, for that is the cause then."""
     steps = {step.name.text: step for step in playbook.steps}
+    targets = {arc.to.text for step in playbook.steps if step.next for group in step.next.groups for arc in group}
+    if not steps or targets - {*steps, END}:
+        return
     reached: set[str] = set()
     waiting = [entry_of(playbook), final_of(playbook)]
     while waiting:

@@ -24,9 +24,7 @@ def forbid_unknown_targets(playbook: Playbook, report: Report) -> None:
         _check_jumps(step, report)
         if playbook.no_next_is_error and step.next is None and step.name.text != final_of(playbook):
             message = f'step "{step.name.text}" has no "next"'
-            report.error(
-                Code.MISSING_NEXT, step.name.span, message, "the executor asks for one: no_next_is_error"
-            )
+            report.error(Code.MISSING_NEXT, step.name.span, message, "the executor asks for one: no_next_is_error")
 
 
 def _check_step(name: Name | None, names: set[str], report: Report) -> None:

@@ -159,9 +159,7 @@ class Fields:
     def _conflict(self, first: str, second: str) -> None:
         related = (Related(self._entries[first][0].span, f'"{first}" is here'),)
         message = f'"{second}" says the same as "{first}"'
-        self.report.error(
-            Code.CONFLICTING_FIELDS, self._entries[second][0].span, message, "keep one of them", related
-        )
+        self.report.error(Code.CONFLICTING_FIELDS, self._entries[second][0].span, message, "keep one of them", related)
 
     def _wrong_type(self, key: str, node: Node, expected: str) -> None:
         message = f'"{key}" must be {expected}, not {kind_of(node)}'

@@ -43,9 +43,7 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
     if node is None:
         return None
     if not isinstance(node, MappingNode):
-        report.error(
-            Code.WRONG_TYPE, node.span, '"loop" must be a mapping', "write {in: ..., iterator: item}"
-        )
+        report.error(Code.WRONG_TYPE, node.span, '"loop" must be a mapping', "write {in: ..., iterator: item}")
         return None
     fields = Fields(_with_spec(node), report, "a loop")
     element = fields.name("iterator", "element", "as") or Name("item", node.span)
@@ -116,9 +114,7 @@ def _read_policy(fields: Fields) -> Literal["fail", "best_effort"]:
     policy = fields.fields("policy", "the policy of a loop")
     if policy is None:
         return "fail"
-    policy.node_of(
-        "exec"
-    )  # where iterations run is the workers' business: local and distributed mean the same
+    policy.node_of("exec")  # where iterations run is the workers' business: local and distributed mean the same
     policy.ignore("results", why="the results of a loop are always a list in order")
     failure = policy.fields("failure", "the failure policy of a loop")
     mode = failure.choice("mode", _FAILURE) if failure else None

@@ -24,9 +24,7 @@ BACKOFFS: Mapping[str, Literal["none", "linear", "exponential"]] = MappingProxyT
     {"none": "none", "fixed": "none", "constant": "none", "linear": "linear", "exponential": "exponential"}
 )
 """Ways to grow a delay; "none" keeps it as it is."""
-_UNMATCHED: Mapping[str, Literal["continue", "fail"]] = MappingProxyType(
-    {"continue": "continue", "fail": "fail"}
-)
+_UNMATCHED: Mapping[str, Literal["continue", "fail"]] = MappingProxyType({"continue": "continue", "fail": "fail"})
 _MODES: Mapping[str, str] = MappingProxyType({"exclusive": "exclusive", "inclusive": "inclusive"})
 _ATTEMPTS, _DELAY = 3, 1.0
 
@@ -36,9 +34,7 @@ def read_policy(fields: Fields, bare: str) -> Policy | None:
     inner = fields.fields("policy", "a policy")
     if inner is None:
         return None
-    rules = tuple(
-        rule for node in inner.items("rules") if (rule := _read_rule(node, bare, fields.report)) is not None
-    )
+    rules = tuple(rule for node in inner.items("rules") if (rule := _read_rule(node, bare, fields.report)) is not None)
     inner.choice("mode", _MODES)
     unmatched = inner.choice("on_unmatched", _UNMATCHED)
     inner.ignore("before", "after", "finally", why="only rules are evaluated")
@@ -53,9 +49,7 @@ def _read_rule(node: Node, bare: str, report: Report) -> Rule | None:
         return None
     when, then = found
     if then is None:
-        report.error(
-            Code.MISSING_FIELD, node.span, 'a policy rule needs "then"', "write then: {do: continue}"
-        )
+        report.error(Code.MISSING_FIELD, node.span, 'a policy rule needs "then"', "write then: {do: continue}")
         return None
     return _read_action(Fields(then, report, "a policy rule"), when, bare)
 
@@ -116,9 +110,7 @@ def read_admission(fields: Fields) -> tuple[AdmitRule, ...]:
     if inner is None:
         return ()
     inner.choice("mode", _MODES)
-    rules = tuple(
-        rule for node in inner.items("rules") if (rule := _admit_rule(node, fields.report)) is not None
-    )
+    rules = tuple(rule for node in inner.items("rules") if (rule := _admit_rule(node, fields.report)) is not None)
     inner.close()
     return rules
 

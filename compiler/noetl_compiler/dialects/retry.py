@@ -115,9 +115,7 @@ def _is_about_error(when: Template | None) -> bool:
     return when is None or any(path.partition(".")[0] == "error" for path in paths(when.source))
 
 
-def _failure(
-    fields: Fields, when: Template | None = None, on: Literal["any", "error"] | None = None
-) -> _Part:
+def _failure(fields: Fields, when: Template | None = None, on: Literal["any", "error"] | None = None) -> _Part:
     """Rules for a failed call, in the order of old: when to stop, when to retry, else any error.
 
     A flat ``retry_when`` that does not ask about the error may also call again after a success.

@@ -84,9 +84,7 @@ def _read_steps(
     steps: list[Step] = []
     for node in fields.items("workflow"):
         if not isinstance(node, MappingNode):
-            around.report.error(
-                Code.WRONG_TYPE, node.span, "a step must be a mapping", "write {step: name, ...}"
-            )
+            around.report.error(Code.WRONG_TYPE, node.span, "a step must be a mapping", "write {step: name, ...}")
             continue
         inner = Fields(node, around.report, "a step")
         name = inner.required_name("step")

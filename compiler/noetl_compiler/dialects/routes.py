@@ -102,9 +102,7 @@ def _read_targets(then: Node | None, when: Template | None, shared: Value, field
         return ()
     nodes = then.items if isinstance(then, SequenceNode) else (then,)
     arcs = (_read_target(node, fields.report, when) for node in nodes)
-    return tuple(
-        Arc(arc.to, arc.span, arc.when, arc.set, overlay(shared, arc.args)) for arc in arcs if arc is not None
-    )
+    return tuple(Arc(arc.to, arc.span, arc.when, arc.set, overlay(shared, arc.args)) for arc in arcs if arc is not None)
 
 
 def _read_target(node: Node, report: Report, when: Template | None = None) -> Arc | None:

@@ -159,9 +159,7 @@ def _read_spec(fields: Fields, around: Surroundings) -> tuple[Policy | None, Tim
 def _one_policy(policy: Policy | None, retry: Retry | None, report: Report) -> Policy | None:
     if policy and retry:
         message = '"retry" and a policy both decide what follows a call'
-        report.error(
-            Code.CONFLICTING_FIELDS, retry.policy.span, message, "write the retry as a rule of the policy"
-        )
+        report.error(Code.CONFLICTING_FIELDS, retry.policy.span, message, "write the retry as a rule of the policy")
     return policy or (retry.policy if retry else None)
 
 
@@ -193,9 +191,7 @@ def _config(fields: Fields, tool: ToolKind, around: Surroundings) -> Value:
     for group in tool.needs:
         if names.isdisjoint(group):
             fields.missing(group[0])
-    code = {
-        f"/{key.text}" for key, node in entries if key.text in tool.code and not _is_template(node, around)
-    }
+    code = {f"/{key.text}" for key, node in entries if key.text in tool.code and not _is_template(node, around)}
     return value_of(MappingNode(entries, fields.span), literal=code)
 
 
@@ -211,7 +207,5 @@ def _is_template(code: Node, around: Surroundings) -> bool:
     if around.dialect != "legacy":
         span = code.template_span or code.span
         message = "Python code has a template in it, and code is never a template"
-        around.report.warning(
-            Code.TEMPLATE_IN_CODE, span, message, "bind the value with input and use its name"
-        )
+        around.report.warning(Code.TEMPLATE_IN_CODE, span, message, "bind the value with input and use its name")
     return around.dialect == "legacy"

@@ -93,9 +93,7 @@ def _read_spec(fields: Fields) -> _Spec:
     admit: tuple[AdmitRule, ...] = ()
     if policy:
         admit, limit = read_admission(policy), limit or _lifecycle(policy)
-        policy.ignore(
-            "failure", "emit", "results", why="failures are settled by arcs and by the playbook's policy"
-        )
+        policy.ignore("failure", "emit", "results", why="failures are settled by arcs and by the playbook's policy")
         policy.close()
     found = _Spec(admit, spec.choice("join", _JOINS), limit)
     spec.close()

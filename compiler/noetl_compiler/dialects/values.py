@@ -112,9 +112,7 @@ def _assign(key: ScalarNode, item: Node, root: str, report: Report) -> Assign:
     target = key.text if dot and head in ("ctx", "iter") else f"{root}.{key.text}"
     if dot and head == "step":
         target = f"ctx.{tail}"
-    return Assign(
-        target, value_of(item), Span(key.span.line, key.span.col, item.span.end_line, item.span.end_col)
-    )
+    return Assign(target, value_of(item), Span(key.span.line, key.span.col, item.span.end_line, item.span.end_col))
 
 
 def _is_number(value: Json) -> bool:

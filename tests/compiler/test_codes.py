@@ -1,0 +1,67 @@
+"""Every code is exercised by a file of corpus/err and explained in dev/codes.md with an example that is compiled here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from noetl_compiler import compile_file, compile_text
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import one_line
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "dev" / "codes.md"
+ERR = Path(__file__).parent / "corpus" / "err"
+
+NO_EXAMPLE = {Code.UNREADABLE_FILE, Code.BUDGET_EXCEEDED}
+"""Codes that no text of a readable size can show; they are tested here by what it takes."""
+
+SECTION = re.compile(r"^## (NT\d+) ([^\n]+)\n\n(.+?)\n(?=## |\Z)", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"```(yaml|text)\n(.*?)```", re.DOTALL)
+
+
+class Section(NamedTuple):
+    code: str
+    text: str
+    blocks: dict[str, str]
+
+
+def sections() -> list[Section]:
+    found = SECTION.findall(PAGE.read_text(encoding="utf-8") + "\n")
+    return [Section(code, text, dict(BLOCK.findall(text))) for code, _, text in found]
+
+
+def test_every_code_is_explained_once_in_order() -> None:
+    assert [section.code for section in sections()] == sorted(code.value for code in Code)
+
+
+@pytest.mark.parametrize("section", sections(), ids=lambda section: section.code)
+def test_the_page_says_what_the_code_says(section: Section) -> None:
+    assert Code(section.code).meaning in section.text.replace("\n", " ")
+
+
+@pytest.mark.parametrize("section", [one for one in sections() if one.blocks], ids=lambda section: section.code)
+def test_an_example_gives_what_is_shown(section: Section) -> None:
+    diagnostics = compile_text(section.blocks["yaml"], "playbook.yaml").diagnostics
+    assert "\n".join(one_line(found) for found in diagnostics) + "\n" == section.blocks["text"]
+    assert section.code in {found.code.value for found in diagnostics}
+
+
+def test_every_code_is_exercised() -> None:
+    exercised = {found.code for path in ERR.glob("*.yaml") for found in compile_file(path).diagnostics}
+    assert exercised == set(Code) - NO_EXAMPLE
+    assert {section.code for section in sections() if not section.blocks} == {code.value for code in NO_EXAMPLE}
+
+
+def test_a_missing_file_is_a_finding() -> None:
+    result = compile_file("no/such/playbook.yaml")
+    assert [found.code for found in result.diagnostics] == [Code.UNREADABLE_FILE]
+    assert result.graph is None
+
+
+def test_a_huge_text_is_a_finding() -> None:
+    result = compile_text("workflow:\n" + "- " * 10_000)
+    assert Code.BUDGET_EXCEEDED in {found.code for found in result.diagnostics}

@@ -1,0 +1,61 @@
+"""The playbooks that upstream wrote. They are read where they lie beside this repository, and skipped elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from noetl_compiler import Result, compile_file
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import Severity
+
+CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus"
+pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="../shared/corpus is not here")
+
+SUPPORTED = ("legacy-tool-string", "v10-neutral", "v10-output", "v10-outcome", "v2-tool.kind")
+TRULY_REFUSED = {
+    # a second "env" under the container, left over from an edit: its values would silently replace the first
+    "noetl@2025-12-10/tests/fixtures/playbooks/container_postgres_init/container_postgres_init.yaml": Code.DUPLICATE_KEY,
+    # two steps of one name: the second could never be reached
+    "noetl@2025-12-17/tests/fixtures/playbooks/v2_http_test.yaml": Code.DUPLICATE_STEP,
+    "noetl@2026-01-31/tests/fixtures/playbooks/v2_http_test.yaml": Code.DUPLICATE_STEP,
+    # the same key twice in one mapping
+    "noetl@2025-12-12/tests/fixtures/playbooks/data_processing/wikipedia_processing/wikipedia_processing.yaml": Code.DUPLICATE_KEY,
+    "noetl@2026-01-31/tests/fixtures/playbooks/data_processing/wikipedia_processing/wikipedia_processing.yaml": Code.DUPLICATE_KEY,
+    "noetl@2026-01-31/tests/fixtures/playbooks/data_transfer/http_to_postgres_simple/http_to_postgres_simple.yaml": Code.DUPLICATE_KEY,
+}
+
+
+@cache
+def results() -> dict[str, tuple[str, Result]]:
+    """Path -> (the manifest's dialect, what came of it)."""
+    manifest = json.loads((CORPUS / "manifest.json").read_text(encoding="utf-8"))
+    return {entry["path"]: (entry["dialect"], compile_file(CORPUS / entry["path"])) for entry in manifest}
+
+
+@pytest.mark.parametrize("dialect", SUPPORTED)
+def test_every_file_compiles_or_is_truly_refused(dialect: str) -> None:
+    refused = {
+        path: {found.code for found in result.diagnostics if found.severity is Severity.ERROR}
+        for path, (of, result) in results().items()
+        if of == dialect and result.graph is None
+    }
+    known = {path: {code} for path, code in TRULY_REFUSED.items() if results()[path][0] == dialect}
+    assert refused == known
+
+
+def test_a_dialect_without_front_end_is_refused_in_one_word() -> None:
+    for path, (dialect, result) in results().items():
+        if dialect not in SUPPORTED and Code.DUPLICATE_KEY not in {found.code for found in result.diagnostics}:
+            assert [found.code for found in result.diagnostics] == [Code.UNSUPPORTED_DIALECT], path
+
+
+def test_no_file_of_a_supported_dialect_has_an_unknown_key() -> None:
+    counted = Counter(
+        found.code for of, result in results().values() if of in SUPPORTED for found in result.diagnostics
+    )
+    assert counted[Code.UNKNOWN_KEY] == 0
