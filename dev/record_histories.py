@@ -114,7 +114,7 @@ async def write(name: str, handle: RunHandle) -> None:
 def pretty(text: str) -> str:
     """Stable JSON without the machine it was recorded on: no host, no paths."""
     text = re.sub(r'"\d+@[^"]+"', '"recorder"', text)
-    text = re.sub(r'"stackTrace": *"(?:[^"\\\\]|\\\\.)*"', '"stackTrace": ""', text)
+    text = re.sub(r'"stackTrace": *"(?:[^"\\]|\\.)*"', '"stackTrace": ""', text)
     return json.dumps(json.loads(text), indent=1, sort_keys=True) + "\n"
 
 
