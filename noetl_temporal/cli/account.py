@@ -40,4 +40,4 @@ async def account_of(handle: RunHandle, ui: str | None, events: int) -> Ended:
 def _page(ui: str | None, namespace: str, workflow_id: str, run_id: str) -> str | None:
     if ui is None:
         return None
-    return f"{ui}/namespaces/{namespace}/workflows/{quote(workflow_id, safe='')}/{run_id}/history"
+    return f"{ui}/namespaces/{namespace}/workflows/{quote(workflow_id, safe='')}/{run_id}/timeline"

@@ -1,0 +1,75 @@
+"""What the README shows is true: its commands exist, its blocks compile, its picture is of the example beside it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from noetl_compiler import compile_file, compile_text, preview
+from noetl_temporal.cli.main import cli
+
+ROOT = Path(__file__).parent.parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+COMMANDS = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ noetl ")]
+
+
+def test_the_picture_is_current() -> None:
+    graph = compile_file(ROOT / "dev/examples/etl.yaml").graph
+    assert graph is not None
+    (shown,) = blocks("mermaid")
+    assert shown.strip() == preview.mermaid(graph).strip(), "draw it again: noetl compile ... --format mermaid"
+
+
+def test_the_playbook_is_the_example() -> None:
+    assert blocks("yaml")[0] == (ROOT / "dev/examples/hello.yaml").read_text()
+
+
+@pytest.mark.parametrize("text", [block for block in blocks("yaml") if "apiVersion" in block])
+def test_playbooks_compile(text: str) -> None:
+    result = compile_text(text)
+    assert result.graph is not None
+    assert result.diagnostics == ()
+
+
+def test_credentials_are_a_mapping_of_names() -> None:
+    (credentials,) = [yaml.safe_load(block) for block in blocks("yaml") if "apiVersion" not in block]
+    assert credentials["warehouse"]["type"] == "postgres"
+
+
+def test_there_are_commands() -> None:
+    assert {command.split()[1] for command in COMMANDS} >= {"run", "compile", "dev", "status", "events", "worker"}
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_commands_and_their_options_exist(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "playbook.yaml").touch()
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(line, comments=True)[1:]
+    command: click.Command = cli
+    context = click.Context(cli)
+    while isinstance(command, click.Group) and words:
+        found = command.get_command(context, words.pop(0))
+        assert found is not None, line
+        command = found
+    command.make_context("noetl", words)
+
+
+@pytest.mark.parametrize("target", re.findall(r"\]\((?!http)([^)#]+)\)", README))
+def test_links_lead_somewhere(target: str) -> None:
+    assert (ROOT / target).exists()
+
+
+@pytest.mark.parametrize("name", re.findall(r"`(dev/[\w./]+)`", README))
+def test_files_exist(name: str) -> None:
+    assert (ROOT / name).exists()
