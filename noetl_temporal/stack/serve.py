@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 
 from noetl_temporal.stack.addresses import Addresses
@@ -30,13 +31,17 @@ def serve(home: Home) -> None:
         _migrate(addresses)
         services = {name: stack.add(_service(home, addresses, name)) for name in SERVICES}
         for name, server in services.items():
-            server.wait_ready(lambda log=server.log, word=SERVICES[name]: word in log.read_text())
+            server.wait_ready(partial(_says, server, SERVICES[name]))
         addresses.write(home.stack)
         _watch(stack, services, lambda name: _service(home, addresses, name))
 
 
 def _leave(_signal: int, _frame: FrameType | None) -> None:
     sys.exit(0)
+
+
+def _says(server: Server, word: str) -> bool:
+    return word in server.log.read_text(errors="replace")
 
 
 def _watch(stack: Stack, services: dict[str, Server], again: Callable[[str], Server]) -> None:

@@ -21,7 +21,7 @@ PLAYBOOK = str(ROOT / "tests/acceptance/playbooks/pages_into_postgres.yaml")
 
 def pid_of(site: Site, marker: str) -> int:
     """The process of the stack whose command line has ``marker``."""
-    noted = json.loads(Home(site.folder / ".noetl").servers.read_text())
+    noted: list[tuple[int, str]] = json.loads(Home(site.folder / ".noetl").servers.read_text())
     return next(pid for pid, text in reversed(noted) if marker in text)
 
 
