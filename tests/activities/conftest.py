@@ -1,0 +1,107 @@
+"""A web server, a context and the embedded Postgres for the tools."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request as WebRequest
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from noetl_activities.credentials import Credentials, CredentialSource
+from noetl_activities.tool import Credential, Json, Request
+from noetl_temporal.stack.addresses import Addresses
+
+
+class Context:
+    """What a tool may ask, over fixed credentials."""
+
+    attempt = 1
+
+    def __init__(self, **named: Any) -> None:
+        environment = {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(fields) for name, fields in named.items()}
+        self.credentials = Credentials(CredentialSource(environment=environment))
+
+    def heartbeat(self) -> None:
+        """Nobody listens."""
+
+    async def credential(self, auth: Json) -> Credential:
+        return await self.credentials.resolve(auth)
+
+
+def request(kind: str, auth: Json = None, limit: float | None = 10, **config: Json) -> Request:
+    given = config.pop("input", {})
+    return Request(kind, config, given, auth, timeout=limit, execution_id="42")
+
+
+async def echo(web: WebRequest) -> Response:
+    body = (await web.body()).decode()
+    found = {"method": web.method, "query": dict(web.query_params), "headers": dict(web.headers), "body": body}
+    return JSONResponse(found)
+
+
+async def status(web: WebRequest) -> Response:
+    headers = {"Retry-After": web.query_params["after"]} if "after" in web.query_params else {}
+    return JSONResponse({"why": "because"}, int(web.path_params["code"]), headers)
+
+
+async def slow(_web: WebRequest) -> Response:
+    await asyncio.sleep(3)
+    return PlainTextResponse("late")
+
+
+async def away(web: WebRequest) -> Response:
+    return RedirectResponse(web.query_params["to"])
+
+
+async def large(_web: WebRequest) -> Response:
+    return PlainTextResponse("x" * (17 * 1024 * 1024))
+
+
+async def data(web: WebRequest) -> Response:
+    kinds = {"text": PlainTextResponse("plain"), "none": Response(status_code=204), "bytes": Response(b"\xff\x00")}
+    return kinds[web.path_params["kind"]]
+
+
+ROUTES = [
+    Route("/echo", echo, methods=["GET", "POST", "PUT", "DELETE"]),
+    Route("/status/{code}", status),
+    Route("/slow", slow),
+    Route("/away", away),
+    Route("/large", large),
+    Route("/data/{kind}", data),
+]
+
+
+@pytest.fixture(scope="session")
+async def web() -> AsyncGenerator[str]:
+    """The address of a web server on loopback."""
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(Starlette(routes=ROUTES), log_level="critical", lifespan="off"))
+    serving = asyncio.create_task(server.serve([listening]))
+    while not server.started:
+        await asyncio.sleep(0.01)
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    server.should_exit = True
+    await serving
+    listening.close()
+
+
+@pytest.fixture
+def loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guard allows loopback, as the embedded stack does."""
+    monkeypatch.setenv("NOETL_HTTP_ALLOW", "127.0.0.0/8,localhost")
+
+
+@pytest.fixture
+def postgres(servers: Addresses) -> Context:
+    """A context whose credential ``pg`` is the embedded Postgres."""
+    return Context(pg={"type": "postgres", "dsn": servers.postgres})

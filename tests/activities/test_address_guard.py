@@ -1,0 +1,75 @@
+"""The guard before the http tool: what may be called, and that it is what is called."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from typing import Any
+
+import httpx
+import pytest
+
+from noetl_activities.address_guard import AddressGuard, GuardedTransport
+from noetl_activities.errors import RefusedError
+from noetl_activities.http import TOOL
+
+from .conftest import Context, request
+
+
+@pytest.mark.parametrize(
+    ("address", "allow", "allowed"),
+    [
+        ("93.184.216.34", "", True),
+        ("2606:2800:220:1::1", "", True),
+        ("127.0.0.1", "", False),
+        ("127.0.0.1", "127.0.0.0/8", True),
+        ("10.1.2.3", "", False),
+        ("10.1.2.3", "10.0.0.0/8", True),
+        ("192.168.1.1", "127.0.0.0/8", False),
+        ("::1", "", False),
+        ("::1", "::1", True),
+        ("::ffff:127.0.0.1", "", False),
+        ("::ffff:127.0.0.1", "127.0.0.0/8", True),
+        ("169.254.169.254", "169.254.0.0/16", False),
+        ("::ffff:169.254.169.254", "169.254.0.0/16", False),
+        ("fe80::1", "fe80::/10", False),
+        ("fd00:ec2::254", "fd00::/8", False),
+        ("0.0.0.0", "0.0.0.0/0", False),
+        ("224.0.0.1", "0.0.0.0/0", False),
+        ("10.9.9.9", "internal.test", True),
+        ("169.254.169.254", "internal.test", False),
+    ],
+)
+def test_which_addresses_are_allowed(address: str, allow: str, allowed: bool) -> None:
+    guard = AddressGuard.from_text(allow)
+    if allowed:
+        guard.check("internal.test", ipaddress.ip_address(address))
+    else:
+        with pytest.raises(RefusedError):
+            guard.check("internal.test", ipaddress.ip_address(address))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_loopback_is_refused_by_default(web: str, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOETL_HTTP_ALLOW", raising=False)
+    port = httpx.URL(web).port
+    with pytest.raises(RefusedError, match="NOETL_HTTP_ALLOW"):
+        await TOOL.run(request("http", url=f"http://{host}:{port}/echo"), Context())
+
+
+async def test_the_call_goes_to_the_address_that_was_judged(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that answers differently the second time gains nothing: it is asked once."""
+    port = httpx.URL(web).port
+    answers = [[(2, 1, 6, "", ("127.0.0.1", port))], [(2, 1, 6, "", ("10.0.0.1", port))]]
+    asked: list[str] = []
+
+    async def getaddrinfo(host: str, *_rest: Any, **_named: Any) -> Any:
+        asked.append(host)
+        return answers[len(asked) - 1]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    transport = GuardedTransport(AddressGuard.from_text("127.0.0.1"), verify=True)
+    async with httpx.AsyncClient(transport=transport) as client:
+        found = await client.get(f"http://rebinding.test:{port}/echo")
+    assert found.json()["headers"]["host"] == f"rebinding.test:{port}"
+    assert asked == ["rebinding.test"]

@@ -1,0 +1,123 @@
+"""The http tool against a real server."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from noetl_activities.errors import ConfigError, RefusedError
+from noetl_activities.http import TOOL
+from noetl_activities.outcome import ErrorInfo, Outcome
+
+from .conftest import Context, request
+
+pytestmark = pytest.mark.usefixtures("loopback")
+
+
+async def get(url: str, **config: Any) -> Outcome:
+    return await TOOL.run(request("http", url=url, **config), Context())
+
+
+def error_of(outcome: Outcome) -> ErrorInfo:
+    assert outcome.error is not None
+    return outcome.error
+
+
+async def test_the_result_has_status_headers_and_parsed_body(web: str) -> None:
+    outcome = await get(f"{web}/echo", params={"a": 1, "b": [1, 2], "c": None})
+    assert outcome.result["status_code"] == 200
+    assert outcome.result["data"]["query"] == {"a": "1", "b": "2"}
+    assert outcome.result["headers"]["content-type"] == "application/json"
+    assert (outcome.http or {})["status"] == 200
+
+
+@pytest.mark.parametrize(
+    ("config", "query", "body"),
+    [
+        ({"method": "POST", "payload": {"x": 1}}, {}, {"x": 1}),
+        ({"method": "POST", "json": [1]}, {}, [1]),
+        ({"method": "POST", "data": {"x": 1}}, {}, {"x": 1}),
+        ({"method": "GET", "data": {"x": 1}}, {"x": "1"}, None),
+        ({"method": "POST", "data": {"query": {"q": 2}, "body": {"x": 1}}}, {"q": "2"}, {"x": 1}),
+        ({"method": "POST", "query": {"q": 2}, "body": {"x": 1}}, {"q": "2"}, {"x": 1}),
+    ],
+)
+async def test_where_data_goes(web: str, config: dict[str, Any], query: dict[str, str], body: Any) -> None:
+    found = (await get(f"{web}/echo", **config)).result["data"]
+    assert found["query"] == query
+    assert (json.loads(found["body"]) if found["body"] else None) == body
+
+
+async def test_forms_and_texts_go_as_they_are(web: str) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    as_form = await get(f"{web}/echo", method="POST", headers=form, payload={"a": "b c"})
+    as_text = await get(f"{web}/echo", method="POST", body="raw")
+    assert [one.result["data"]["body"] for one in (as_form, as_text)] == ["a=b+c", "raw"]
+
+
+@pytest.mark.parametrize(
+    ("credential", "header", "value"),
+    [
+        ({"type": "bearer", "token": "t"}, "authorization", "Bearer t"),
+        ({"type": "basic", "username": "u", "password": "p"}, "authorization", "Basic dTpw"),
+        ({"type": "api_key", "api_key": "k"}, "x-api-key", "k"),
+        ({"type": "api_key", "key": "k", "header_name": "X-Mine"}, "x-mine", "k"),
+    ],
+)
+async def test_credentials_become_headers(web: str, credential: dict[str, str], header: str, value: str) -> None:
+    assert base64.b64decode("dTpw") == b"u:p"
+    outcome = await TOOL.run(request("http", "c", url=f"{web}/echo"), Context(c=credential))
+    assert outcome.result["data"]["headers"][header] == value
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "retryable"),
+    [(400, "http", False), (404, "http", False), (408, "http", True), (429, "rate_limit", True), (503, "http", True)],
+)
+async def test_any_status_but_2xx_is_an_error(web: str, code: int, kind: str, retryable: bool) -> None:
+    outcome = await get(f"{web}/status/{code}?after=7")
+    error = error_of(outcome)
+    assert outcome.status == "error"
+    assert (error.kind, error.code, error.status) == (kind, f"HTTP_{code}", code)
+    assert (error.retryable, error.retry_after) == (retryable, 7)
+    assert (outcome.http or {})["status"] == code
+    assert "because" in outcome.meta["body"]
+
+
+async def test_retry_after_may_be_a_date(web: str) -> None:
+    outcome = await get(f"{web}/status/503?after=Wed, 21 Oct 2015 07:28:00 GMT")
+    assert error_of(outcome).retry_after == 0
+
+
+async def test_timeouts_and_dead_ports_are_retryable_errors(web: str) -> None:
+    late = await TOOL.run(request("http", limit=0.2, url=f"{web}/slow"), Context())
+    dead = await get("http://127.0.0.1:1/")
+    assert [error_of(one).kind for one in (late, dead)] == ["timeout", "connection"]
+    assert error_of(late).retryable
+    assert error_of(dead).retryable
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("text", "plain"), ("none", None), ("bytes", {"base64": "/wA="})])
+async def test_bodies_that_are_no_json(web: str, kind: str, expected: Any) -> None:
+    assert (await get(f"{web}/data/{kind}")).result["data"] == expected
+
+
+async def test_a_body_without_end_is_refused(web: str) -> None:
+    with pytest.raises(ConfigError, match="over 16 MB"):
+        await get(f"{web}/large")
+
+
+async def test_redirects_are_followed_only_when_asked_and_judged_again(web: str) -> None:
+    assert error_of(await get(f"{web}/away?to=/echo")).status == 307
+    assert (await get(f"{web}/away?to={web}/echo", follow_redirects=True)).status == "ok"
+    with pytest.raises(RefusedError, match="metadata"):
+        await get(f"{web}/away?to=http://169.254.169.254/latest", follow_redirects=True)
+
+
+@pytest.mark.parametrize("url", ["", "ftp://example.org/x", "file:///etc/passwd", "nonsense", "http://[::1"])
+async def test_what_is_no_http_url_is_refused(url: str) -> None:
+    with pytest.raises((ConfigError, RefusedError)):
+        await get(url)

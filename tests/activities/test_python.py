@@ -1,0 +1,126 @@
+"""The python tool: a real process each time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl_activities.errors import ConfigError
+from noetl_activities.outcome import Outcome
+from noetl_activities.python import TOOL
+
+from .conftest import Context, request
+
+
+async def run(code: str, **given: Any) -> Outcome:
+    return await TOOL.run(request("python", code=code, input=given), Context())
+
+
+@pytest.mark.parametrize(
+    ("code", "given", "expected"),
+    [
+        ("result = {'a': x + 1}", {"x": 1}, {"a": 2}),
+        ("def main(a, b=2):\n    return a + b", {"a": 5, "unused": 1}, 7),
+        ("def main(**all):\n    return sorted(all)", {"b": 1, "a": 2}, ["a", "b"]),
+        ("def main(input_data):\n    return input_data['k']", {"k": 3}, 3),
+        ("def main(input_data):\n    return input_data['k']", {"input_data": {"k": 4}}, 4),
+        ("def main(context):\n    return context['execution_id']", {}, "42"),
+        ("async def main(a):\n    return a", {"a": 1}, 1),
+        ("if x:\n    return {'early': x}\nreturn 2", {"x": 3}, {"early": 3}),
+        ("import datetime\nresult = datetime.date(2026, 1, 2)", {}, "2026-01-02"),
+        ("from decimal import Decimal\nresult = [Decimal('1.5'), {3, 1}, (1,)]", {}, [1.5, [1, 3], [1]]),
+        ("result = get_val({'a': {'b': 1}}, 'a.b')", {}, 1),
+        ("x = 1", {}, None),
+    ],
+)
+async def test_the_three_forms_of_code(code: str, given: dict[str, Any], expected: Any) -> None:
+    outcome = await run(code, **given)
+    assert outcome.error is None
+    assert outcome.result == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "type_", "line"),
+    [
+        ("x = 1\ny = x / 0", "ZeroDivisionError", 2),
+        ("def main():\n    assert False, 'bad'", "AssertionError", 2),
+        ("def f(:\n  pass", "SyntaxError", 1),
+        ("import no_such_module", "ModuleNotFoundError", 1),
+        ("x = 1\nreturn nothing_there", "NameError", 2),
+    ],
+)
+async def test_an_exception_is_told_with_the_line_of_the_code(code: str, type_: str, line: int) -> None:
+    outcome = await run(code)
+    assert outcome.error is not None
+    assert outcome.py is not None
+    assert (outcome.error.kind, outcome.error.code) == ("exception", type_)
+    assert f"line {line}" in outcome.error.message
+    assert "python_child" not in outcome.py["traceback"]
+
+
+async def test_what_it_prints_is_kept_apart_from_its_result() -> None:
+    outcome = await run("print('{\"ok\": true}')\nresult = 1")
+    assert (outcome.result, outcome.meta["stdout"]) == (1, '{"ok": true}\n')
+
+
+async def test_endless_printing_is_drained_and_bounded() -> None:
+    outcome = await run("print('x' * 5_000_000)\nresult = 1")
+    assert (outcome.result, len(outcome.meta["stdout"])) == (1, 64 * 1024)
+
+
+async def test_a_process_that_dies_is_an_error() -> None:
+    outcome = await run("import os\nprint('almost')\nos._exit(9)")
+    assert outcome.error is not None
+    assert "status 9" in outcome.error.message
+
+
+async def test_nothing_secret_is_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_CREDENTIAL_PG", "hidden")
+    found = (await run("result = sorted(os.environ)")).result
+    assert "NOETL_CREDENTIAL_PG" not in found
+    assert "PATH" in found
+
+
+async def test_cancellation_kills_it_and_what_it_started(tmp_path: Path) -> None:
+    pids = tmp_path / "pid"
+    code = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        f"open({str(pids)!r}, 'w').write(f'{{child.pid}}\\n')\n"
+        "time.sleep(60)"
+    )
+    running = asyncio.create_task(run(code))
+    async with asyncio.timeout(30):
+        while not written(pids):
+            await asyncio.sleep(0.02)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        while is_running(int(written(pids))):
+            await asyncio.sleep(0.02)
+
+
+def written(file: Path) -> str:
+    text = file.read_text() if file.exists() else ""
+    return text if text.endswith("\n") else ""
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+async def test_a_task_without_code_is_refused() -> None:
+    with pytest.raises(ConfigError, match="needs code"):
+        await TOOL.run(request("python"), Context())
+
+
+async def test_code_may_come_in_base64() -> None:
+    assert (await TOOL.run(request("python", code_b64="cmVzdWx0ID0gMQ=="), Context())).result == 1

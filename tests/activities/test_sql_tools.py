@@ -1,0 +1,163 @@
+"""postgres and duckdb on real databases."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl_activities import duckdb as duckdb_tool
+from noetl_activities import postgres as postgres_tool
+from noetl_activities.errors import ConfigError, CredentialError
+from noetl_activities.outcome import Outcome
+from noetl_activities.sql import split
+
+from .conftest import Context, request
+
+
+async def run(context: Context, sql: str, **config: Any) -> Outcome:
+    return await postgres_tool.TOOL.run(request("postgres", "pg", query=sql, **config), context)
+
+
+async def rows(context: Context, sql: str) -> Any:
+    outcome = await run(context, sql)
+    assert outcome.error is None, outcome.error
+    return outcome.result["rows"]
+
+
+TYPES = """
+select 1 as n, 1.50::numeric as d, 'x' as t, date '2026-01-02' as day, '{"a": [1]}'::jsonb as j,
+       '00000000-0000-0000-0000-000000000001'::uuid as u, null as nothing, '\\xff'::bytea as b, array[1, 2] as l
+"""
+
+
+async def test_rows_come_back_as_json(postgres: Context) -> None:
+    assert await rows(postgres, TYPES) == [
+        {
+            "n": 1,
+            "d": 1.5,
+            "t": "x",
+            "day": "2026-01-02",
+            "j": {"a": [1]},
+            "u": "00000000-0000-0000-0000-000000000001",
+            "nothing": None,
+            "b": "/w==",
+            "l": [1, 2],
+        }
+    ]
+
+
+async def test_statements_run_in_one_transaction(postgres: Context) -> None:
+    await run(postgres, "drop table if exists pairs; create table pairs (n int primary key)")
+    sql = "insert into pairs values (1); insert into pairs values (2), (3); select count(*) from pairs"
+    outcome = await run(postgres, sql)
+    assert outcome.result["rows"] == [{"count": 3}]
+    assert [one["row_count"] for one in outcome.result["statements"]] == [1, 2, 1]
+    failed = await run(postgres, "insert into pairs values (4); insert into pairs values (1)")
+    assert failed.status == "error"
+    assert await rows(postgres, "select count(*) as n from pairs") == [{"n": 3}]
+
+
+@pytest.mark.parametrize(
+    ("sql", "state", "retryable"),
+    [
+        ("select 1/0", "22012", False),
+        ("select nope", "42703", False),
+        ("do $$ begin raise exception 'x' using errcode = '40001'; end $$", "40001", True),
+        ("do $$ begin raise exception 'x' using errcode = '40P01'; end $$", "40P01", True),
+        ("do $$ begin raise exception 'x' using errcode = '53300'; end $$", "53300", True),
+    ],
+)
+async def test_an_sql_error_has_its_sqlstate(postgres: Context, sql: str, state: str, retryable: bool) -> None:
+    outcome = await run(postgres, sql)
+    assert outcome.pg is not None
+    assert outcome.error is not None
+    assert (outcome.pg["code"], outcome.pg["sqlstate"], outcome.error.retryable) == (state, state, retryable)
+
+
+async def test_params_are_bound(postgres: Context) -> None:
+    evil = "'; drop table x; --"
+    assert (await run(postgres, "select $1::text as t", params=[evil])).result["rows"] == [{"t": evil}]
+    with pytest.raises(ConfigError, match="one statement"):
+        await run(postgres, "select 1; select $1::int", params=[1])
+
+
+async def test_a_statement_that_refuses_a_transaction_runs_without(postgres: Context) -> None:
+    assert (await run(postgres, "vacuum")).status == "ok"
+
+
+async def test_cancelling_cancels_the_query(postgres: Context) -> None:
+    active = "select count(*) as n from pg_stat_activity where state = 'active' and query like 'select pg_sleep%'"
+    running = asyncio.create_task(run(postgres, "select pg_sleep(60)"))
+    async with asyncio.timeout(30):
+        while await rows(postgres, active) != [{"n": 1}]:
+            await asyncio.sleep(0.05)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        while await rows(postgres, active) != [{"n": 0}]:
+            await asyncio.sleep(0.05)
+
+
+async def test_no_server_is_a_retryable_connection_error() -> None:
+    gone = {"type": "postgres", "db_host": "127.0.0.1", "db_port": 1, "db_user": "u", "db_password": "pass"}
+    outcome = await run(Context(pg=gone), "select 1")
+    assert outcome.error is not None
+    assert (outcome.error.kind, outcome.error.retryable) == ("connection", True)
+
+
+async def test_auth_and_sql_are_asked_for(postgres: Context) -> None:
+    with pytest.raises(CredentialError, match="needs auth"):
+        await postgres_tool.TOOL.run(request("postgres", query="select 1"), postgres)
+    with pytest.raises(ConfigError, match="no SQL"):
+        await postgres_tool.TOOL.run(request("postgres", "pg"), postgres)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("select 1", 1),
+        ("select 1;", 1),
+        ("select 1; select 2", 2),
+        ("select 'a;b'; -- c;\nselect \"x;y\"", 2),
+        ("do $$ begin perform 1; end $$; select 1", 2),
+        ("do $tag$ begin perform ';'; end $tag$", 1),
+        ("/* ; */ select 1 /* ; */", 1),
+        (";;", 0),
+        ("", 0),
+    ],
+)
+def test_splitting(text: str, count: int) -> None:
+    assert len(split(text, "postgres")) == count
+
+
+async def run_duckdb(sql: str, **config: Any) -> Outcome:
+    return await duckdb_tool.TOOL.run(request("duckdb", command=sql, **config), Context())
+
+
+async def test_duckdb_keeps_a_file_for_the_execution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path))
+    await run_duckdb("create table t as select range as n from range(3)")
+    outcome = await run_duckdb("select sum(n) as total, [1, 2] as l, date '2026-01-02' as d from t")
+    assert outcome.result["rows"] == [{"total": 3, "l": [1, 2], "d": "2026-01-02"}]
+    assert outcome.result["database_path"] == str(tmp_path / "duckdb" / "42.duckdb")
+
+
+async def test_duckdb_errors_and_limits(tmp_path: Path) -> None:
+    file = str(tmp_path / "x.duckdb")
+    outcome = await run_duckdb("select nope", database=file)
+    assert outcome.error is not None
+    assert outcome.error.kind == "sql"
+    with pytest.raises(ConfigError, match="over 100,000 rows"):
+        await run_duckdb("select * from range(100001)", database=file)
+
+
+async def test_cancelling_interrupts_duckdb(tmp_path: Path) -> None:
+    endless = "select count(*) from range(100000000000) a, range(100000) b"
+    running = asyncio.create_task(run_duckdb(endless, database=str(tmp_path / "x.duckdb")))
+    await asyncio.sleep(0.3)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(running, 30)
