@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 
@@ -40,7 +40,7 @@ class DuckdbTool:
 def _params(params: Json, statements: list[str]) -> list[Any]:
     if params is not None and (not isinstance(params, list) or len(statements) > 1):
         raise ConfigError("params is a list for the one statement of the task")
-    return list(params or [])
+    return list(cast("list[Any]", params or []))
 
 
 def _run(connection: duckdb.DuckDBPyConnection, statements: list[str], params: list[Any]) -> list[Statement]:

@@ -36,7 +36,7 @@ class HttpTool:
     async def run(self, request: Request, context: ToolContext) -> Outcome:
         """Result ``{status_code, headers, url, elapsed, data}``; any status but 2xx is an error."""
         config = request.config
-        credential = await context.credential(request.auth) if request.auth is not None else {}
+        credential: Credential = await context.credential(request.auth) if request.auth is not None else {}
         transport = GuardedTransport(
             AddressGuard.from_environment(), verify=_flag(config, "verify_ssl", "verify", True)
         )
@@ -106,15 +106,15 @@ def _route_data(method: str, config: dict[str, Json]) -> tuple[dict[str, Json], 
     query = {**_map(config, "params"), **_map(config, "query")}
     names = ("payload", "body", "json", "form")
     body = next((config[name] for name in names if config.get(name) is not None), None)
-    data = config.get("data")
+    data: Json = config.get("data")
     if data is None:
         return query, body
     if isinstance(data, dict) and set(cast("dict[str, Json]", data)) <= {"query", "body"}:
-        parts = cast("dict[str, Json]", data)
+        parts = cast("dict[str, dict[str, Json]]", data)
         return {**query, **(parts.get("query") or {})}, parts.get("body", body)
     if method in _IN_QUERY and isinstance(data, dict):
         return {**query, **cast("dict[str, Json]", data)}, body
-    return query, data
+    return query, cast("Json", data)
 
 
 def _params(query: dict[str, Json]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ Statements that refuse a transaction (VACUUM, CREATE DATABASE ...) run without o
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, cast
 
 import asyncpg
 
@@ -48,7 +48,7 @@ def _params(params: Json, statements: list[str]) -> list[Any]:
         raise ConfigError("params is a list: its values are bound to $1, $2 ...")
     if len(statements) > 1:
         raise ConfigError("params go with one statement; this task has several")
-    return list(params)
+    return list(cast("list[Any]", params))
 
 
 async def _run(connection: Connection, statements: list[str], params: list[Any]) -> list[Statement]:

@@ -7,7 +7,7 @@ by another.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
@@ -33,7 +33,7 @@ _FIELDS = {
 
 
 @asynccontextmanager
-async def connected(auth: Json, config: dict[str, Json], context: ToolContext) -> AsyncIterator[Connection]:
+async def connected(auth: Json, config: dict[str, Json], context: ToolContext) -> AsyncGenerator[Connection]:
     """A connection for the ``auth`` (a credential's name or fields), or for ``connection_string`` or ``db_*`` fields.
 
     Raises CredentialError, asyncpg's errors and OSError."""

@@ -8,6 +8,9 @@ is no Python, so then, and only then, the code is made the body of a function; l
 playbook's text.
 """
 
+# Every value here is whatever the task made of it, so strictness has nothing to hold on to.
+# pyright: basic
+
 from __future__ import annotations
 
 import ast

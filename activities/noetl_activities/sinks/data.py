@@ -24,7 +24,7 @@ def rows_of(config: dict[str, Json], result: Json) -> list[Row]:
 
 def keys_of(config: dict[str, Json], mode: str) -> list[str]:
     """The columns that identify a row, for upsert and merge."""
-    value = config.get("key") or config.get("keys") or []
+    value: Json = config.get("key") or config.get("keys") or []
     keys = [str(one) for one in cast("list[Json]", value)] if isinstance(value, list) else [str(value)]
     if mode in ("upsert", "merge") and not keys:
         raise ConfigError(f"a sink with mode {mode} needs key: the column that identifies a row")
