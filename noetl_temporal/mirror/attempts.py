@@ -23,13 +23,13 @@ __all__ = ["write_attempts"]
 _LOST = "the attempt was lost with its worker"
 
 
-def write_attempts(writer: RowWriter, call: Call, seen: Seen, records: list[dict[str, Json]], result: Json) -> None:
-    """Write the rows of a call that ended. ``result`` is that of the last attempt."""
+def write_attempts(writer: RowWriter, call: Call, seen: Seen, records: list[dict[str, Json]], outcome: Json) -> None:
+    """Write the rows of a call that ended. ``outcome`` is the last attempt's, None or a Reference when it is not here."""
     pages = writer.state.pages
     previous = pages.pop(call.sequence, None)
     for record in records:
         attempt = _Attempt(writer, call, seen, record, previous)
-        done = attempt.write(result if record is records[-1] else None)
+        done = attempt.write(outcome if record is records[-1] else None)
         previous = previous or attempt.first
         if record.get("do") == "again" and done is not None:
             pages[call.sequence] = done
@@ -46,7 +46,7 @@ class _Attempt:
         self.ended = seen.within(record.get("ended") or seen.closed)
         self.first: int | None = None
 
-    def write(self, result: Json) -> int | None:
+    def write(self, outcome: Json) -> int | None:
         """Write all rows; the id of the row that tells the attempt's end."""
         sinks: list[dict[str, Json]] = self.record.get("sinks") or []
         if self.call.is_store and sinks:
@@ -61,7 +61,7 @@ class _Attempt:
                 meta={"retry": self._retry()},
             )
         self._sinks(sinks)
-        ended = self._done(result) if self.record["status"] == "ok" else self._failed()
+        ended = self._done(outcome) if self.record["status"] == "ok" else self._failed(outcome)
         self.first = self.first or ended
         if self.call.rules and self.record["status"] in ("ok", "error"):
             self._evaluated()
@@ -80,18 +80,18 @@ class _Attempt:
             **columns,
         )
 
-    def _done(self, result: Json) -> int:
+    def _done(self, outcome: Json) -> int:
         return self._row(
             "task.attempt.done",
             self.ended,
             "COMPLETED",
             duration=self._seconds(),
             context=self._short_context(),
-            result=result,
+            result=outcome.get("result") if isinstance(outcome, dict) else outcome,
             meta={"retry": self._retried()},
         )
 
-    def _failed(self) -> int:
+    def _failed(self, outcome: Json) -> int:
         error: dict[str, Json] = self.record.get("error") or {}
         is_lost = self.record["status"] == "lost"
         told = {"kind": "worker_lost" if is_lost else error.get("kind"), "code": error.get("code")}
@@ -102,9 +102,12 @@ class _Attempt:
             duration=self._seconds(),
             context=self._short_context(),
             result={"error": error} if error else None,
-            meta={"retry": self._retried(), "error": {name: value for name, value in told.items() if value is not None}},
+            meta={
+                "retry": self._retried(),
+                "error": {name: value for name, value in told.items() if value is not None},
+            },
             error=str(error.get("message") or (_LOST if is_lost else self.record["status"])),
-            stack_trace=error.get("traceback"),
+            stack_trace=error.get("traceback") or _traceback(outcome),
         )
 
     def _sinks(self, sinks: list[dict[str, Json]]) -> None:
@@ -176,6 +179,11 @@ class _Attempt:
     def _seconds(self) -> float | None:
         ended = self.record.get("ended")
         return (ended - self.record["started"]) / 1000 if ended else None
+
+
+def _traceback(outcome: Json) -> str | None:
+    """What the python tool tells (semantics.md 19)."""
+    return (outcome.get("py") or {}).get("traceback") if isinstance(outcome, dict) else None
 
 
 def _retry_type(rule: dict[str, Json]) -> str:

@@ -145,7 +145,7 @@ def _execution(at: int, status: str, duration: float | None) -> dict[str, Json]:
     if duration is not None:
         started = iso(at - round(duration * 1000))
         return {"duration_seconds": duration, "started_at": started, "completed_at": iso(at)}
-    return {"started_at" if status == "STARTED" else "completed_at": iso(at)}
+    return {"started_at" if status in ("STARTED", "PENDING", "RUNNING") else "completed_at": iso(at)}
 
 
 def _error(at: int, error: str, trace: str | None, told: dict[str, Json]) -> dict[str, Json]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from itertools import chain, repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import asyncpg
 from temporalio.api.history.v1 import HistoryEvent
@@ -21,7 +21,9 @@ from temporalio.service import RPCError, RPCStatusCode
 from noetl_temporal.mirror.raw import Run, closes
 from noetl_temporal.mirror.store import GapError, Store, UnknownExecutionError
 
-__all__ = ["MAX_POLLS", "PASSING", "Follower", "Page", "Polls"]
+__all__ = ["MAX_POLLS", "PASSING", "Follower", "Page", "Polls", "whole"]
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -98,8 +100,18 @@ class Follower:
         token: bytes | None = None
         while True:
             page = await self.polls.poll(self.client, run, token)
-            for link in await self.store.ingest(run, page.events) if page.events else ():
+            for link in await whole(self.store.ingest(run, page.events)) if page.events else ():
                 self.found(link)
             if closes(page.events):
                 return
             token = page.token
+
+
+async def whole(work: Coroutine[Any, Any, T]) -> T:
+    """Do the work to its end even when cancelled meanwhile: a connection cut off while it is made would be left open."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

@@ -36,8 +36,8 @@ def write_call(writer: RowWriter, scheduled: HistoryEvent, started: HistoryEvent
     given = first(scheduled.activity_task_scheduled_event_attributes.input.payloads)
     if isinstance(given, dict) and "event_id" in given:
         seen = _seen(scheduled, started, writer.event)
-        records, result = _report(writer.event, seen)
-        write_attempts(writer, Call(given, writer.state.loop_id), seen, records, result)
+        records, outcome = _report(writer.event, seen)
+        write_attempts(writer, Call(given, writer.state.loop_id), seen, records, outcome)
 
 
 def _seen(scheduled: HistoryEvent, started: HistoryEvent | None, closed: HistoryEvent) -> Seen:
@@ -54,7 +54,7 @@ def _seen(scheduled: HistoryEvent, started: HistoryEvent | None, closed: History
 
 
 def _report(event: HistoryEvent, seen: Seen) -> tuple[list[dict[str, Json]], Json]:
-    """(one record an attempt, the last one's result). Without a report, what the server knows of the last attempt."""
+    """(one record an attempt, the last one's outcome). Without a report, what the server knows of the last attempt."""
     match event.event_type:
         case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
             return _told(first(event.activity_task_completed_event_attributes.result.payloads), seen)
@@ -72,7 +72,7 @@ def _told(report: Json, seen: Seen) -> tuple[list[dict[str, Json]], Json]:
         return [_record(seen, "ok")], report
     outcome: dict[str, Json] = report["outcome"]
     alone = _record(seen, outcome["status"], outcome.get("error"))
-    return report.get("attempts") or [alone], outcome.get("result")
+    return report.get("attempts") or [alone], outcome
 
 
 def _failed(failure: Failure, seen: Seen) -> dict[str, Json]:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 
 from temporalio.client import Client
 
-from noetl_temporal.mirror.follow import MAX_POLLS, PASSING, Follower, Polls
+from noetl_temporal.mirror.follow import MAX_POLLS, PASSING, Follower, Polls, whole
 from noetl_temporal.mirror.raw import PLAYBOOK, Run
 from noetl_temporal.mirror.reconcile import reconcile
 from noetl_temporal.mirror.store import Store, open_store
@@ -53,7 +53,7 @@ class Mirror:
             self._followed[run] = self._group.create_task(self._follow(run))
 
     def stop(self) -> None:
-        """End at once; what is in the middle of a transaction is rolled back."""
+        """End once the transactions that have begun are over."""
         for task in (*self._searches, *self._followed.values()):
             task.cancel()
 
@@ -72,7 +72,7 @@ class Mirror:
 
     async def _discover(self) -> None:
         """Follow what was open and every playbook that the visibility list shows, for ever."""
-        for run in await self._store.open_runs(self._client.namespace):
+        for run in await whole(self._store.open_runs(self._client.namespace)):
             self.follow(run)
         since: datetime | None = None
         seen: set[Run] = set()
@@ -81,7 +81,7 @@ class Mirror:
             began = datetime.now(UTC)
             try:
                 listed = await self._listed(since)
-                fresh = await self._store.enrol(sorted(listed - seen))
+                fresh = await whole(self._store.enrol(sorted(listed - seen)))
             except PASSING as error:
                 _log.warning("cannot look for new runs: %s", error)
                 pause = SLOW_SECONDS
@@ -106,7 +106,7 @@ class Mirror:
             await asyncio.sleep(RECONCILE_SECONDS)
             began = datetime.now(UTC)
             try:
-                gaps = await reconcile(self._client, self._store, since)
+                gaps = await whole(reconcile(self._client, self._store, since))
             except PASSING as error:
                 _log.warning("cannot compare with the server: %s", error)
                 continue

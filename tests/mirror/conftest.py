@@ -54,7 +54,9 @@ class Scripts:
     def __init__(self, client: Client) -> None:
         self.client = client
 
-    async def start(self, execution_id: int, *script: Any, client: Client | None = None, **options: Any) -> WorkflowHandle[Any, Any]:
+    async def start(
+        self, execution_id: int, *script: Any, client: Client | None = None, **options: Any
+    ) -> WorkflowHandle[Any, Any]:
         return await (client or self.client).start_workflow(
             "noetl.playbook",
             scripted.playbook(execution_id, *script),

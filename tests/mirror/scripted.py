@@ -60,7 +60,9 @@ def _dated(value: Any, now: int) -> Any:
     if isinstance(value, list):
         return [_dated(one, now) for one in value]
     if isinstance(value, dict):
-        return {name: inner + now if name in ("started", "ended") else _dated(inner, now) for name, inner in value.items()}
+        return {
+            name: inner + now if name in ("started", "ended") else _dated(inner, now) for name, inner in value.items()
+        }
     return value
 
 

@@ -26,7 +26,9 @@ async def _rows(scripts: Scripts, dsn: str, log: Log, execution_id: int, *script
 async def test_a_call_that_is_retried_tells_every_attempt(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
-    failed = _record(1, "error", error={"kind": "http", "code": 500, "message": "m" * 600}, rule=0, do="retry", delay=0.2)
+    failed = _record(
+        1, "error", error={"kind": "http", "code": 500, "message": "m" * 600}, rule=0, do="retry", delay=0.2
+    )
     report = {"outcome": {"status": "ok", "result": [1, 2]}, "attempts": [failed, _record(2)]}
     line = call(execution_id, PARENT["id"], {"report": report}, (PARENT,), rules=[RETRY])
     rows = await _rows(scripts, dsn, log, execution_id, line)
@@ -105,9 +107,7 @@ async def test_sinks_are_told_between_the_start_and_the_end_of_their_attempt(
     assert rows[-1]["event_type"] == "task.attempt.failed"
 
 
-async def test_a_call_that_only_stores_is_no_attempt(
-    scripts: Scripts, dsn: str, log: Log, execution_id: int
-) -> None:
+async def test_a_call_that_only_stores_is_no_attempt(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
     sink = {"kind": "postgres", "key": "k1", "status": "ok", "started": 10, "ended": 20, "rows": 2}
     report = {"outcome": {"status": "ok"}, "attempts": [_record(1, sinks=[sink])]}
     line = call(execution_id, 1, {"report": report}, store={"status": "ok", "result": [1, 2]})

@@ -36,7 +36,11 @@ async def test_what_the_failure_carries_is_told(scripts: Scripts, dsn: str, log:
     handle = await scripts.start(execution_id, {"do": "fail", "why": "PlaybookFailed", "trail": (end,)})
     await follow_execution(scripts.client, dsn, handle.id)
     [row] = await log.rows(execution_id)
-    assert (row["event_type"], row["error"], row["meta"]["error"]["message"]) == ("playbook.failed", "no luck", "no luck")
+    assert (row["event_type"], row["error"], row["meta"]["error"]["message"]) == (
+        "playbook.failed",
+        "no luck",
+        "no luck",
+    )
     assert await _status(log, execution_id) == ("FAILED", "no luck")
 
 
@@ -103,9 +107,7 @@ async def test_a_run_that_continues_as_new_is_one_story(
     ]
 
 
-async def test_a_reset_run_goes_on_and_repeats_nothing(
-    scripts: Scripts, dsn: str, log: Log, execution_id: int
-) -> None:
+async def test_a_reset_run_goes_on_and_repeats_nothing(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
     first = call(execution_id, 1, {"report": {"outcome": {"status": "ok"}}}, (STARTED,))
     handle = await scripts.start(execution_id, first, {"do": "sleep", "seconds": 1})
     await handle.result()
@@ -133,7 +135,10 @@ async def test_the_run_that_a_reset_replaces_does_not_end_the_playbook(
     await follow_execution(scripts.client, dsn, handle.id, handle.first_execution_run_id)
     assert "playbook.cancelled" not in dict(await log.story(execution_id))
     await follow_execution(scripts.client, dsn, handle.id, run_id)
-    assert (await log.story(execution_id))[-2:] == [("playbook.resumed", "RUNNING"), ("playbook.completed", "COMPLETED")]
+    assert (await log.story(execution_id))[-2:] == [
+        ("playbook.resumed", "RUNNING"),
+        ("playbook.completed", "COMPLETED"),
+    ]
 
 
 async def _until_event(handle: WorkflowHandle[Any, Any], name: str) -> None:

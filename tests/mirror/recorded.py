@@ -1,0 +1,111 @@
+"""Histories of real runs and the rows they give, as files.
+
+``PYTHONPATH=. python -m tests.mirror.recorded`` folds the recorded histories again and writes their rows, to be looked at in the diff;
+``... record`` runs the playbooks anew first, on the embedded stack, against dev/testserver.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client, WorkflowHistory
+
+from noetl_temporal.mirror.event_row import EventRow
+from noetl_temporal.mirror.raw import Run, links
+from noetl_temporal.mirror.rows import begin, fold
+
+HERE = Path(__file__).parent
+NAMES = ("failed", "flaky", "pages")
+
+
+class Recorded(msgspec.Struct):
+    """One run: who it is, and its history in the JSON of Temporal's own tools."""
+
+    run: Run
+    history: dict[str, Any]
+
+    def events(self) -> list[HistoryEvent]:
+        return list(WorkflowHistory.from_json(self.run.workflow_id, self.history).events)
+
+
+def read(name: str) -> list[Recorded]:
+    """A playbook's run and its loops."""
+    return msgspec.json.decode((HERE / f"histories/{name}.json").read_bytes(), type=list[Recorded])
+
+
+def rows_of(recorded: Recorded) -> list[EventRow]:
+    """Folded in one go."""
+    events = recorded.events()
+    return fold(begin(recorded.run, events[0]), events, {event.event_id: event for event in events})
+
+
+def told(recorded: list[Recorded]) -> str:
+    """All rows in the order of their ids, one a line."""
+    rows = sorted((row for run in recorded for row in rows_of(run)), key=lambda row: row.event_id)
+    return "".join(msgspec.json.encode(row).decode() + "\n" for row in rows)
+
+
+async def _histories(client: Client, root: Run) -> list[Recorded]:
+    handle = client.get_workflow_handle(root.workflow_id, run_id=root.run_id)
+    history = await handle.fetch_history()
+    children = [await _histories(client, link) for link in links(root, history.events)]
+    return [Recorded(root, _anywhere(history.to_json_dict())), *(one for child in children for one in child)]
+
+
+def _anywhere(value: Any) -> Any:
+    """Without stack traces, which tell where this was recorded."""
+    if isinstance(value, list):
+        return [_anywhere(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _anywhere(inner) for name, inner in value.items() if name != "stackTrace"}
+    return value
+
+
+async def _record(address: str) -> None:
+    from noetl_activities import http, postgres, python
+    from noetl_activities.credentials import CredentialSource
+    from noetl_temporal.client import NoetlClient
+    from noetl_temporal.codec import data_converter
+    from noetl_temporal.worker import serving
+
+    temporal = await Client.connect(address, data_converter=data_converter(), identity="recorder")
+    tools = {module.TOOL.spec.kind: module.TOOL for module in (http, postgres, python)}
+    client = NoetlClient(temporal, None, tools)
+    async with serving(temporal, tools, CredentialSource()):
+        for name in NAMES:
+            handle = await client.submit(f"playbooks/{name}.yaml")
+            await handle.result()
+            found = await _histories(
+                temporal, Run("default", handle.workflow_id, handle.run_id or "", "noetl.playbook")
+            )
+            (HERE / f"histories/{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1))
+
+
+def _run_anew() -> None:
+    from noetl_temporal.stack.home import Home
+    from noetl_temporal.stack.own import own
+
+    server = [sys.executable, str(HERE.parents[1] / "dev/testserver.py"), "--port", "5555"]
+    with tempfile.TemporaryDirectory() as folder, own(Home(Path(folder)), "run") as (_, addresses):
+        os.environ.update(addresses.environment())
+        os.chdir(HERE)
+        with subprocess.Popen(server) as process:
+            try:
+                asyncio.run(_record(addresses.temporal))
+            finally:
+                process.terminate()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["record"]:
+        _run_anew()
+    for name in NAMES:
+        (HERE / f"histories/{name}.rows.jsonl").write_text(told(read(name)))

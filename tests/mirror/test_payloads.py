@@ -1,0 +1,73 @@
+"""Values that are not plain JSON, and what may not be told."""
+
+from __future__ import annotations
+
+import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.api.sdk.v1 import ExternalStorageReference
+from temporalio.converter import DataConverter, JSONProtoPayloadConverter
+
+from noetl_temporal.mirror.payloads import Reference, plain, value
+from noetl_temporal.mirror.rows import UnreadableRunError, begin, fold
+from noetl_temporal.mirror.sanitise import LARGE, abridged, sanitised
+from tests.mirror.recorded import read
+
+
+def _reference() -> Payload:
+    reference = ExternalStorageReference(driver_name="shelf", claim_data={"key": "k1"})
+    payload = JSONProtoPayloadConverter().to_payload(reference)
+    assert payload is not None
+    return payload
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        (Payload(metadata={"encoding": b"json/plain"}, data=b'{"a": 1}'), {"a": 1}),
+        (Payload(metadata={"encoding": b"json/plain"}, data=b"{"), None),
+        (Payload(metadata={"encoding": b"binary/null"}), None),
+        (Payload(metadata={"encoding": b"binary/encrypted"}, data=b"\x00"), None),
+        (_reference(), Reference("shelf", {"key": "k1"})),
+    ],
+)
+def test_value(payload: Payload, expected: object) -> None:
+    assert value(payload) == expected
+
+
+async def test_a_result_in_a_storage_that_is_not_configured_is_told_by_reference() -> None:
+    [recorded] = read("flaky")
+    events = recorded.events()
+    done = next(event for event in events if event.HasField("activity_task_completed_event_attributes"))
+    done.activity_task_completed_event_attributes.result.payloads[0].CopyFrom(_reference())
+    events = [await plain(event, DataConverter.default) for event in events]
+    rows = fold(begin(recorded.run, events[0]), events, {event.event_id: event for event in events})
+    [told] = [row for row in rows if row.event_type == "task.attempt.done"]
+    assert told.result == {"status": "COMPLETED", "reference": {"type": "shelf", "key": "k1"}}
+
+
+def test_a_run_whose_input_cannot_be_read_says_what_to_do() -> None:
+    [recorded] = read("flaky")
+    started = recorded.events()[0]
+    started.workflow_execution_started_event_attributes.input.payloads[0].CopyFrom(_reference())
+    with pytest.raises(UnreadableRunError, match="tests/flaky/.*give the mirror the data converter"):
+        begin(recorded.run, started)
+
+
+@pytest.mark.parametrize(
+    "name", ["password", "db_password", "api_key", "apiKey", "Authorization", "access_token", "token", "secret", "_x"]
+)
+def test_secrets_are_left_out(name: str) -> None:
+    assert sanitised({"outer": [{name: "hush", "city": "Oslo"}]}) == {"outer": [{"city": "Oslo"}]}
+
+
+@pytest.mark.parametrize(
+    "name", ["page_token", "next_token", "author", "secretary", "tokens_used", "key", "_step_results"]
+)
+def test_what_only_sounds_secret_stays(name: str) -> None:
+    assert sanitised({name: "x"}) == {name: "x"}
+
+
+def test_a_value_is_abridged_above_its_limit() -> None:
+    longest = "x" * (LARGE - 2)
+    assert abridged(longest) == longest
+    assert abridged(longest + "x") == {"_truncated": True, "_size": LARGE + 1}

@@ -1,0 +1,135 @@
+"""Questions that readers ask the log."""
+
+from __future__ import annotations
+
+import asyncpg
+import pytest
+
+from noetl_temporal.mirror.read import EventTail, events_of, execution, executions, steps_of
+from noetl_temporal.mirror.store import Store
+from tests.mirror.recorded import Recorded, read, rows_of
+
+
+async def _ingest(store: Store, recorded: list[Recorded]) -> int:
+    for one in recorded:
+        await store.ingest(one.run, one.events())
+    return rows_of(recorded[0])[0].execution_id
+
+
+async def test_the_status_of_an_execution(store: Store) -> None:
+    id_ = await _ingest(store, read("failed"))
+    found = await execution(store.pool, id_)
+    assert found is not None
+    assert (found.path, found.version, found.status) == ("tests/failed", 1, "FAILED")
+    assert found.error == "ValueError: no such city (line 1 of the code)"
+    assert found.last_event_type == "playbook.failed"
+    assert found.end_time is not None
+    assert await execution(store.pool, 1) is None
+
+
+async def test_the_latest_execution_comes_first(store: Store) -> None:
+    ids = [await _ingest(store, read(name)) for name in ("flaky", "failed", "pages")]
+    assert [one.execution_id for one in await executions(store.pool)] == sorted(ids, reverse=True)
+    assert len(await executions(store.pool, limit=1)) == 1
+
+
+async def test_the_events_of_an_execution(store: Store) -> None:
+    id_ = await _ingest(store, read("flaky"))
+    events = await events_of(store.pool, id_)
+    assert [event.event_id for event in events] == sorted(event.event_id for event in events)
+    assert events[0].context is not None
+    assert events[0].context["workload"] == {"api_url": "http://127.0.0.1:5555"}
+    assert await events_of(store.pool, id_, after=events[2].event_id) == events[3:]
+    [failed] = await events_of(store.pool, id_, types=["task.attempt.failed"])
+    assert failed.meta["retry"]["will_retry"] is True
+
+
+async def test_the_steps_of_an_execution(store: Store) -> None:
+    id_ = await _ingest(store, read("pages"))
+    start, fetch, end = await steps_of(store.pool, id_)
+    assert (start.step, start.status, start.attempts) == ("start", "COMPLETED", 1)
+    assert (fetch.iterations_total, fetch.iterations_ended, fetch.iterations_failed) == (2, 2, 0)
+    assert (fetch.attempts, fetch.pages, fetch.retries) == (3, 3, 0)
+    assert end.duration_seconds is not None
+    [flaky, _] = await steps_of(store.pool, await _ingest(store, read("flaky")))
+    assert (flaky.attempts, flaky.retries) == (2, 1)
+    failed = {step.step: step for step in await steps_of(store.pool, await _ingest(store, read("failed")))}
+    assert (failed["broken"].status, failed["broken"].error) == (
+        "FAILED",
+        "ValueError: no such city (line 1 of the code)",
+    )
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+async def test_a_tail_gives_every_event_once(store: Store, size: int) -> None:
+    recorded = read("pages")
+    id_ = rows_of(recorded[0])[0].execution_id
+    tail, seen = EventTail(store.pool, id_), list[int]()
+    for one in recorded:
+        events = one.events()
+        for start in range(0, len(events), size):
+            await store.ingest(one.run, events[start : start + size])
+            seen += [event.event_id for event in await tail.read()]
+    assert sorted(seen) == [event.event_id for event in await events_of(store.pool, id_)]
+    assert await tail.read() == []
+
+
+async def test_the_log_in_the_words_of_december_2025(store: Store) -> None:
+    id_ = await _ingest(store, read("pages"))
+    query = "SELECT event_type FROM noetl.event_legacy WHERE execution_id = $1 ORDER BY event_id"
+    assert await _column(store.pool, query, id_) == [
+        "playbook_started",
+        "workflow_initialized",
+        "step_started",
+        "action_started",
+        "action_completed",
+        "step_completed",
+        "step_started",
+        "iterator_started",
+        "iteration_started",
+        "action_started",
+        "action_completed",
+        "retry_scheduled",
+        "action_started",
+        "action_completed",
+        "retry_sequence_completed",
+        "iteration_completed",
+        "iteration_started",
+        "action_started",
+        "action_completed",
+        "retry_sequence_completed",
+        "iteration_completed",
+        "iterator_completed",
+        "step_completed",
+        "step_started",
+        "step_completed",
+        "workflow_completed",
+        "playbook_completed",
+    ]
+
+
+async def test_the_log_in_the_words_of_the_whitepaper(store: Store) -> None:
+    id_ = await _ingest(store, read("flaky"))
+    query = "SELECT event_type FROM noetl.event_domain WHERE execution_id = $1 ORDER BY event_id, ordinal"
+    assert await _column(store.pool, query, id_) == [
+        "PlaybookExecutionRequested",
+        "PlaybookRequestEvaluated",
+        "WorkflowStarted",
+        "StepStarted",
+        "ToolStarted",
+        "ToolFinished",
+        "RetryStarted",
+        "ToolStarted",
+        "ToolFinished",
+        "RetryProcessed",
+        "CaseStarted",
+        "CaseEvaluated",
+        "NextEvaluated",
+        "StepStarted",
+        "WorkflowFinished",
+        "PlaybookProcessed",
+    ]
+
+
+async def _column(pool: asyncpg.Pool, query: str, id_: int) -> list[str]:
+    return [record[0] for record in await pool.fetch(query, id_)]

@@ -1,0 +1,80 @@
+"""The fold, over histories of real runs: goldens, and the laws that hold for any of them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noetl_temporal.mirror.event_row import EventRow, RunState
+from noetl_temporal.mirror.rows import begin, fold
+from tests.mirror.recorded import HERE, NAMES, Recorded, read, rows_of, told
+
+RUNS = {f"{name}-{number}": run for name in NAMES for number, run in enumerate(read(name))}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_recorded_histories_give_the_rows_they_gave(name: str) -> None:
+    assert told(read(name)) == (HERE / f"histories/{name}.rows.jsonl").read_text()
+
+
+def _folded_in_parts(recorded: Recorded, cuts: list[int]) -> list[EventRow]:
+    """The state goes through JSON at every cut, as through noetl.cursor."""
+    events = recorded.events()
+    earlier = {event.event_id: event for event in events}
+    state, rows = begin(recorded.run, events[0]), list[EventRow]()
+    for start, end in pairwise([0, *sorted(cuts), len(events)]):
+        rows += fold(state, events[start:end], earlier)
+        state = msgspec.json.decode(msgspec.json.encode(state), type=RunState)
+    return rows
+
+
+@given(st.sampled_from(sorted(RUNS)), st.lists(st.integers(0, 40), max_size=6))
+def test_any_parts_give_what_the_whole_gives(name: str, cuts: list[int]) -> None:
+    recorded = RUNS[name]
+    length = len(recorded.events())
+    assert _folded_in_parts(recorded, [min(cut, length) for cut in cuts]) == rows_of(recorded)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_playbooks_rows_are_a_tree_in_the_order_of_time(name: str) -> None:
+    rows = sorted((row for run in read(name) for row in rows_of(run)), key=lambda row: row.event_id)
+    ids = {row.event_id for row in rows}
+    assert len(ids) == len(rows)
+    assert [row.event_type for row in rows if row.parent_event_id is None] == ["playbook.execution.requested"]
+    assert all(row.parent_event_id in ids and row.parent_event_id < row.event_id for row in rows[1:])
+    assert [row.at for row in rows] == sorted(row.at for row in rows)
+    assert rows[-1].event_type in ("playbook.completed", "playbook.failed")
+
+
+def test_a_flaky_endpoint_reads_as_one_call_of_two_attempts() -> None:
+    rows = [row for run in read("flaky") for row in rows_of(run)]
+    rows = sorted((row for row in rows if row.node_name == "fetch"), key=lambda row: row.event_id)
+    assert [(row.event_type, row.meta.get("do"), row.meta.get("delay")) for row in rows] == [
+        ("task.started", None, None),
+        ("task.attempt.started", None, None),
+        ("task.attempt.failed", None, None),
+        ("policy.task.evaluated", "retry", 0.2),
+        ("task.attempt.started", None, None),
+        ("task.attempt.done", None, None),
+        ("policy.task.evaluated", "continue", None),
+        ("task.done", None, None),
+    ]
+    assert {row.parent_event_id for row in rows[1:]} == {rows[0].event_id}
+
+
+def test_the_workload_is_told_without_its_secrets() -> None:
+    requested = rows_of(read("flaky")[0])[0]
+    assert requested.context == {
+        "execution_id": str(requested.execution_id),
+        "workload": {"api_url": "http://127.0.0.1:5555"},
+    }
+
+
+def test_every_page_has_its_sink() -> None:
+    loop = rows_of(read("pages")[1])
+    stored = [(row.meta["iteration"], row.meta["page"]) for row in loop if row.event_type == "sink.done"]
+    assert stored == [(0, 1), (0, 2), (1, 1)]

@@ -1,0 +1,242 @@
+"""The mirror as a service: it finds what runs, survives a stop, and adds nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import asyncpg
+import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.client import Client
+from temporalio.converter import (
+    DataConverter,
+    ExternalStorage,
+    StorageDriver,
+    StorageDriverClaim,
+    StorageDriverRetrieveContext,
+    StorageDriverStoreContext,
+)
+
+from noetl_temporal.ids import new_execution_id
+from noetl_temporal.mirror.raw import Run
+from noetl_temporal.mirror.rebuild import rebuild
+from noetl_temporal.mirror.reconcile import reconcile
+from noetl_temporal.mirror.service import follow_execution, mirroring, run_mirror
+from noetl_temporal.mirror.store import Store
+from noetl_temporal.stack.addresses import Addresses
+from tests.mirror.conftest import Log, Scripts, scripted_worker
+from tests.mirror.scripted import call, domain_event, playbook
+
+REPORT = {
+    "report": {
+        "outcome": {"status": "ok", "result": {"n": 1}},
+        "attempts": [{"number": 1, "started": 0, "ended": 40, "status": "ok"}],
+    }
+}
+
+
+def _lines(execution_id: int) -> list[dict[str, Any]]:
+    """Three calls, each with an event before it, and a loop with one."""
+    loop_input = {
+        "execution_id": execution_id,
+        "source": playbook(1)["graph"]["source"],
+        "loop_id": "fetch/1",
+        "lane": 1,
+    }
+    calls = [
+        call(execution_id, 1, REPORT, (domain_event("task.started", n),), id=f"fetch/1:page:{n}") for n in range(3)
+    ]
+    return [*calls[:2], {"do": "loop", "run": {"input": loop_input, "script": calls[2:]}}]
+
+
+ROWS = 3 + 3 * 2 + 1
+"""Of those lines: a row for each event, two for each attempt, and the end."""
+
+
+async def _eventually(check: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(20):
+        while not await check():
+            await asyncio.sleep(0.02)
+
+
+async def _has_ended(log: Log, execution_id: int) -> bool:
+    return len(await log.rows(execution_id)) == ROWS
+
+
+async def test_a_mirror_finds_runs_and_tells_them_as_they_go(
+    scripts: Scripts, dsn: str, log: Log, execution_id: int
+) -> None:
+    stop = asyncio.Event()
+    mirror = asyncio.create_task(run_mirror(scripts.client, dsn, stop))
+    handle = await scripts.start(execution_id, *_lines(execution_id), {"do": "sleep", "seconds": 600})
+
+    async def told() -> bool:
+        return len(await log.rows(execution_id)) == ROWS - 1
+
+    await _eventually(told)
+    await handle.terminate()
+    await _eventually(lambda: _has_ended(log, execution_id))
+    stop.set()
+    await mirror
+
+
+async def test_runs_take_turns_when_polls_are_few(scripts: Scripts, dsn: str, log: Log) -> None:
+    ids = [new_execution_id() for _ in range(4)]
+    async with mirroring(scripts.client, dsn, max_polls=1):
+        waiting = await scripts.start(new_execution_id(), {"do": "sleep", "seconds": 600})
+        for id_ in ids:
+            await scripts.start(id_, *_lines(id_))
+        for id_ in ids:
+            await _eventually(lambda id_=id_: _has_ended(log, id_))  # type: ignore[misc]
+    await waiting.terminate()
+
+
+async def test_a_mirror_that_starts_again_goes_on(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
+    lines = _lines(execution_id)
+
+    async def begun() -> bool:
+        return bool(await log.rows(execution_id))
+
+    async with mirroring(scripts.client, dsn):
+        await scripts.start(execution_id, lines[0], {"do": "sleep", "seconds": 1}, *lines[1:])
+        await _eventually(begun)
+    assert not await _has_ended(log, execution_id)
+    async with mirroring(scripts.client, dsn):
+        await _eventually(lambda: _has_ended(log, execution_id))
+
+
+async def test_two_mirrors_of_one_run_tell_it_once(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
+    handle = await scripts.start(execution_id, *_lines(execution_id))
+    await asyncio.gather(*(follow_execution(scripts.client, dsn, handle.id) for _ in range(3)))
+    assert await _has_ended(log, execution_id)
+    await follow_execution(scripts.client, dsn, handle.id)
+    assert await _has_ended(log, execution_id)
+
+
+async def test_history_is_stored_as_the_server_has_it(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
+    handle = await scripts.start(execution_id, *_lines(execution_id))
+    await follow_execution(scripts.client, dsn, handle.id)
+    query = "SELECT proto FROM noetl.history WHERE workflow_id = $1 ORDER BY event_id"
+    stored = [record["proto"] for record in await log.database.fetch(query, handle.id)]
+    assert stored == [event.SerializeToString() for event in (await handle.fetch_history()).events]
+
+
+async def test_the_log_can_be_derived_again_from_history(
+    scripts: Scripts, dsn: str, log: Log, execution_id: int
+) -> None:
+    for id_ in (execution_id, new_execution_id()):
+        handle = await scripts.start(id_, *_lines(id_))
+        await follow_execution(scripts.client, dsn, handle.id)
+    events, executions = await log.everything(), await _executions(log)
+    await log.database.execute("UPDATE noetl.event SET status = 'wrong'; UPDATE noetl.execution SET status = 'wrong'")
+    assert await rebuild(dsn) == len(events) == 2 * ROWS
+    assert await log.everything() == events
+    assert await _executions(log) == executions
+
+
+async def _executions(log: Log) -> list[dict[str, Any]]:
+    records = await log.database.fetch("SELECT * FROM noetl.execution ORDER BY execution_id")
+    return [{name: value for name, value in record.items() if name != "updated_at"} for record in records]
+
+
+async def test_what_is_missing_is_read_again(
+    scripts: Scripts, dsn: str, log: Log, store: Store, execution_id: int
+) -> None:
+    handle = await scripts.start(execution_id, *_lines(execution_id))
+    await follow_execution(scripts.client, dsn, handle.id)
+    before = await log.everything()
+    run = Run("default", handle.id, handle.first_execution_run_id or "", "noetl.playbook")
+    assert run not in [gap.run for gap in await reconcile(scripts.client, store)]
+    await log.database.execute("DELETE FROM noetl.history WHERE workflow_id = $1 AND event_id > 5", handle.id)
+    await log.database.execute(
+        "DELETE FROM noetl.event WHERE stream_id = $1 AND stream_version > 5", "/".join(run[1:3])
+    )
+    found = {gap.run: gap for gap in await reconcile(scripts.client, store)}
+    assert (found[run].stored, found[run].expected) == (5, len((await handle.fetch_history()).events))
+    await follow_execution(scripts.client, dsn, handle.id)
+    assert await log.everything() == before
+
+
+async def test_a_playbook_is_in_the_catalog_once_for_each_content(scripts: Scripts, dsn: str, log: Log) -> None:
+    for content in ("kind: Playbook", "kind: Playbook", "kind: Playbook # two"):
+        id_ = new_execution_id()
+        given = playbook(id_, content=content)
+        handle = await scripts.client.start_workflow("noetl.playbook", given, id=f"c/{id_}", task_queue="mirror-tests")
+        await follow_execution(scripts.client, dsn, handle.id)
+    found = await log.database.fetch("SELECT path, version, kind, content FROM noetl.catalog ORDER BY version")
+    assert [tuple(record) for record in found] == [
+        ("tests/scripted", 1, "playbook", "kind: Playbook"),
+        ("tests/scripted", 2, "playbook", "kind: Playbook # two"),
+    ]
+
+
+async def test_a_database_that_went_away_is_waited_for(
+    scripts: Scripts, dsn: str, log: Log, servers: Addresses, execution_id: int
+) -> None:
+    async with mirroring(scripts.client, dsn):
+        await scripts.start(execution_id, {"do": "sleep", "seconds": 0.5}, *_lines(execution_id))
+        admin = await asyncpg.connect(servers.postgres)
+        await admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> $2",
+            dsn.rpartition("/")[2],
+            log.database.get_server_pid(),
+        )
+        await admin.close()
+        await _eventually(lambda: _has_ended(log, execution_id))
+
+
+class _Shelf(StorageDriver):
+    """External storage in memory."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+
+    def name(self) -> str:
+        return "shelf"
+
+    async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
+        claims: list[StorageDriverClaim] = []
+        for payload in payloads:
+            key = str(len(self.kept))
+            self.kept[key] = payload.SerializeToString()
+            claims.append(StorageDriverClaim(claim_data={"key": key}))
+        return claims
+
+    async def retrieve(
+        self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
+    ) -> list[Payload]:
+        return [Payload.FromString(self.kept[claim.claim_data["key"]]) for claim in claims]
+
+
+@pytest.fixture
+async def shelved(servers: Addresses) -> Client:
+    """A client that puts all but the smallest values into external storage."""
+    storage = ExternalStorage(drivers=[_Shelf()], payload_size_threshold=300)
+    return await Client.connect(
+        servers.temporal, data_converter=dataclasses.replace(DataConverter.default, external_storage=storage)
+    )
+
+
+async def _run_shelved(client: Client, execution_id: int) -> str:
+    big = {"report": {**REPORT["report"], "outcome": {"status": "ok", "result": {"text": "x" * 2000}}}}
+    line = call(execution_id, 1, big, (domain_event("task.started", 1),))
+    async with scripted_worker(client, "mirror-shelved"):
+        given = playbook(execution_id, line)
+        id_ = f"shelved/{execution_id}"
+        await client.execute_workflow("noetl.playbook", given, id=id_, task_queue="mirror-shelved")
+    return id_
+
+
+async def test_values_in_external_storage_are_read_with_the_clients_converter(
+    shelved: Client, dsn: str, log: Log, execution_id: int
+) -> None:
+    id_ = await _run_shelved(shelved, execution_id)
+    await follow_execution(shelved, dsn, id_)
+    rows = {row["event_type"]: row for row in await log.rows(execution_id)}
+    assert rows["task.attempt.done"]["result"]["context"] == {"text": "x" * 2000}
+    before = await log.everything()
+    await rebuild(dsn, shelved.data_converter)
+    assert await log.everything() == before
