@@ -16,7 +16,7 @@ from typing import Any
 
 from noetl_temporal.mirror.call import REPEATS, Call, Seen
 from noetl_temporal.mirror.event_row import RowWriter, iso
-from noetl_temporal.mirror.payloads import Json
+from noetl_temporal.mirror.payloads import Json, as_map
 
 __all__ = ["write_attempts"]
 
@@ -24,7 +24,7 @@ _LOST = "the attempt was lost with its worker"
 
 
 def write_attempts(writer: RowWriter, call: Call, seen: Seen, records: list[dict[str, Json]], outcome: Json) -> None:
-    """Write the rows of a call that ended. ``outcome`` is the last attempt's, None or a Reference when it is not here."""
+    """Write the rows of a call that ended. ``outcome`` is the last attempt's: None, or a Reference, if not here."""
     pages = writer.state.pages
     previous = pages.pop(call.sequence, None)
     for record in records:
@@ -81,13 +81,14 @@ class _Attempt:
         )
 
     def _done(self, outcome: Json) -> int:
+        told = as_map(outcome)
         return self._row(
             "task.attempt.done",
             self.ended,
             "COMPLETED",
             duration=self._seconds(),
             context=self._short_context(),
-            result=outcome.get("result") if isinstance(outcome, dict) else outcome,
+            result=told.get("result") if told is not None else outcome,
             meta={"retry": self._retried()},
         )
 
@@ -183,7 +184,8 @@ class _Attempt:
 
 def _traceback(outcome: Json) -> str | None:
     """What the python tool tells (semantics.md 19)."""
-    return (outcome.get("py") or {}).get("traceback") if isinstance(outcome, dict) else None
+    told = as_map((as_map(outcome) or {}).get("py")) or {}
+    return told.get("traceback")
 
 
 def _retry_type(rule: dict[str, Json]) -> str:

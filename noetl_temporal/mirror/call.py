@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from noetl_temporal.mirror.payloads import Json
@@ -74,14 +76,18 @@ class Call:
 
     def rule(self, index: int | None) -> dict[str, Json]:
         """The rule with that index in the task's policy; empty when there is none."""
-        return next((rule for rule in self.rules if rule["index"] == index), {})
+        return self._first(lambda rule: rule["index"] == index)
 
     def repeating(self, index: int | None) -> dict[str, Json]:
         """The rule that repeats this call: the one that matched, else the first that could; empty without any."""
         matched = self.rule(index)
         if matched.get("do") in REPEATS:
             return matched
-        return next((rule for rule in self.rules if rule["do"] in REPEATS), {})
+        return self._first(lambda rule: rule["do"] in REPEATS)
+
+    def _first(self, test: Callable[[dict[str, Json]], bool]) -> dict[str, Json]:
+        found: dict[str, Json] = {}
+        return next(filter(test, self.rules), found)
 
 
 def _then(rule: dict[str, Json]) -> Json:

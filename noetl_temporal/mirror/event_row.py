@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import msgspec
 from temporalio.api.history.v1 import HistoryEvent
 
-from noetl_temporal.mirror.payloads import Json, Reference
+from noetl_temporal.mirror.payloads import Json, Reference, as_map
 from noetl_temporal.mirror.raw import milliseconds
 from noetl_temporal.mirror.sanitise import abridged, sanitised
 
@@ -158,5 +158,6 @@ def _result(status: str, result: Json) -> dict[str, Json] | None:
         return None
     if isinstance(result, Reference):
         return {"status": status, "reference": {"type": result.driver, **result.claim}}
-    context = abridged(result)
-    return {"status": status, "context": context if isinstance(context, dict) else {"value": context}}
+    output = abridged(result)
+    context = as_map(output)
+    return {"status": status, "context": {"value": output} if context is None else context}

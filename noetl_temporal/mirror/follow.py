@@ -108,7 +108,7 @@ class Follower:
 
 
 async def whole(work: Coroutine[Any, Any, T]) -> T:
-    """Do the work to its end even when cancelled meanwhile: a connection cut off while it is made would be left open."""
+    """Do the work to its end even when cancelled meanwhile: a connection that is being made would be left open."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

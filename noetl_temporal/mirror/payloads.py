@@ -9,7 +9,7 @@ noetl.history keeps the event as the server has it; a reference whose storage is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import msgspec
 from temporalio.api.common.v1 import Payload
@@ -17,7 +17,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.sdk.v1 import ExternalStorageReference
 from temporalio.converter import DataConverter
 
-__all__ = ["TRAIL", "Json", "Reference", "first", "plain", "value"]
+__all__ = ["TRAIL", "Json", "Reference", "as_list", "as_map", "first", "plain", "value"]
 
 Json: TypeAlias = Any
 
@@ -51,6 +51,16 @@ def value(payload: Payload) -> Json:
 def first(payloads: Sequence[Payload]) -> Json:
     """The value of the first payload, None without any."""
     return value(payloads[0]) if payloads else None
+
+
+def as_map(found: Json) -> dict[str, Json] | None:
+    """What was found when it is a map."""
+    return cast("dict[str, Json]", found) if isinstance(found, dict) else None
+
+
+def as_list(found: Json) -> list[Json] | None:
+    """What was found when it is a list."""
+    return cast("list[Json]", found) if isinstance(found, list) else None
 
 
 async def plain(event: HistoryEvent, converter: DataConverter) -> HistoryEvent:

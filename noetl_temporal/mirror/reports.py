@@ -9,7 +9,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from noetl_temporal.mirror.attempts import write_attempts
 from noetl_temporal.mirror.call import Call, Seen
 from noetl_temporal.mirror.event_row import RowWriter
-from noetl_temporal.mirror.payloads import Json, first
+from noetl_temporal.mirror.payloads import Json, as_list, as_map, first
 from noetl_temporal.mirror.raw import milliseconds
 
 __all__ = ["references", "write_call"]
@@ -33,8 +33,8 @@ def references(event: HistoryEvent) -> tuple[int, int] | None:
 
 def write_call(writer: RowWriter, scheduled: HistoryEvent, started: HistoryEvent | None) -> None:
     """Write the rows of the call whose activity ends with the writer's event."""
-    given = first(scheduled.activity_task_scheduled_event_attributes.input.payloads)
-    if isinstance(given, dict) and "event_id" in given:
+    given = as_map(first(scheduled.activity_task_scheduled_event_attributes.input.payloads))
+    if given is not None and "event_id" in given:
         seen = _seen(scheduled, started, writer.event)
         records, outcome = _report(writer.event, seen)
         write_attempts(writer, Call(given, writer.state.loop_id), seen, records, outcome)
@@ -66,10 +66,11 @@ def _report(event: HistoryEvent, seen: Seen) -> tuple[list[dict[str, Json]], Jso
             return [_record(seen, "cancelled")], None
 
 
-def _told(report: Json, seen: Seen) -> tuple[list[dict[str, Json]], Json]:
+def _told(given: Json, seen: Seen) -> tuple[list[dict[str, Json]], Json]:
     """A report without records, or one that lies elsewhere, still tells that an attempt ended."""
-    if not isinstance(report, dict):
-        return [_record(seen, "ok")], report
+    report = as_map(given)
+    if report is None:
+        return [_record(seen, "ok")], given
     outcome: dict[str, Json] = report["outcome"]
     alone = _record(seen, outcome["status"], outcome.get("error"))
     return report.get("attempts") or [alone], outcome
@@ -82,8 +83,7 @@ def _failed(failure: Failure, seen: Seen) -> dict[str, Json]:
 
 def _timed_out(failure: Failure, seen: Seen) -> list[dict[str, Json]]:
     """The records that came with the last heartbeat; the attempt that never completed its own is lost."""
-    beaten = first(failure.timeout_failure_info.last_heartbeat_details.payloads)
-    records: list[dict[str, Json]] = beaten if isinstance(beaten, list) else []
+    records = as_list(first(failure.timeout_failure_info.last_heartbeat_details.payloads)) or []
     if records and records[-1]["number"] == seen.attempt:
         return records
     return [*records, _record(seen, "lost", {"message": failure.message})]

@@ -26,7 +26,7 @@ from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
 from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.mirror.event_row import EventRow, RowWriter, RunState
-from noetl_temporal.mirror.payloads import TRAIL, Json, first, value
+from noetl_temporal.mirror.payloads import TRAIL, Json, as_list, as_map, first, value
 from noetl_temporal.mirror.raw import Run
 from noetl_temporal.mirror.reports import references, write_call
 from noetl_temporal.mirror.sanitise import sanitised
@@ -44,8 +44,8 @@ class UnreadableRunError(Exception):
 def begin(run: Run, event: HistoryEvent) -> RunState:
     """The state before any row, from the run's first event with its values plain. Raises UnreadableRunError."""
     started = event.workflow_execution_started_event_attributes
-    given = first(started.input.payloads)
-    if not isinstance(given, dict):
+    given = as_map(first(started.input.payloads))
+    if given is None:
         raise UnreadableRunError(f"{run.workflow_id} run {run.run_id}: {UnreadableRunError.__doc__}")
     origin = started.original_execution_run_id or run.run_id
     loop: dict[str, Json] = given.get("input", {})
@@ -116,7 +116,7 @@ def _field(fields: Mapping[str, Payload]) -> Json:
 def _trail(writer: RowWriter, trail: Json) -> None:
     """Copy the events of a trail; one in storage that cannot be read is missing here, but not in noetl.history."""
     state = writer.state
-    for event in trail if isinstance(trail, list) else ():
+    for event in as_list(trail) or ():
         if event["type"] == "playbook.execution.requested":
             state.started = event["id"]
             event["context"] = {"workload": state.workload}
@@ -167,7 +167,7 @@ def _end(writer: RowWriter, report: Json, status: str, error: str | None = None)
 
 
 def _trail_of(report: Json) -> Json:
-    return report.get("trail") if isinstance(report, dict) else None
+    return (as_map(report) or {}).get("trail")
 
 
 def _reset(writer: RowWriter) -> None:

@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from noetl_temporal.mirror.payloads import Json
+from noetl_temporal.mirror.payloads import Json, as_list, as_map
 
 __all__ = ["LARGE", "abridged", "sanitised"]
 
@@ -33,10 +33,10 @@ def sanitised(context: dict[str, Json]) -> dict[str, Json]:
 
 
 def _allowed(value: Json) -> Json:
-    if isinstance(value, dict):
-        return {name: _allowed(inner) for name, inner in value.items() if _may_stand(name)}
-    if isinstance(value, list):
-        return [_allowed(inner) for inner in value]
+    if (fields := as_map(value)) is not None:
+        return {name: _allowed(inner) for name, inner in fields.items() if _may_stand(name)}
+    if (items := as_list(value)) is not None:
+        return [_allowed(inner) for inner in items]
     return value
 
 

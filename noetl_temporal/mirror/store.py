@@ -8,7 +8,7 @@ finds the position moved and has nothing to add.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, TypeAlias
@@ -125,7 +125,7 @@ class Store:
 
 
 @asynccontextmanager
-async def open_store(dsn: str, converter: DataConverter = DataConverter.default) -> AsyncIterator[Store]:
+async def open_store(dsn: str, converter: DataConverter = DataConverter.default) -> AsyncGenerator[Store]:
     """The mirror's tables in the database at ``dsn``, brought to this version's schema."""
     await migrate(dsn)
     async with asyncpg.create_pool(dsn, min_size=1, max_size=8) as pool:

@@ -1,7 +1,8 @@
 """Histories of real runs and the rows they give, as files.
 
-``PYTHONPATH=. python -m tests.mirror.recorded`` folds the recorded histories again and writes their rows, to be looked at in the diff;
-``... record`` runs the playbooks anew first, on the embedded stack, against dev/testserver.py.
+``python -m tests.mirror.recorded`` folds the recorded histories again and writes their rows, to be looked at in the
+diff. ``python -m tests.mirror.recorded record`` runs the playbooks anew first, on an embedded stack of its own and
+against dev/testserver.py.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHistory
 
 from noetl_temporal.mirror.event_row import EventRow
+from noetl_temporal.mirror.payloads import as_list, as_map
 from noetl_temporal.mirror.raw import Run, links
 from noetl_temporal.mirror.rows import begin, fold
 
@@ -62,10 +64,10 @@ async def _histories(client: Client, root: Run) -> list[Recorded]:
 
 def _anywhere(value: Any) -> Any:
     """Without stack traces, which tell where this was recorded."""
-    if isinstance(value, list):
-        return [_anywhere(one) for one in value]
-    if isinstance(value, dict):
-        return {name: _anywhere(inner) for name, inner in value.items() if name != "stackTrace"}
+    if (items := as_list(value)) is not None:
+        return [_anywhere(one) for one in items]
+    if (fields := as_map(value)) is not None:
+        return {name: _anywhere(inner) for name, inner in fields.items() if name != "stackTrace"}
     return value
 
 

@@ -1,6 +1,6 @@
 """A workflow that leaves in history exactly what a script says, under the names and in the shapes of the real ones.
 
-With it a test reaches what a playbook seldom does: workers that vanish, runs that are terminated, histories that continue.
+With it a test reaches what a playbook seldom does: workers that vanish, runs that are stopped, histories that go on.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from temporalio import activity, workflow
 from temporalio.exceptions import ApplicationError
 
 from noetl_temporal.machine.domain import event_id
+from noetl_temporal.mirror.payloads import as_list, as_map
 from noetl_temporal.trail import HEADER, Trail
 
 QUEUE = "mirror-tests"
@@ -57,12 +58,10 @@ async def http(_: Json, answer: Json) -> Any:
 
 
 def _dated(value: Any, now: int) -> Any:
-    if isinstance(value, list):
-        return [_dated(one, now) for one in value]
-    if isinstance(value, dict):
-        return {
-            name: inner + now if name in ("started", "ended") else _dated(inner, now) for name, inner in value.items()
-        }
+    if (items := as_list(value)) is not None:
+        return [_dated(one, now) for one in items]
+    if (fields := as_map(value)) is not None:
+        return {key: one + now if key in ("started", "ended") else _dated(one, now) for key, one in fields.items()}
     return value
 
 

@@ -49,7 +49,7 @@ def test_a_run_whose_input_cannot_be_read_says_what_to_do() -> None:
     [recorded] = read("flaky")
     started = recorded.events()[0]
     started.workflow_execution_started_event_attributes.input.payloads[0].CopyFrom(_reference())
-    with pytest.raises(UnreadableRunError, match="tests/flaky/.*give the mirror the data converter"):
+    with pytest.raises(UnreadableRunError, match=r"tests/flaky/.*give the mirror the data converter"):
         begin(recorded.run, started)
 
 
