@@ -8,9 +8,8 @@ from pathlib import Path
 import click
 
 from noetl_compiler import compile_file
-from noetl_compiler.diagnostics import Diagnostic, Severity, one_line, render
 from noetl_compiler.graph import Graph, encode
-from noetl_compiler.reader import read_file
+from noetl_temporal.cli.findings import show_findings
 
 __all__ = ["compile_command"]
 
@@ -26,19 +25,10 @@ def compile_command(file: Path, form: str) -> None:
     Findings go to stderr. The exit status is 1 when any of them is an error; then there is no graph.
     """
     result = compile_file(file)
-    _tell(file, result.diagnostics)
+    show_findings(file, result.diagnostics, "there is no graph")
     if result.graph is None:
         sys.exit(1)
     click.echo(_shown(result.graph, form))
-
-
-def _tell(file: Path, diagnostics: tuple[Diagnostic, ...]) -> None:
-    source, unreadable = read_file(file)
-    for found in diagnostics:
-        click.echo(one_line(found) if unreadable else render(found, source), err=True)
-    errors = sum(found.severity is Severity.ERROR for found in diagnostics)
-    if errors:
-        click.echo(f"{errors} error{'s' * (errors != 1)}: there is no graph", err=True)
 
 
 def _shown(graph: Graph, form: str) -> str:

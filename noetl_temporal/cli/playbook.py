@@ -11,9 +11,9 @@ from typing import NamedTuple
 import click
 
 from noetl_compiler import compile_file
-from noetl_compiler.diagnostics import Severity, one_line, render
 from noetl_compiler.graph import Graph, Json
 from noetl_compiler.reader import read_file
+from noetl_temporal.cli.findings import show_findings
 
 __all__ = ["Playbook", "check_request", "check_tools", "read_playbook"]
 
@@ -30,13 +30,10 @@ class Playbook(NamedTuple):
 def read_playbook(file: Path) -> Playbook:
     """Compile ``file``; its diagnostics go to stderr."""
     result = compile_file(file)
-    source, unreadable = read_file(file)
-    for found in result.diagnostics:
-        click.echo(one_line(found) if unreadable else render(found, source), err=True)
+    show_findings(file, result.diagnostics, "nothing was started")
     if result.graph is None:
-        errors = sum(found.severity is Severity.ERROR for found in result.diagnostics)
-        click.echo(f"{errors} error{'s' * (errors != 1)}: nothing was started", err=True)
         sys.exit(WRONG)
+    source, _ = read_file(file)
     return Playbook(result.graph, source.text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Protocol
 
@@ -16,12 +17,13 @@ from noetl_temporal.cli.progress import Progress, Row
 
 __all__ = ["Lines", "Quiet", "Screen", "View", "console", "open_view"]
 
+PIPE_WIDTH = 400
 MARKS = {"done": "[green]✓[/]", "failed": "[red]✗[/]", "skipped": "[dim]-[/]", "cancelled": "[yellow]![/]"}
 
 
 def console() -> Console:
-    """Standard output, where results go."""
-    return Console()
+    """Standard output, where results go. In a pipe or a file no line is cut to the width of a terminal."""
+    return Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH)
 
 
 def open_view(quiet: bool) -> View:
