@@ -1,4 +1,4 @@
-"""Every code is exercised by a file of corpus/err and explained in dev/codes.md with an example that is compiled here."""
+"""Every code is exercised by a file of corpus/err and explained in dev/codes.md, whose examples are compiled here."""
 
 from __future__ import annotations
 

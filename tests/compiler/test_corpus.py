@@ -17,16 +17,20 @@ CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus"
 pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="../shared/corpus is not here")
 
 SUPPORTED = ("legacy-tool-string", "v10-neutral", "v10-output", "v10-outcome", "v2-tool.kind")
+_DEC_10 = "noetl@2025-12-10/tests/fixtures/playbooks"
+_DEC_12 = "noetl@2025-12-12/tests/fixtures/playbooks"
+_DEC_17 = "noetl@2025-12-17/tests/fixtures/playbooks"
+_JAN_31 = "noetl@2026-01-31/tests/fixtures/playbooks"
 TRULY_REFUSED = {
-    # a second "env" under the container, left over from an edit: its values would silently replace the first
-    "noetl@2025-12-10/tests/fixtures/playbooks/container_postgres_init/container_postgres_init.yaml": Code.DUPLICATE_KEY,
+    # a second "env" under the container: its values would silently replace the first
+    f"{_DEC_10}/container_postgres_init/container_postgres_init.yaml": Code.DUPLICATE_KEY,
     # two steps of one name: the second could never be reached
-    "noetl@2025-12-17/tests/fixtures/playbooks/v2_http_test.yaml": Code.DUPLICATE_STEP,
-    "noetl@2026-01-31/tests/fixtures/playbooks/v2_http_test.yaml": Code.DUPLICATE_STEP,
+    f"{_DEC_17}/v2_http_test.yaml": Code.DUPLICATE_STEP,
+    f"{_JAN_31}/v2_http_test.yaml": Code.DUPLICATE_STEP,
     # the same key twice in one mapping
-    "noetl@2025-12-12/tests/fixtures/playbooks/data_processing/wikipedia_processing/wikipedia_processing.yaml": Code.DUPLICATE_KEY,
-    "noetl@2026-01-31/tests/fixtures/playbooks/data_processing/wikipedia_processing/wikipedia_processing.yaml": Code.DUPLICATE_KEY,
-    "noetl@2026-01-31/tests/fixtures/playbooks/data_transfer/http_to_postgres_simple/http_to_postgres_simple.yaml": Code.DUPLICATE_KEY,
+    f"{_DEC_12}/data_processing/wikipedia_processing/wikipedia_processing.yaml": Code.DUPLICATE_KEY,
+    f"{_JAN_31}/data_processing/wikipedia_processing/wikipedia_processing.yaml": Code.DUPLICATE_KEY,
+    f"{_JAN_31}/data_transfer/http_to_postgres_simple/http_to_postgres_simple.yaml": Code.DUPLICATE_KEY,
 }
 
 

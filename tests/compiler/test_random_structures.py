@@ -133,14 +133,24 @@ tools = st.one_of(
     ),
     st.lists(structures, max_size=3),
 )
+
+
+def step_of(name: str, tool: Any, fields: dict[str, Any]) -> dict[str, Any]:
+    return {**fields, "step": name, "tool": tool}
+
+
+def playbook_of(workflow: list[Any], rest: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"name": "x"}, **rest, "workflow": workflow}
+
+
 steps = st.builds(
-    lambda name, tool, fields: {**fields, "step": name, "tool": tool},
+    step_of,
     st.sampled_from(["start", "a", "b", "end"]),
     tools,
     st.dictionaries(keys, structures, max_size=4),
 )
 playbooks = st.builds(
-    lambda workflow, rest: {"metadata": {"name": "x"}, **rest, "workflow": workflow},
+    playbook_of,
     st.lists(steps | structures, max_size=4),
     st.dictionaries(
         st.sampled_from(["executor", "workload", "workbook", "keychain", "spec", "kind"]),
