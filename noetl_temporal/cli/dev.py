@@ -10,6 +10,7 @@ import time
 
 import click
 
+from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
@@ -68,7 +69,7 @@ def status_command() -> None:
     found = running(Home())
     if found is None:
         click.echo("down")
-        sys.exit(1)
+        sys.exit(FAILED)
     click.echo("up" if found.mode == "dev" else f"up for a `noetl run` (process {found.pid})")
     _show(found)
 

@@ -1,4 +1,7 @@
-"""Where the libraries beneath log to: their warnings are for an operator, not for someone who runs a playbook."""
+"""Where the libraries beneath log to: their warnings are for an operator, not for someone who runs a playbook.
+
+Temporal's core, which is not written in Python, would print its own on standard output, in the middle of results.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,18 @@ FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 def log_to_file(file: Path) -> None:
     """For a command that a person watches: nothing but its own words on the terminal. Nowhere, without a folder."""
     handler = logging.FileHandler(file, delay=True) if file.parent.exists() else logging.NullHandler()
-    logging.basicConfig(handlers=[handler], format=FORMAT, level=logging.WARNING)
+    _log_to(handler)
 
 
 def log_to_terminal() -> None:
     """For a service: warnings on stderr."""
-    logging.basicConfig(format=FORMAT, level=logging.WARNING)
+    _log_to(logging.StreamHandler())
+
+
+def _log_to(handler: logging.Handler) -> None:
+    from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
+
+    logging.basicConfig(handlers=[handler], format=FORMAT, level=logging.WARNING)
+    forwarding = LogForwardingConfig(logging.getLogger("temporalio.core"))
+    core = LoggingConfig(TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding)
+    Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=core)))

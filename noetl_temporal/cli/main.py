@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import click
 
+from noetl_temporal.cli.exits import FAILED, INTERRUPTED
 from noetl_temporal.stack.errors import StackError
 
 __all__ = ["cli", "main"]
@@ -71,9 +72,15 @@ def main() -> NoReturn:
 
 def _status() -> int:
     try:
-        cli.main(standalone_mode=True)
+        returned = cli.main(standalone_mode=False)
+        return returned if isinstance(returned, int) else 0
     except SystemExit as left:
         return left.code if isinstance(left.code, int) else int(left.code is not None)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
     except StackError as error:
         click.echo(f"Error: {error}", err=True)
     except Exception as error:
@@ -81,4 +88,4 @@ def _status() -> int:
             traceback.print_exc()
         told = f"{type(error).__name__}: {error}"
         click.echo(f"Error: {told}\nThis is a bug; NOETL_DEBUG=1 shows where.", err=True)
-    return 1
+    return FAILED

@@ -13,11 +13,10 @@ import click
 from noetl_compiler import compile_file
 from noetl_compiler.graph import Graph, Json
 from noetl_compiler.reader import read_file
+from noetl_temporal.cli.exits import WRONG
 from noetl_temporal.cli.findings import show_findings
 
 __all__ = ["Playbook", "check_request", "check_tools", "read_playbook"]
-
-WRONG = 2
 
 
 class Playbook(NamedTuple):

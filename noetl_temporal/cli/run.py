@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl_compiler.graph import Json
+from noetl_temporal.cli.exits import FAILED, INTERRUPTED
 from noetl_temporal.cli.logs import log_to_file
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.playbook import Playbook, check_request, check_tools, read_playbook
@@ -22,8 +23,6 @@ if TYPE_CHECKING:  # they bring Temporal along, which a wrong call need not wait
     from noetl_temporal.cli.execute import Order
 
 __all__ = ["run_command"]
-
-INTERRUPTED = 130
 
 
 @click.command("run")
@@ -70,11 +69,11 @@ def run_command(
     check_request(request, playbook)
 
     order = _order(playbook, request, credentials, timeout)
-    try:
-        ended, interrupted = _run(order, as_json)
-    except KeyboardInterrupt:
+    ended, interrupted = _run(order, as_json)
+    if interrupted:
         sys.exit(INTERRUPTED)
-    sys.exit(INTERRUPTED if interrupted else ended.status != "completed")
+    if ended.status != "completed":
+        sys.exit(FAILED)
 
 
 def _order(playbook: Playbook, request: dict[str, Json], credentials: Path | None, timeout: float | None) -> Order:
