@@ -46,7 +46,7 @@ def up_command() -> None:
         raise StackError(f"a `noetl run` (process {found.pid}) owns the stack here: try again when it has ended")
     addresses = found or _started(home)
     click.echo("already up" if found else "up")
-    _show(addresses)
+    _show(addresses, addresses.postgres_without_password)
 
 
 @dev_group.command("down")
@@ -71,7 +71,7 @@ def status_command() -> None:
         click.echo("down")
         sys.exit(FAILED)
     click.echo("up" if found.mode == "dev" else f"up for a `noetl run` (process {found.pid})")
-    _show(found)
+    _show(found, found.postgres)
 
 
 @dev_group.command("serve", hidden=True)
@@ -82,11 +82,12 @@ def serve_command() -> None:
     serve(Home())
 
 
-def _show(addresses: Addresses) -> None:
+def _show(addresses: Addresses, postgres: str) -> None:
+    """``up`` may be called by a script whose output is kept, so only ``status`` tells the password."""
     rows = {
         "web ui": addresses.ui,
         "temporal": f"{addresses.temporal} (namespace default)",
-        "postgres": addresses.postgres,
+        "postgres": postgres,
         "logs": str(Home().log("*")),
     }
     for name, value in rows.items():

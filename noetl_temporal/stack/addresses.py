@@ -30,6 +30,11 @@ class Addresses(msgspec.Struct, frozen=True):
         """The DSN of the embedded Postgres."""
         return f"postgresql://noetl:{self.postgres_password}@127.0.0.1:{self.postgres_port}/noetl"
 
+    @property
+    def postgres_without_password(self) -> str:
+        """The DSN as it may be shown anywhere."""
+        return f"postgresql://noetl@127.0.0.1:{self.postgres_port}/noetl"
+
     def environment(self) -> dict[str, str]:
         """The variables by which a client, a worker or a mirror finds this stack and may use it.
 
