@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import timedelta
 from itertools import chain, repeat
 from typing import Any, NamedTuple, TypeVar
@@ -18,7 +18,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from noetl_temporal.mirror.raw import Run, closes
+from noetl_temporal.mirror.raw import LOOP, Run, at_end
 from noetl_temporal.mirror.store import GapError, Store, UnknownExecutionError
 
 __all__ = ["MAX_POLLS", "PASSING", "Follower", "Page", "Polls", "whole"]
@@ -32,6 +32,9 @@ MAX_POLLS = 200
 
 LONG = timedelta(seconds=30)
 BRIEF = timedelta(seconds=1)
+LOOPS_SECONDS = 5.0
+"""How long the end of a run is held back for loops whose history cannot be read now."""
+
 PAUSES = (0.02, 0.1, 0.5, 2.0, 5.0)
 """Seconds between tries while the server or the database is away; the last one again and again."""
 
@@ -78,13 +81,15 @@ class Page(NamedTuple):
 
 
 class Follower:
-    """Follows runs from one client into one store. ``found`` is told the runs to which a run links."""
+    """Follows runs from one client into one store. ``found`` follows a run to which another links."""
 
-    def __init__(self, client: Client, store: Store, polls: Polls, found: Callable[[Run], None]) -> None:
+    def __init__(self, client: Client, store: Store, polls: Polls, found: Callable[[Run], asyncio.Task[None]]) -> None:
         self.client, self.store, self.polls, self.found = client, store, polls, found
 
     async def follow(self, run: Run) -> None:
-        """Return when the run is closed and stored. Goes on where it was when server or database were away."""
+        """Return when the run is closed and stored, a loop with the runs that continue it.
+
+        Goes on where it was when server or database were away."""
         pauses = chain(PAUSES, repeat(PAUSES[-1]))
         while True:
             try:
@@ -98,13 +103,29 @@ class Follower:
 
     async def _read(self, run: Run) -> None:
         token: bytes | None = None
+        loops: list[asyncio.Task[None]] = []
         while True:
             page = await self.polls.poll(self.client, run, token)
-            for link in await whole(self.store.ingest(run, page.events)) if page.events else ():
-                self.found(link)
-            if closes(page.events):
+            events, end = at_end(page.events)
+            loops += await self._store(run, events)
+            if end:
+                await self._store_end(run, end, loops)
                 return
             token = page.token
+
+    async def _store(self, run: Run, events: Sequence[HistoryEvent]) -> list[asyncio.Task[None]]:
+        """Store a batch; the tasks that follow the loops which it tells of."""
+        found = await whole(self.store.ingest(run, events)) if events else []
+        tasks = [(link, self.found(link)) for link in found]
+        return [task for link, task in tasks if link.workflow_type == LOOP]
+
+    async def _store_end(self, run: Run, events: Sequence[HistoryEvent], loops: list[asyncio.Task[None]]) -> None:
+        """Store the last batch after what its loops have to tell, so that a playbook's last row comes last."""
+        if loops:
+            await asyncio.wait(loops, timeout=LOOPS_SECONDS)
+        continued = await self._store(run, events)
+        if continued:
+            await asyncio.wait(continued)
 
 
 async def whole(work: Coroutine[Any, Any, T]) -> T:

@@ -10,19 +10,21 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
-__all__ = ["LOOP", "PLAYBOOK", "Run", "closes", "from_row", "links", "milliseconds", "to_row"]
+__all__ = ["LOOP", "PLAYBOOK", "Run", "at_end", "closes", "from_row", "links", "milliseconds", "to_row"]
 
 PLAYBOOK = "noetl.playbook"
 LOOP = "noetl.loop"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_CLOSES = {
+_CLOSED_BY_ITSELF = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
-    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
+}
+_CLOSES = _CLOSED_BY_ITSELF | {
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
 }
 
 
@@ -55,6 +57,19 @@ def from_row(proto: bytes) -> HistoryEvent:
 def closes(events: Sequence[HistoryEvent]) -> bool:
     """Whether the run ends with these events."""
     return bool(events) and events[-1].event_type in _CLOSES
+
+
+def at_end(
+    events: Sequence[HistoryEvent],
+) -> tuple[Sequence[HistoryEvent], Sequence[HistoryEvent]]:
+    """The events before the batch with which the run ends, and that batch; it is empty when the run goes on."""
+    if not closes(events):
+        return events, ()
+    place = len(events) - 1
+    if events[-1].event_type in _CLOSED_BY_ITSELF:
+        decided = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+        place = max((at for at, event in enumerate(events) if event.event_type == decided), default=0)
+    return events[:place], events[place:]
 
 
 def links(run: Run, events: Iterable[HistoryEvent]) -> list[Run]:

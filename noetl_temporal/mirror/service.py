@@ -47,10 +47,11 @@ class Mirror:
         self._followed: dict[Run, asyncio.Task[None]] = {}
         self._searches = [group.create_task(search) for search in (self._discover(), self._make_up())]
 
-    def follow(self, run: Run) -> None:
+    def follow(self, run: Run) -> asyncio.Task[None]:
         """Follow a run to its end, unless it is followed already."""
         if run not in self._followed:
             self._followed[run] = self._group.create_task(self._follow(run))
+        return self._followed[run]
 
     def stop(self) -> None:
         """End once the transactions that have begun are over."""
@@ -147,12 +148,12 @@ async def follow_execution(client: Client, dsn: str, workflow_id: str, run_id: s
 
 
 async def _follow_all(client: Client, store: Store, root: Run) -> None:
-    known: set[Run] = set()
+    followed: dict[Run, asyncio.Task[None]] = {}
 
-    def found(run: Run) -> None:
-        if run not in known:
-            known.add(run)
-            group.create_task(follower.follow(run))
+    def found(run: Run) -> asyncio.Task[None]:
+        if run not in followed:
+            followed[run] = group.create_task(follower.follow(run))
+        return followed[run]
 
     follower = Follower(client, store, Polls(), found)
     try:

@@ -31,6 +31,11 @@ __all__ = ["Connection", "GapError", "Store", "UnknownExecutionError", "migrate"
 
 Connection: TypeAlias = "asyncpg.Connection | PoolConnectionProxy"
 
+_SETTINGS = {
+    "application_name": "noetl mirror",
+    # A crash of Postgres may undo the last commits, cursor and rows together: they are read from Temporal again.
+    "synchronous_commit": "off",
+}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ESCAPED_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
@@ -128,7 +133,7 @@ class Store:
 async def open_store(dsn: str, converter: DataConverter = DataConverter.default) -> AsyncGenerator[Store]:
     """The mirror's tables in the database at ``dsn``, brought to this version's schema."""
     await migrate(dsn)
-    async with asyncpg.create_pool(dsn, min_size=1, max_size=8) as pool:
+    async with asyncpg.create_pool(dsn, min_size=1, max_size=8, server_settings=_SETTINGS) as pool:
         yield Store(pool, converter)
 
 
@@ -210,7 +215,10 @@ def _columns(row: EventRow) -> tuple[Json, ...]:
 
 def _json(value: Json) -> str | None:
     """As jsonb takes it: Postgres has no NUL character."""
-    return None if value is None else _ESCAPED_NUL.sub(r"\1\\ufffd", msgspec.json.encode(value).decode())
+    if value is None:
+        return None
+    text = msgspec.json.encode(value).decode()
+    return _ESCAPED_NUL.sub(r"\1\\ufffd", text) if r"\u0000" in text else text
 
 
 def _text(value: str | None) -> str | None:

@@ -240,3 +240,13 @@ async def test_values_in_external_storage_are_read_with_the_clients_converter(
     before = await log.everything()
     await rebuild(dsn, shelved.data_converter)
     assert await log.everything() == before
+
+
+async def test_a_playbooks_last_row_is_stored_after_all_of_its_loops(
+    scripts: Scripts, dsn: str, log: Log, execution_id: int
+) -> None:
+    handle = await scripts.start(execution_id, *_lines(execution_id))
+    await handle.result()
+    await follow_execution(scripts.client, dsn, handle.id)
+    query = "SELECT event_type FROM noetl.event WHERE execution_id = $1 ORDER BY ingest_time DESC LIMIT 1"
+    assert await log.database.fetchval(query, execution_id) == "playbook.completed"
