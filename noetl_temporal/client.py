@@ -71,7 +71,7 @@ class NoetlClient:
         """Connect to Temporal as the environment says, and remember where the event log is.
 
         Raises temporalio's errors when no server answers."""
-        temporal = await connect_temporal(address, namespace)
+        temporal = await connect_temporal(address, namespace, dsn)
         return cls(temporal, dsn or dsn_from_environment(), load_tools() if tools is None else tools)
 
     async def submit(

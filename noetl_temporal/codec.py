@@ -15,6 +15,8 @@ from temporalio.converter import (
     JSONPlainPayloadConverter,
 )
 
+from noetl_temporal.claim_check import claim_check
+
 __all__ = ["data_converter"]
 
 
@@ -40,6 +42,9 @@ class _PayloadConverter(CompositePayloadConverter):
         super().__init__(*kept, _MsgspecConverter())
 
 
-def data_converter() -> DataConverter:
-    """The converter of every client and worker of this project."""
-    return dataclasses.replace(DataConverter.default, payload_converter_class=_PayloadConverter)
+def data_converter(dsn: str | None = None) -> DataConverter:
+    """The converter of every client and worker of this project; with ``dsn``, large values lie in that Postgres."""
+    storage = claim_check(dsn) if dsn else None
+    return dataclasses.replace(
+        DataConverter.default, payload_converter_class=_PayloadConverter, external_storage=storage
+    )

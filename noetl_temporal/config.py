@@ -18,15 +18,18 @@ DSN_VARIABLE = "NOETL_POSTGRES"
 CREDENTIALS_VARIABLE = "NOETL_CREDENTIALS"
 
 
-async def connect_temporal(address: str | None = None, namespace: str | None = None) -> Client:
-    """A client for the given address, else for what TEMPORAL_* variables or a temporal.toml profile name."""
+async def connect_temporal(address: str | None = None, namespace: str | None = None, dsn: str | None = None) -> Client:
+    """A client for the given address, else for what TEMPORAL_* variables or a temporal.toml profile name.
+
+    Large values lie in the Postgres of ``dsn``, else of NOETL_POSTGRES; without either, a value over 2 MB is refused.
+    """
     settings = cast("dict[str, Any]", ClientConfig.load_client_connect_config())
     settings.setdefault("target_host", "127.0.0.1:7233")
     if address is not None:
         settings["target_host"] = address
     if namespace is not None:
         settings["namespace"] = namespace
-    return await Client.connect(**settings, data_converter=data_converter())
+    return await Client.connect(**settings, data_converter=data_converter(dsn or dsn_from_environment()))
 
 
 def dsn_from_environment() -> str | None:

@@ -11,7 +11,9 @@ against a rule (semantics.md 22a).
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -33,7 +35,7 @@ from noetl_temporal.machine.policy import Decision, decide
 from noetl_temporal.machine.scope import Chain, outcome_names
 from noetl_temporal.naming import activity_type
 
-__all__ = ["BEAT", "MAX_LOST", "MAX_REPORT_BYTES", "tool_activity"]
+__all__ = ["BEAT", "MAX_INLINE_BYTES", "MAX_LOST", "MAX_STORED_BYTES", "tool_activity"]
 
 BEAT = timedelta(seconds=2)
 """A call learns that it is cancelled by the answer to a heartbeat: this is how long a person waits for it."""
@@ -41,16 +43,19 @@ BEAT = timedelta(seconds=2)
 MAX_LOST = 5
 """Attempts that may be lost with their worker before the call is given up: it may be what kills them."""
 
-MAX_REPORT_BYTES = 1_500_000
+MAX_INLINE_BYTES = 1_500_000
 """A larger result would not fit Temporal's 2 MB and would be retried without end."""
 
+MAX_STORED_BYTES = 64 * 1024 * 1024
+"""The bound where large values lie in Postgres (claim_check.py)."""
 
-def tool_activity(tool: Tool, source: CredentialSource) -> Callable[..., Any]:
+
+def tool_activity(tool: Tool, source: CredentialSource, largest: int = MAX_INLINE_BYTES) -> Callable[..., Any]:
     """The activity of a tool: ``noetl.<kind>``."""
 
     @activity.defn(name=activity_type(tool.spec.kind))
     async def run(call: ToolCall) -> ToolReport:
-        return await _Attempt(tool, call, Credentials(source)).run()
+        return await _Attempt(tool, call, Credentials(source), largest).run()
 
     return run
 
@@ -81,6 +86,7 @@ class _Attempt:
     tool: Tool
     call: ToolCall
     credentials: Credentials
+    largest: int
     log: list[AttemptRecord] = field(default_factory=list[AttemptRecord])
 
     async def run(self) -> ToolReport:
@@ -131,8 +137,11 @@ class _Attempt:
                 sinks.append(record)
                 if failure is not None:
                     return failure, tuple(sinks)
-        if len(msgspec.json.encode(outcome)) > MAX_REPORT_BYTES:
-            outcome = _error("too_large", "the result is over 1.5 MB: store it in a sink, or ask for less at once")
+        if len(msgspec.json.encode(outcome)) > self.largest:
+            outcome = _error(
+                "too_large",
+                f"the result is over {self.largest / 1e6:g} MB: store it in a sink, or ask for less at once",
+            )
         return outcome, tuple(sinks)
 
     async def _call_tool(self, context: _Context) -> dict[str, Json]:
@@ -273,4 +282,5 @@ def _now() -> int:
 
 
 def _worker() -> str:
-    return activity.info().task_queue
+    """As Temporal itself names it: ``pid@host``."""
+    return f"{os.getpid()}@{socket.gethostname()}"

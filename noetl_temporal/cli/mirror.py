@@ -39,7 +39,7 @@ def rebuild_command() -> None:
     from noetl_temporal.codec import data_converter
     from noetl_temporal.mirror.rebuild import rebuild
 
-    rows = asyncio.run(rebuild(_dsn(), data_converter()))
+    rows = asyncio.run(rebuild(_dsn(), data_converter(_dsn())))
     click.echo(f"{rows} rows in noetl.event")
 
 

@@ -20,10 +20,14 @@ READY_SECONDS = 60.0
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.02
 
-# Reads process ids, a line each, until the pipe closes: only then does anything happen.
+# Reads `stop PID` and `kill PID` lines until the pipe closes: only then does anything happen. Whoever works on the
+# servers is killed before they stop, so that it cannot take their end for a failure of its work and report that.
 GUARD = """
-pids=
-while read -r pid; do pids="$pids $pid"; done
+pids= services=
+while read -r how pid; do
+  case "$how" in kill) services="$services $pid" ;; *) pids="$pids $pid" ;; esac
+done
+[ -z "$services" ] || kill -KILL $services 2>/dev/null
 [ -n "$pids" ] || exit 0
 kill -INT $pids 2>/dev/null
 for _ in 1 2 3 4 5 6 7 8 9 10; do sleep 0.5; kill -0 $pids 2>/dev/null || exit 0; done
@@ -39,12 +43,16 @@ class Account(NamedTuple):
 
 
 class Server(NamedTuple):
-    """A running child. ``marker`` is a text of its command line that no foreign process has."""
+    """A running child. ``marker`` is a text of its command line that no foreign process has.
+
+    A ``service`` works on the servers and has no data of its own: when its owner is gone it is killed, not asked.
+    """
 
     name: str
     process: subprocess.Popen[bytes]
     log: Path
     marker: str
+    service: bool = False
 
     def wait_ready(self, ready: Callable[[], bool]) -> None:
         """Return once ``ready()``. Raises StackError, with the end of the log, when that does not come."""
@@ -86,7 +94,8 @@ class Guard:
 
     def watch(self, server: Server) -> None:
         """End ``server`` too."""
-        os.write(self._pipe, f"{server.process.pid}\n".encode())
+        how = "kill" if server.service else "stop"
+        os.write(self._pipe, f"{how} {server.process.pid}\n".encode())
 
     def dismiss(self) -> None:
         """The servers have been stopped; there is nothing to guard."""
@@ -140,18 +149,20 @@ def free_port(preferred: int = 0) -> int:
 
 def record(path: Path, servers: Sequence[Server]) -> None:
     """Note which processes run, for a later owner to find should this one be killed."""
-    path.write_text(json.dumps([[server.process.pid, server.marker] for server in servers]))
+    noted = [[server.process.pid, server.marker, server.service] for server in servers]
+    path.write_text(json.dumps(noted))
 
 
 def end_leftovers(path: Path) -> None:
     """End the processes noted at ``path`` that still run, and forget them."""
     try:
-        noted: list[tuple[int, str]] = [(int(pid), str(marker)) for pid, marker in json.loads(path.read_text())]
+        noted: list[tuple[int, str, bool]] = json.loads(path.read_text())
     except (OSError, ValueError):
         return
-    running = [pid for pid, marker in noted if marker in _command_line(pid)]
-    for attempt in (signal.SIGINT, signal.SIGKILL):
-        running = _ended(running, attempt)
+    running = [(pid, service) for pid, marker, service in noted if marker in _command_line(pid)]
+    _ended([pid for pid, service in running if service], signal.SIGKILL)
+    stubborn = _ended([pid for pid, service in running if not service], signal.SIGINT)
+    _ended(stubborn, signal.SIGKILL)
     path.unlink()
 
 

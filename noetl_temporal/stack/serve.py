@@ -60,7 +60,8 @@ def _service(home: Home, addresses: Addresses, name: str) -> Server:
     command = [sys.executable, "-m", "noetl_temporal.cli", name]
     environment = {"NOETL_CREDENTIALS": str(home.credentials)} if home.credentials.exists() else {}
     environment |= addresses.environment()
-    return start(name, command, home.log(name), marker=f"noetl_temporal.cli {name}", environment=environment)
+    started = start(name, command, home.log(name), marker=f"noetl_temporal.cli {name}", environment=environment)
+    return started._replace(service=True)
 
 
 def _migrate(addresses: Addresses) -> None:
