@@ -1,0 +1,68 @@
+"""Attempts that vanished with their worker: run again, not counted, and never repeated where that would be wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import msgspec
+import pytest
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.testing import FakeTool
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from noetl_temporal.machine.call import AttemptRecord, CallRule, ToolCall, ToolReport
+from noetl_temporal.run_tool import MAX_LOST, tool_activity
+
+CALL = ToolCall("c", "k", 1, "step", "task", "noop", 1, 0, "v10", rules=(CallRule(0, "retry", "error", attempts=2),))
+LOST = AttemptRecord(1, 1000, "lost")
+FAILED = AttemptRecord(1, 1000, "error", ended=1001)
+
+
+def environment(log: list[AttemptRecord]) -> ActivityEnvironment:
+    env = ActivityEnvironment()
+    details = [msgspec.to_builtins(log)] if log else []
+    env.info = dataclasses.replace(env.info, attempt=len(log) + 1, heartbeat_details=details)
+    return env
+
+
+async def run(call: ToolCall, log: list[AttemptRecord], answer: Any = 1) -> tuple[ToolReport, FakeTool]:
+    tool = FakeTool("noop", lambda _request, _context: answer)
+    found: Any = await environment(log).run(tool_activity(tool, CredentialSource(environment={})), call)
+    return found, tool
+
+
+async def test_a_lost_attempt_is_run_again_and_stays_in_the_record() -> None:
+    report, tool = await run(CALL, [LOST])
+    assert report.outcome["status"] == "ok"
+    assert [one.status for one in report.attempts] == ["lost", "ok"]
+    assert len(tool.requests) == 1
+
+
+async def test_it_does_not_count_against_the_rule() -> None:
+    busy = Outcome("error", error=ErrorInfo("http", "busy"))
+    with pytest.raises(ApplicationError, match="busy") as raised:
+        await run(CALL, [LOST, LOST], busy)
+    assert not raised.value.non_retryable
+    report, _ = await run(CALL, [LOST, FAILED], busy)
+    assert report.exhausted
+
+
+async def test_a_call_that_may_not_be_repeated_is_not() -> None:
+    report, tool = await run(msgspec.structs.replace(CALL, idempotent=False), [LOST])
+    assert report.outcome["error"]["kind"] == "unknown_outcome"
+    assert tool.requests == []
+
+
+async def test_a_failure_that_was_reported_may_be_repeated() -> None:
+    report, tool = await run(msgspec.structs.replace(CALL, idempotent=False), [FAILED])
+    assert report.outcome["status"] == "ok"
+    assert len(tool.requests) == 1
+
+
+async def test_a_call_that_kills_its_workers_is_given_up() -> None:
+    report, tool = await run(CALL, [LOST] * MAX_LOST)
+    assert report.outcome["error"]["kind"] == "worker_lost"
+    assert tool.requests == []
