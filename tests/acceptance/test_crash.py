@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from typing import Any
 
 import asyncpg
 import pytest
@@ -21,8 +22,14 @@ PLAYBOOK = str(ROOT / "tests/acceptance/playbooks/pages_into_postgres.yaml")
 
 def pid_of(site: Site, marker: str) -> int:
     """The process of the stack whose command line has ``marker``."""
-    noted: list[tuple[int, str]] = json.loads(Home(site.folder / ".noetl").servers.read_text())
-    return next(pid for pid, text in reversed(noted) if marker in text)
+    noted: list[tuple[int, str, bool]] = json.loads(Home(site.folder / ".noetl").servers.read_text())
+    return next(pid for pid, text, _ in reversed(noted) if marker in text)
+
+
+def status(site: Site) -> dict[str, Any]:
+    """The latest run."""
+    told: dict[str, Any] = json.loads(site.noetl("status", "--json").stdout)
+    return told
 
 
 async def stored(dsn: str) -> list[tuple[int, int]]:
@@ -60,8 +67,8 @@ async def test_a_killed_stack(bare: Site, api: Api) -> None:
     assert "Traceback" not in errors
     assert bare.noetl("dev", "up").returncode == 0
     try:
-        assert wait_until(lambda: '"completed"' in bare.noetl("status", "--json").stdout, 60)
-        assert json.loads(bare.noetl("status", "--json").stdout)["result"] == [35, 35, 35]
+        assert wait_until(lambda: status(bare)["status"] != "running", 60)
+        assert status(bare)["result"] == [35, 35, 35]
         assert await stored(bare.addresses().postgres) == SIZES_AND_PAGES
     finally:
         bare.noetl("dev", "down")

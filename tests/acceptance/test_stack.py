@@ -49,7 +49,7 @@ def owner(home: Home) -> Iterator[subprocess.Popen[str]]:
 
 
 def server_pids(home: Home) -> list[int]:
-    return [pid for pid, _ in json.loads(home.servers.read_text())]
+    return [pid for pid, *_ in json.loads(home.servers.read_text())]
 
 
 def listening(home: Home) -> bool:
@@ -121,7 +121,9 @@ def test_leftovers_of_a_killed_guard_are_ended_and_nothing_else(tmp_path: Path) 
         subprocess.Popen(["sleep", "601"], start_new_session=True) as reused,
     ):
         note = tmp_path / "servers.json"
-        note.write_text(json.dumps([[ours.pid, "sleep 600"], [reused.pid, str(tmp_path / "temporal.db")]]))
+        note.write_text(
+            json.dumps([[ours.pid, "sleep 600", False], [reused.pid, str(tmp_path / "temporal.db"), False]])
+        )
         end_leftovers(note)
         assert ours.wait() == -signal.SIGINT
         assert reused.poll() is None
