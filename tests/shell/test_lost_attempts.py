@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from noetl_activities.credentials import CredentialSource
-from noetl_activities.outcome import ErrorInfo, Outcome
-from noetl_activities.testing import FakeTool
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.testing import FakeTool
 from noetl_temporal.machine.call import AttemptRecord, CallRule, ToolCall, ToolReport
 from noetl_temporal.run_tool import MAX_LOST, tool_activity
 

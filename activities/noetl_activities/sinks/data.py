@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import cast
+from typing import NamedTuple, cast
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.tool import Json
 
-__all__ = ["Row", "keys_of", "parts_of", "rows_of"]
+__all__ = ["ColumnTypes", "Row", "column_type", "keys_of", "parts_of", "quoted", "rows_of"]
 
 Row = dict[str, Json]
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
@@ -37,3 +37,29 @@ def parts_of(table: Json) -> list[str]:
     if not table or len(parts) > 2 or not all(_IDENTIFIER.fullmatch(part) for part in parts):
         raise ConfigError(f"table is {table!r}: write table or schema.table")
     return parts
+
+
+class ColumnTypes(NamedTuple):
+    """What a database calls the types that JSON has."""
+
+    boolean: str
+    integer: str
+    number: str
+    json: str
+    text: str
+
+
+def column_type(value: Json, types: ColumnTypes) -> str:
+    """The type of a new column for a value like this one."""
+    if isinstance(value, bool):
+        return types.boolean
+    if isinstance(value, int):
+        return types.integer
+    if isinstance(value, float):
+        return types.number
+    return types.json if isinstance(value, dict | list) else types.text
+
+
+def quoted(name: str) -> str:
+    """A column's name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'

@@ -11,10 +11,12 @@ from noetl_activities.duckdb_file import database_of, in_thread
 from noetl_activities.errors import SinkError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.sinks import Stored
-from noetl_activities.sinks.data import Row, keys_of, parts_of, rows_of
+from noetl_activities.sinks.data import ColumnTypes, Row, column_type, keys_of, parts_of, quoted, rows_of
 from noetl_activities.tool import Json, ToolContext
 
 __all__ = ["store_duckdb"]
+
+_TYPES = ColumnTypes("boolean", "bigint", "double", "json", "varchar")
 
 
 async def store_duckdb(
@@ -55,29 +57,15 @@ def _store(
 
 def _write(connection: duckdb.DuckDBPyConnection, table: str, rows: list[Row], mode: str, keys: list[str]) -> None:
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    names = ", ".join(map(_quote, columns))
-    types = ", ".join(f"{_quote(name)} {_type_for(rows[0].get(name))}" for name in columns)
-    unique = f", primary key ({', '.join(map(_quote, keys))})" if keys else ""
+    names = ", ".join(map(quoted, columns))
+    types = ", ".join(f"{quoted(name)} {column_type(rows[0].get(name), _TYPES)}" for name in columns)
+    unique = f", primary key ({', '.join(map(quoted, keys))})" if keys else ""
     connection.execute(f"create table if not exists {table} ({types}{unique})")
     if mode == "replace":
         connection.execute(f"delete from {table}")  # noqa: S608 - the name was checked
     verb = "insert or replace into" if mode in ("upsert", "merge") else "insert into"
     sql = f"{verb} {table} ({names}) values ({', '.join('?' * len(columns))})"
     connection.executemany(sql, [[_fit(row.get(name)) for name in columns] for row in rows])
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _type_for(value: Json) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int):
-        return "bigint"
-    if isinstance(value, float):
-        return "double"
-    return "json" if isinstance(value, dict | list) else "varchar"
 
 
 def _fit(value: Json) -> Any:

@@ -18,11 +18,13 @@ import asyncpg
 from noetl_activities.errors import ConfigError, SinkError
 from noetl_activities.postgres_connect import Connection, connected, sql_error
 from noetl_activities.sinks import Stored
-from noetl_activities.sinks.data import Row, keys_of, parts_of, rows_of
+from noetl_activities.sinks.data import ColumnTypes, Row, column_type, keys_of, parts_of, quoted, rows_of
 from noetl_activities.sql import split
 from noetl_activities.tool import Json, ToolContext
 
 __all__ = ["store_postgres"]
+
+_TYPES = ColumnTypes("boolean", "bigint", "double precision", "jsonb", "text")
 
 _KEYS = """
 create schema if not exists noetl;
@@ -110,7 +112,7 @@ class _Table:
         return {str(one[0]): str(one[1]) for one in await connection.fetch(sql, self.quoted)}
 
     async def create(self, connection: Connection, row: Row) -> None:
-        columns = ", ".join(f"{_quote(name)} {_type_for(value)}" for name, value in row.items())
+        columns = ", ".join(f"{quoted(name)} {column_type(value, _TYPES)}" for name, value in row.items())
         await connection.execute(f"create table if not exists {self.quoted} ({columns})")
 
     async def write(
@@ -124,7 +126,7 @@ class _Table:
         if mode == "replace":
             await connection.execute(f"delete from {self.quoted}")  # noqa: S608 - the name was checked
         marks = ", ".join(f"${index}" for index in range(1, len(columns) + 1))
-        names = ", ".join(map(_quote, columns))
+        names = ", ".join(map(quoted, columns))
         sql = f"insert into {self.quoted} ({names}) values ({marks})"  # noqa: S608 - quoted names, bound values
         values = [[_fit(row.get(name), types[name]) for name in columns] for row in rows]
         await connection.executemany(sql + _on_conflict(columns, keys, mode), values)
@@ -135,24 +137,10 @@ def _on_conflict(columns: Sequence[str], keys: Sequence[str], mode: str) -> str:
     if mode not in ("upsert", "merge"):
         return ""
     changed = [name for name in columns if name not in keys]
-    target = ", ".join(map(_quote, keys))
+    target = ", ".join(map(quoted, keys))
     if not changed:
         return f" on conflict ({target}) do nothing"
-    return f" on conflict ({target}) do update set " + ", ".join(f"{_quote(c)} = excluded.{_quote(c)}" for c in changed)
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _type_for(value: Json) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int):
-        return "bigint"
-    if isinstance(value, float):
-        return "double precision"
-    return "jsonb" if isinstance(value, dict | list) else "text"
+    return f" on conflict ({target}) do update set " + ", ".join(f"{quoted(c)} = excluded.{quoted(c)}" for c in changed)
 
 
 def _fit(value: Json, type_: str) -> Any:
