@@ -16,6 +16,8 @@ import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
+from collections.abc import Generator
+from io import FileIO
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,6 +31,8 @@ _CHILD = Path(__file__).with_name("python_child.py")
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "TEMP", "TMP", "VIRTUAL_ENV", "SYSTEMROOT")
 _MAX_PRINTED = 64 * 1024
 _MAX_ANSWER = 64 * 1024 * 1024
+_GRACE = 1.0
+"""Seconds to read what is left in the pipes of a child that has ended."""
 
 
 class PythonTool:
@@ -86,31 +90,54 @@ def _environment(extra: Json) -> dict[str, str]:
 
 async def _run_child(stdin: bytes, environment: dict[str, str]) -> tuple[str, bytes, int]:
     """(what it printed, its answer, exit status). Cancellation kills the child and all it started."""
-    reading, writing = os.pipe()
-    try:
-        child = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-X",
-            "utf8",
-            str(_CHILD),
-            str(writing),
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env=environment,
-            pass_fds=(writing,),
-            start_new_session=True,
+    with _pipe() as (printed_to, printing), _pipe() as (answered_to, answering):
+        child = await _started(environment, printing.fileno(), answering.fileno())
+        printing.close()
+        answering.close()
+        printed, answer = bytearray(), bytearray()
+        reads = asyncio.gather(
+            _drain(printed_to, printed, _MAX_PRINTED), _drain(answered_to, answer, _MAX_ANSWER + 1), _feed(child, stdin)
         )
-    except BaseException:
-        os.close(reading)
-        raise
-    finally:
-        os.close(writing)
-    try:
-        printed, answer, _ = await asyncio.gather(_printed(child), _answer(reading), _feed(child, stdin))
-        return printed, answer, await child.wait()
-    finally:
-        await _kill(child)
+        try:
+            status = await _ended(child, reads)
+        finally:
+            await _kill(child)
+            reads.cancel()
+            await asyncio.wait([reads])
+    if len(answer) > _MAX_ANSWER:
+        raise ConfigError("the result is over 64 MB: store it and return where it is")
+    return printed.decode("utf-8", "replace"), bytes(answer), status
+
+
+@contextlib.contextmanager
+def _pipe() -> Generator[tuple[FileIO, FileIO]]:
+    """(reading end, writing end). Pipes of our own: asyncio's would keep ``wait`` until all who hold them are gone."""
+    reading, writing = os.pipe()
+    with FileIO(reading) as reader, FileIO(writing, "w") as writer:
+        yield reader, writer
+
+
+async def _started(environment: dict[str, str], printing: int, answering: int) -> Process:
+    """``-P``: the child's own folder is no place to import from, its http.py would stand before Python's."""
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-X", "utf8", str(_CHILD), str(answering)),
+        stdin=PIPE,
+        stdout=printing,
+        stderr=printing,
+        env=environment,
+        pass_fds=(answering,),
+        start_new_session=True,
+    )
+
+
+async def _ended(child: Process, reads: asyncio.Future[Any]) -> int:
+    """The child's exit status. What the child started and left behind is killed, not waited for: it may hold the
+    pipes for ever.
+    """
+    status = await child.wait()
+    await _kill(child)
+    await asyncio.wait([reads], timeout=_GRACE)
+    return status
 
 
 async def _feed(child: Process, stdin: bytes) -> None:
@@ -121,27 +148,14 @@ async def _feed(child: Process, stdin: bytes) -> None:
     child.stdin.close()
 
 
-async def _printed(child: Process) -> str:
-    """Keep the beginning, drain the rest."""
-    assert child.stdout is not None  # noqa: S101 - a pipe was asked for
-    kept = bytearray()
-    while chunk := await child.stdout.read(65536):
-        kept += chunk[: max(0, _MAX_PRINTED - len(kept))]
-    return kept.decode("utf-8", "replace")
-
-
-async def _answer(descriptor: int) -> bytes:
-    loop = asyncio.get_running_loop()
+async def _drain(pipe: FileIO, kept: bytearray, limit: int) -> None:
+    """Read to the end; keep the beginning."""
     reader = asyncio.StreamReader()
-    pipe = os.fdopen(descriptor, "rb", 0)
+    loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
     try:
-        found = bytearray()
         while chunk := await reader.read(65536):
-            found += chunk
-            if len(found) > _MAX_ANSWER:
-                raise ConfigError("the result is over 64 MB: store it and return where it is")
-        return bytes(found)
+            kept += chunk[: max(0, limit - len(kept))]
     finally:
         transport.close()
 

@@ -5,7 +5,8 @@ traceback}`` to the descriptor named by argv[1]. What the code prints goes to st
 
 A playbook's code comes in three forms: it sets ``result``, it defines ``main``, or it returns at top level. The last
 is no Python, so then, and only then, the code is made the body of a function; line numbers stay those of the
-playbook's text.
+playbook's text. What it assigns is then local to it, so the globals of those names become its parameters:
+``x = int(x)`` reads the input.
 """
 
 # Every value here is whatever the task made of it, so strictness has nothing to hold on to.
@@ -31,12 +32,16 @@ FILE = "<python task>"
 
 def main() -> None:
     out = os.fdopen(int(sys.argv[1]), "w")
+    os.set_inheritable(out.fileno(), False)
+    own = os.getpid()
     call = json.load(io.TextIOWrapper(os.fdopen(os.dup(0), "rb"), encoding="utf-8"))
     try:
         answer = {"ok": True, "result": plain(run(call))}
         text = json.dumps(answer)
     except BaseException as error:
         text = json.dumps(failure(error, call["code"]))
+    if os.getpid() != own:
+        os._exit(0)  # a fork that came out of the task's code: the answer is its parent's to give
     sys.stdout.flush()
     out.write(text)
     out.close()
@@ -109,11 +114,19 @@ def returns(tree: ast.Module) -> bool:
 
 
 def call_returning(tree: ast.Module, names: dict[str, Any]) -> Any:
-    shell = ast.parse("def __task__(): pass")
-    cast("ast.FunctionDef", shell.body[0]).body = tree.body
-    tree.body = shell.body
+    future = [one for one in tree.body if isinstance(one, ast.ImportFrom) and one.module == "__future__"]
+    body = [one for one in tree.body if one not in future]
+    assigned = define(body, [], future, dict(names)).__code__
+    inputs = sorted({*assigned.co_varnames, *assigned.co_cellvars} & names.keys())
+    return define(body, inputs, future, names)(**{name: names[name] for name in inputs})
+
+
+def define(body: list[ast.stmt], inputs: list[str], future: list[ast.ImportFrom], names: dict[str, Any]) -> Any:
+    tree = ast.parse("def __task__(*, " + ", ".join(inputs) + "): pass" if inputs else "def __task__(): pass")
+    cast("ast.FunctionDef", tree.body[0]).body = body
+    tree.body[:0] = future
     exec(compile(ast.fix_missing_locations(tree), FILE, "exec"), names)  # noqa: S102
-    return names["__task__"]()
+    return names["__task__"]
 
 
 def arguments(function: Callable[..., Any], call: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -144,7 +157,7 @@ def finished(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """JSON of what tasks commonly return: dates, decimals, sets, numpy scalars, anything else as text."""
+    """JSON of what tasks commonly return: dates, decimals, sets, numpy's values, anything else as text."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -157,8 +170,8 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in sorted(value, key=repr)]
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
-    if hasattr(value, "item") and callable(value.item):
-        return plain(value.item())
+    if callable(getattr(value, "tolist", None)):
+        return plain(value.tolist())
     try:
         return float(value)
     except (TypeError, ValueError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,11 @@ async def run(code: str, **given: Any) -> Outcome:
         ("def main(context):\n    return context['execution_id']", {}, "42"),
         ("async def main(a):\n    return a", {"a": 1}, 1),
         ("if x:\n    return {'early': x}\nreturn 2", {"x": 3}, {"early": 3}),
+        ("x = int(x)\nreturn x + 1", {"x": "3"}, 4),
+        ("def double():\n    return 2 * x\nx += 1\nreturn double()", {"x": 3}, 8),
+        ("from __future__ import annotations\nreturn 5", {}, 5),
+        ("import urllib.request, duckdb\nresult = duckdb.sql('select 1').fetchall()", {}, [[1]]),
+        ("import os\nif os.fork() == 0:\n    x = 2\nresult = 1", {}, 1),
         ("import datetime\nresult = datetime.date(2026, 1, 2)", {}, "2026-01-02"),
         ("from decimal import Decimal\nresult = [Decimal('1.5'), {3, 1}, (1,)]", {}, [1.5, [1, 3], [1]]),
         ("result = get_val({'a': {'b': 1}}, 'a.b')", {}, 1),
@@ -83,6 +89,39 @@ async def test_nothing_secret_is_inherited(monkeypatch: pytest.MonkeyPatch) -> N
     found = (await run("result = sorted(os.environ)")).result
     assert "NOETL_CREDENTIAL_PG" not in found
     assert "PATH" in found
+
+
+@pytest.mark.parametrize("escapes", [False, True])
+async def test_what_it_leaves_behind_is_not_waited_for(escapes: bool) -> None:
+    """A process that it started holds the pipes on; one in a session of its own even survives."""
+    code = (
+        "import subprocess, sys\n"
+        f"left = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], start_new_session={escapes})\n"
+        "print('started')\nresult = left.pid"
+    )
+    outcome = await asyncio.wait_for(run(code), 30)
+    assert outcome.meta["stdout"] == "started\n"
+    if escapes:
+        os.kill(outcome.result, signal.SIGKILL)
+    async with asyncio.timeout(30):
+        while is_running(outcome.result):
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("libs", "expected", "meta"),
+    [({"m": "math"}, 4, {}), (["requests"], None, {"libs_not_installed_here": ["requests"]})],
+)
+async def test_libs_are_modules_by_alias(libs: Any, expected: Any, meta: dict[str, Any]) -> None:
+    code = "result = m.isqrt(16) if 'm' in globals() else None"
+    outcome = await TOOL.run(request("python", code=code, libs=libs), Context())
+    assert (outcome.result, outcome.meta) == (expected, meta)
+
+
+async def test_a_missing_lib_is_told() -> None:
+    outcome = await TOOL.run(request("python", code="result = 1", libs={"m": "no_such_module"}), Context())
+    assert outcome.error is not None
+    assert outcome.error.code == "ModuleNotFoundError"
 
 
 async def test_cancellation_kills_it_and_what_it_started(tmp_path: Path) -> None:
