@@ -23,16 +23,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Assign, Json, Rule, SourceRef, Span, Step, Task
+from noetl_compiler.graph import Assign, Json, Rule, Span, Task
 from noetl_temporal.machine import policy, trees
-from noetl_temporal.machine.call import Outcome, ToolCall, ToolReport
-from noetl_temporal.machine.calls import RenderedTask, render_task, scope_paths, sink_calls
+from noetl_temporal.machine.call import Outcome, ToolReport
+from noetl_temporal.machine.calls import render_task
 from noetl_temporal.machine.collect import collect_of, collected
 from noetl_temporal.machine.commands import CallTool, StartTimer
 from noetl_temporal.machine.failing import error_outcome, template_outcome
-from noetl_temporal.machine.journal import Journal, abridged
+from noetl_temporal.machine.journal import abridged
 from noetl_temporal.machine.scope import outcome_names
 from noetl_temporal.machine.state import PipelineState, TaskRecord
+from noetl_temporal.machine.tool_calls import Caller, call_id, store_call, summary, tool_call
 from noetl_temporal.machine.views import result_view
 
 __all__ = ["MAX_EXECUTIONS", "End", "Host", "Pipeline"]
@@ -52,17 +53,10 @@ class End(NamedTuple):
     span: Span
 
 
-class Host(Protocol):
+class Host(Caller, Protocol):
     """Whom a pipeline runs for: a step of the playbook, or an iteration of a loop."""
 
-    journal: Journal
-    step: Step
-    source: SourceRef
-    execution_id: int
-    prefix: str
-    key: str
     parent_id: int
-    iteration: int | None
     meta: dict[str, Any]
 
     def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -134,49 +128,12 @@ class Pipeline:
         state.config = rendered.config
         state.event_id = self._emit_started(task)
         state.started = host.journal.at
-        call = self._tool_call(task, rendered, names)
+        call = tool_call(host, task, state, rendered, names, self._page(task))
         state.phase, state.pending = "call", call.id
-        host.journal.send(CallTool(call, task.queue, self._summary(task)))
-
-    def _tool_call(self, task: Task, rendered: RenderedTask, names: Mapping[str, Any]) -> ToolCall:
-        host, key = self.host, f"{self.host.key}/{task.label}/{self.state.executions}"
-        sinks = sink_calls(task.sinks, "attempt", key, names)
-        return ToolCall(
-            id=self._call_id(task),
-            key=key,
-            execution_id=host.execution_id,
-            step=host.step.name,
-            task=task.label,
-            kind=task.kind,
-            event_id=self.state.event_id,
-            lane=host.journal.lane,
-            dialect=host.source.dialect,
-            config=rendered.config,
-            input=rendered.input,
-            auth=rendered.auth,
-            timeout=rendered.timeout,
-            connect_timeout=rendered.connect_timeout,
-            read_timeout=rendered.read_timeout,
-            rules=rendered.rules,
-            scope=templates.project(names, scope_paths(rendered.rules or (), sinks)),
-            sinks=sinks,
-            idempotent=task.idempotent,
-            iteration=host.iteration,
-            page=self._page(task),
-        )
-
-    def _call_id(self, task: Task) -> str:
-        return f"{self.host.prefix}:{task.label}:{self.state.executions}"
+        host.journal.send(CallTool(call, task.queue, summary(host, task, self._page(task))))
 
     def _page(self, task: Task) -> int | None:
         return self.state.page if _paginates(task) else None
-
-    def _summary(self, task: Task) -> str:
-        iteration = f" item {self.host.iteration + 1}" if self.host.iteration is not None else ""
-        page = f" page {self.state.page}" if _paginates(task) else ""
-        step = self.host.step
-        label = step.name if len(step.tasks) == 1 else f"{step.name}.{task.label}"
-        return f"{label} [{task.kind}]{iteration}{page}"
 
     # ---- settling -------------------------------------------------------------------------------------------------
 
@@ -309,27 +266,9 @@ class Pipeline:
 
     def _store(self, task: Task) -> None:
         host, state = self.host, self.state
-        outcome = state.records[task.label].outcome
-        key = f"{host.key}/{task.label}/{state.executions}"
-        names = host.scope(self._task_names())
-        sinks = sink_calls(task.sinks, "task", key, names)
-        call = ToolCall(
-            id=f"{self._call_id(task)}:sink",
-            key=key,
-            execution_id=host.execution_id,
-            step=host.step.name,
-            task=task.label,
-            kind=sinks[0].kind,
-            event_id=state.event_id,
-            lane=host.journal.lane,
-            dialect=host.source.dialect,
-            scope=templates.project(names, scope_paths((), sinks)),
-            sinks=sinks,
-            iteration=host.iteration,
-            store=outcome,
-        )
+        call = store_call(host, task, state, host.scope(self._task_names()), state.records[task.label].outcome)
         state.phase, state.pending = "store", call.id
-        host.journal.send(CallTool(call, call.kind, f"{self._summary(task)} sink"))
+        host.journal.send(CallTool(call, call.kind, f"{summary(host, task, None)} sink"))
 
     def _stored(self, task: Task, report: ToolReport) -> None:
         if report.outcome["status"] == "ok":
@@ -419,8 +358,7 @@ class Pipeline:
         )
 
     def _task_meta(self, task: Task) -> dict[str, Any]:
-        run = f"{self.host.prefix}:{task.label}:{self.state.executions}"
-        return {**self.host.meta, "task_run_id": run, "page": self._page(task)}
+        return {**self.host.meta, "task_run_id": call_id(self.host, task, self.state), "page": self._page(task)}
 
 
 def _paginates(task: Task) -> bool:

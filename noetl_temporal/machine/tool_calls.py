@@ -1,0 +1,103 @@
+"""From a place in a pipeline to the call that its activity gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from noetl_compiler import templates
+from noetl_compiler.graph import SourceRef, Step, Task
+from noetl_temporal.machine.call import Outcome, ToolCall
+from noetl_temporal.machine.calls import RenderedTask, scope_paths, sink_calls
+from noetl_temporal.machine.journal import Journal
+from noetl_temporal.machine.state import PipelineState
+
+__all__ = ["Caller", "call_id", "store_call", "summary", "tool_call"]
+
+
+class Caller(Protocol):
+    """Whom a call is made for. ``prefix`` makes ids unique in the workflow, ``key`` in the world."""
+
+    journal: Journal
+    step: Step
+    source: SourceRef
+    execution_id: int
+    prefix: str
+    key: str
+    iteration: int | None
+
+
+def call_id(caller: Caller, task: Task, state: PipelineState) -> str:
+    """Unique in the workflow."""
+    return f"{caller.prefix}:{task.label}:{state.executions}"
+
+
+def tool_call(
+    caller: Caller,
+    task: Task,
+    state: PipelineState,
+    rendered: RenderedTask,
+    names: Mapping[str, Any],
+    page: int | None,
+) -> ToolCall:
+    """The call of a task, with what its rules and its attempt-level sinks need of the scope and nothing more."""
+    key = _key(caller, task, state)
+    sinks = sink_calls(task.sinks, "attempt", key, names)
+    return ToolCall(
+        id=call_id(caller, task, state),
+        key=key,
+        execution_id=caller.execution_id,
+        step=caller.step.name,
+        task=task.label,
+        kind=task.kind,
+        event_id=state.event_id,
+        lane=caller.journal.lane,
+        dialect=caller.source.dialect,
+        config=rendered.config,
+        input=rendered.input,
+        auth=rendered.auth,
+        timeout=rendered.timeout,
+        connect_timeout=rendered.connect_timeout,
+        read_timeout=rendered.read_timeout,
+        rules=rendered.rules,
+        scope=templates.project(names, scope_paths(rendered.rules or (), sinks)),
+        sinks=sinks,
+        idempotent=task.idempotent,
+        iteration=caller.iteration,
+        page=page,
+    )
+
+
+def store_call(
+    caller: Caller, task: Task, state: PipelineState, names: Mapping[str, Any], outcome: Outcome
+) -> ToolCall:
+    """A call that is nothing but the task-level sinks, with the outcome to store."""
+    key = _key(caller, task, state)
+    sinks = sink_calls(task.sinks, "task", key, names)
+    return ToolCall(
+        id=f"{call_id(caller, task, state)}:sink",
+        key=key,
+        execution_id=caller.execution_id,
+        step=caller.step.name,
+        task=task.label,
+        kind=sinks[0].kind,
+        event_id=state.event_id,
+        lane=caller.journal.lane,
+        dialect=caller.source.dialect,
+        scope=templates.project(names, scope_paths((), sinks)),
+        sinks=sinks,
+        iteration=caller.iteration,
+        store=outcome,
+    )
+
+
+def _key(caller: Caller, task: Task, state: PipelineState) -> str:
+    return f"{caller.key}/{task.label}/{state.executions}"
+
+
+def summary(caller: Caller, task: Task, page: int | None) -> str:
+    """What the Temporal UI shows: ``fetch [http] item 2 page 3``."""
+    step = caller.step
+    label = step.name if len(step.tasks) == 1 else f"{step.name}.{task.label}"
+    item = "" if caller.iteration is None else f" item {caller.iteration + 1}"
+    return f"{label} [{task.kind}]{item}" + ("" if page is None else f" page {page}")
