@@ -24,27 +24,19 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from noetl_activities.tool import Tool, load_tools
 from noetl_compiler import CompileError, compile_text
 from noetl_compiler.diagnostics import Severity
-from noetl_compiler.graph import Graph, Json, Task
+from noetl_compiler.graph import Graph, Json
 from noetl_compiler.reader import read_file
 from noetl_temporal.config import connect_temporal, dsn_from_environment
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.mirror.read import Event, EventTail
 from noetl_temporal.naming import EXECUTION_ID, PATH, PLAYBOOK_WORKFLOW, STATUS, VERSION, WORKFLOW_QUEUE
 from noetl_temporal.run_input import RunInput, RunReport
+from noetl_temporal.support import UnsupportedError, unsupported
 
-__all__ = ["NoEventLogError", "NoetlClient", "RunHandle", "UnsupportedToolError"]
+__all__ = ["NoEventLogError", "NoetlClient", "RunHandle"]
 
 LAST_EVENTS = frozenset({"playbook.completed", "playbook.failed", "playbook.cancelled"})
 """One of these is a run's last event."""
-
-
-class UnsupportedToolError(ValueError):
-    """The playbook has a task for whose tool there is no executor. ``tasks`` has them with their places."""
-
-    def __init__(self, graph: Graph, tasks: list[Task], known: list[str]) -> None:
-        places = ", ".join(f"{task.kind!r} at {graph.source.file}:{task.span.line}:{task.span.col}" for task in tasks)
-        super().__init__(f"there is no tool {places}: the tools are {', '.join(known)}")
-        self.tasks = tasks
 
 
 class NoEventLogError(RuntimeError):
@@ -85,9 +77,11 @@ class NoetlClient:
     ) -> RunHandle:
         """Start a run. ``playbook`` is a file's path or a compiled graph (then ``content`` is its text).
 
-        Raises CompileError or UnsupportedToolError before anything has started."""
+        Raises CompileError or UnsupportedError before anything has started."""
         graph, text = (playbook, content or "") if isinstance(playbook, Graph) else _compile(Path(playbook))
-        self._check_tools(graph)
+        problems = unsupported(graph, self._tools)
+        if problems:
+            raise UnsupportedError(problems)
         execution_id = new_execution_id()
         source = graph.source
         handle = await self.temporal.start_workflow(
@@ -115,12 +109,6 @@ class NoetlClient:
         """The handle of a run that was submitted before, by its workflow id."""
         found: WorkflowHandle[Any, RunReport] = self.temporal.get_workflow_handle(workflow_id, result_type=RunReport)
         return RunHandle(found, int(workflow_id.rpartition("/")[2]), self.dsn)
-
-    def _check_tools(self, graph: Graph) -> None:
-        tasks = [task for step in graph.steps.values() for task in step.tasks]
-        missing = [task for task in tasks if task.kind not in self._tools]
-        if missing:
-            raise UnsupportedToolError(graph, missing, sorted(self._tools))
 
 
 def _compile(path: Path) -> tuple[Graph, str]:

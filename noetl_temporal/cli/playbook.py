@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,8 +16,9 @@ from noetl_compiler.graph import Graph, Json
 from noetl_compiler.reader import read_file
 from noetl_temporal.cli.exits import WRONG
 from noetl_temporal.cli.findings import show_findings
+from noetl_temporal.support import unsupported
 
-__all__ = ["Playbook", "check_request", "check_tools", "read_playbook"]
+__all__ = ["Playbook", "check_request", "check_support", "read_playbook"]
 
 
 class Playbook(NamedTuple):
@@ -48,14 +50,11 @@ def check_request(request: dict[str, Json], playbook: Playbook) -> None:
         raise click.UsageError(f"the playbook does not use {key!r}: {hint}")
 
 
-def check_tools(playbook: Playbook, known: frozenset[str]) -> None:
-    """Refuse a playbook with a tool that no worker here has, before it has done anything."""
-    source = playbook.graph.source
-    tasks = [task for step in playbook.graph.steps.values() for task in step.tasks]
-    missing = [task for task in tasks if task.kind not in known]
-    for task in missing:
-        place = f"{source.file}:{task.span.line}:{task.span.col}"
-        click.echo(f"{place}: error: there is no tool {task.kind!r} here", err=True)
-    if missing:
-        click.echo(f"help: the tools are {', '.join(sorted(known))}; nothing was started", err=True)
+def check_support(playbook: Playbook, tools: Collection[str]) -> None:
+    """Refuse a playbook that needs something which is not here, before it has done anything."""
+    problems = unsupported(playbook.graph, tools)
+    for problem in problems:
+        click.echo(problem, err=True)
+    if problems:
+        click.echo("nothing was started", err=True)
         sys.exit(WRONG)

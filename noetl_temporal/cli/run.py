@@ -13,7 +13,7 @@ from noetl_compiler.graph import Json
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED
 from noetl_temporal.cli.logs import log_to_file
 from noetl_temporal.cli.payload import read_payload
-from noetl_temporal.cli.playbook import Playbook, check_request, check_tools, read_playbook
+from noetl_temporal.cli.playbook import Playbook, check_request, check_support, read_playbook
 from noetl_temporal.cli.reach import reach_to_run
 from noetl_temporal.cli.view import console, open_view
 from noetl_temporal.stack.home import Home
@@ -82,7 +82,7 @@ def _order(playbook: Playbook, request: dict[str, Json], credentials: Path | Non
     from noetl_temporal.cli.execute import Order
 
     tools = load_tools()
-    check_tools(playbook, frozenset(tools))
+    check_support(playbook, tools)
     if credentials:
         check_credentials(credentials)
     return Order(playbook, request, tools, credentials, timeout)

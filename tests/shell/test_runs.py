@@ -13,7 +13,8 @@ from noetl_activities.errors import ConfigError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
-from noetl_temporal.client import RunHandle, UnsupportedToolError
+from noetl_temporal.client import RunHandle
+from noetl_temporal.support import UnsupportedError
 from noetl_temporal.trail import HEADER
 
 from .conftest import HEAD, Shell, history_of
@@ -236,8 +237,19 @@ async def test_the_log_stands_in_headers_whole_and_in_order(shell: Shell) -> Non
     assert types.count("step.started") == 3
 
 
-async def test_a_tool_that_no_one_has_is_refused_before_anything_starts(shell: Shell) -> None:
-    graph = compile_or_raise(f"{HEAD}workflow:\n  - step: start\n    tool: {{kind: http, url: 'http://x'}}\n", "x.yaml")
+@pytest.mark.parametrize(
+    ("step", "problem"),
+    [
+        ("tool: {kind: http, url: 'http://x'}", "x.yaml:6:11: error: there is no tool 'http' here: the tools are noop"),
+        (
+            "loop: {cursor: {kind: postgres, auth: pg, claim: select 1}, iterator: row}\n    tool: {kind: noop}",
+            "x.yaml:6:11: error: cursor loops cannot run yet: loop over a collection",
+        ),
+    ],
+)
+async def test_what_cannot_run_is_refused_before_anything_starts(shell: Shell, step: str, problem: str) -> None:
+    graph = compile_or_raise(f"{HEAD}workflow:\n  - step: start\n    {step}\n", "x.yaml")
     async with shell.client(lambda _request, _context: 1) as client:
-        with pytest.raises(UnsupportedToolError, match=r"'http' at x.yaml:6:11"):
+        with pytest.raises(UnsupportedError) as raised:
             await client.submit(graph)
+    assert raised.value.problems == [problem]
