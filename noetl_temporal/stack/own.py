@@ -69,7 +69,7 @@ class Stack:
         temporal = self._keep(start_temporal(self.home, ports["temporal"], ports["ui"]), self._servers)
         postgres = self._keep(start_postgres(self.home, ports["postgres"]), self._servers)
         temporal.wait_ready(lambda: temporal_ready(ports["temporal"], ports["ui"]))
-        postgres.wait_ready(lambda: postgres_ready(self.home, ports["postgres"]))
+        postgres.wait_ready(lambda: postgres_ready(ports["postgres"]))
         return Addresses(
             pid=os.getpid(),
             mode=mode,

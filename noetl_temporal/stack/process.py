@@ -111,14 +111,16 @@ def start(
     marker: str,
     account: Account | None = None,
     environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
 ) -> Server:
-    """Start ``command`` in a session of its own, so that Ctrl-C in the terminal does not reach it."""
+    """Start ``command`` in ``folder`` and a session of its own, so that Ctrl-C in the terminal does not reach it."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             [str(part) for part in command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            cwd=folder,
             start_new_session=True,
             user=account.uid if account else None,
             group=account.gid if account else None,

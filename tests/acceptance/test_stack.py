@@ -143,7 +143,7 @@ def test_a_port_that_is_taken_is_not_chosen() -> None:
 def test_a_stale_postmaster_file_does_not_stop_a_start(home: Home) -> None:
     with own(home, "run"):
         pass
-    data = (home.postgres / "data").resolve()
+    data = home.postgres / "data"
     (data / "postmaster.pid").write_text(f"{os.getpid()}\n{data}\n1\n5432\n\n127.0.0.1\n1 1\nready\n")
     with own(home, "run") as (_, addresses):
         assert addresses.postgres_port
@@ -152,7 +152,7 @@ def test_a_stale_postmaster_file_does_not_stop_a_start(home: Home) -> None:
 def test_a_first_start_that_was_interrupted_starts_over(home: Home) -> None:
     with own(home, "run"):
         pass
-    data = (home.postgres / "data").resolve()
+    data = home.postgres / "data"
     data.rename(data.with_name("data.new"))
     with own(home, "run") as (_, addresses):
         assert addresses.postgres_port
