@@ -10,9 +10,12 @@ comma); link-local (where clouds keep their metadata), multicast and unspecified
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import ipaddress
 import os
 import socket
+import ssl
 from typing import TypeAlias
 
 import httpx
@@ -29,6 +32,9 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _NEVER = (ipaddress.ip_network("fd00:ec2::/32"), ipaddress.ip_network("100.100.100.200/32"))
 """Cloud metadata outside of link-local ranges."""
+
+_EMBEDS = tuple(map(ipaddress.IPv6Network, ("::/96", "64:ff9b::/96", "64:ff9b:1::/48")))
+"""IPv6 whose last 32 bits are an IPv4 address: IPv4-compatible, and NAT64 (RFC 6052, RFC 8215)."""
 
 
 class AddressGuard(msgspec.Struct, frozen=True):
@@ -67,9 +73,11 @@ class AddressGuard(msgspec.Struct, frozen=True):
 
 def _unmapped(address: Address) -> Address:
     """IPv4 inside of IPv6 is judged as IPv4."""
-    if isinstance(address, ipaddress.IPv6Address):
-        return address.ipv4_mapped or address.sixtofour or address
-    return address
+    if not isinstance(address, ipaddress.IPv6Address) or address.is_loopback or address.is_unspecified:
+        return address
+    if any(address in one for one in _EMBEDS):
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or address
 
 
 def _never(address: Address) -> bool:
@@ -81,27 +89,46 @@ def _never(address: Address) -> bool:
     )
 
 
+@functools.cache
+def _tls(verify: bool) -> ssl.SSLContext:
+    """Made once: reading the certificate authorities takes a tenth of a second."""
+    return httpx.create_ssl_context(verify=verify, trust_env=False)
+
+
 class GuardedTransport(httpx.AsyncBaseTransport):
-    """Resolves, judges, and hands on with the address in place of the name; TLS still asks for the name."""
+    """Resolves, judges, and calls the address in place of the name; TLS and the Host header still have the name."""
 
     def __init__(self, guard: AddressGuard, verify: bool) -> None:
         self._guard = guard
-        self._inner = httpx.AsyncHTTPTransport(verify=verify)
+        self._inner = httpx.AsyncHTTPTransport(verify=_tls(verify))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """See httpx.AsyncBaseTransport."""
-        host = request.url.host
-        if request.url.scheme not in ("http", "https"):
-            raise RefusedError(f"{request.url.scheme}: only http and https are called")
-        addresses = await _resolve(host, request.url.port or (443 if request.url.scheme == "https" else 80))
+        """See httpx.AsyncBaseTransport. Addresses are tried in turn, as a name may have one that nobody listens on."""
+        url = request.url
+        if url.scheme not in ("http", "https"):
+            raise RefusedError(f"{url.scheme}: only http and https are called")
+        host = url.raw_host.decode()
+        addresses = await _resolve(host, url.port or (443 if url.scheme == "https" else 80))
         for address in addresses:
             self._guard.check(host, address)
-        request.extensions = {**request.extensions, "sni_hostname": host}
-        request.url = request.url.copy_with(host=str(addresses[0]))
-        return await self._inner.handle_async_request(request)
+        for address in addresses[:-1]:
+            with contextlib.suppress(httpx.ConnectError, httpx.ConnectTimeout):
+                return await self._inner.handle_async_request(_pinned(request, host, address))
+        return await self._inner.handle_async_request(_pinned(request, host, addresses[-1]))
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _pinned(request: httpx.Request, host: str, address: Address) -> httpx.Request:
+    """A request of its own: the client goes on from the one it made, to the name, when it follows a redirect."""
+    return httpx.Request(
+        request.method,
+        request.url.copy_with(host=str(address)),
+        headers=request.headers,
+        stream=request.stream,
+        extensions={**request.extensions, "sni_hostname": host},
+    )
 
 
 async def _resolve(host: str, port: int) -> list[Address]:

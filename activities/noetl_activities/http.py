@@ -7,13 +7,13 @@ import datetime
 import email.utils
 import json
 import time
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Awaitable, Callable
 
 import httpx
 
 from noetl_activities.address_guard import AddressGuard, GuardedTransport
-from noetl_activities.errors import ConfigError, CredentialError
+from noetl_activities.errors import ConfigError
+from noetl_activities.http_request import build, credential_headers, where
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Credential, Json, Request, ToolContext, ToolSpec
 
@@ -23,7 +23,6 @@ MAX_BODY_BYTES = 16 * 1024 * 1024
 _MAX_ERROR_CHARS = 10_000
 _DEFAULT_TIMEOUT = 60.0
 _RETRYABLE = frozenset({408, 425, 429})
-_IN_QUERY = frozenset({"GET", "DELETE", "HEAD", "OPTIONS"})
 
 
 class HttpTool:
@@ -46,17 +45,13 @@ class HttpTool:
                 transport=transport,
                 timeout=_timeouts(request),
                 follow_redirects=_flag(config, "follow_redirects", "allow_redirects", False),
+                event_hooks={"request": [_keep_at_home(credential)]},
                 trust_env=False,
             ) as client:
-                made = _build(client, config, credential)
-                response, body = await _exchange(client, made)
-        except httpx.TimeoutException as error:
-            return _failed("timeout", f"{_where(config)}: no answer in time ({type(error).__name__})")
-        except httpx.TransportError as error:
-            return _failed("connection", f"{_where(config)}: {error or type(error).__name__}")
-        except httpx.TooManyRedirects as error:
-            return Outcome("error", error=ErrorInfo("http", f"{_where(config)}: {error}"))
-        return _outcome(response, body, time.monotonic() - started, made.url)
+                response, body = await _exchange(client, build(client, config, credential))
+        except httpx.HTTPError as error:
+            return _failed(error, where(config))
+        return _outcome(response, body, time.monotonic() - started)
 
 
 def _flag(config: dict[str, Json], name: str, alias: str, default: bool) -> bool:
@@ -69,99 +64,17 @@ def _timeouts(request: Request) -> httpx.Timeout:
     return httpx.Timeout(total, connect=request.connect_timeout or total, read=request.read_timeout or total)
 
 
-def _where(config: dict[str, Json]) -> str:
-    return f"{str(config.get('method') or 'GET').upper()} {config.get('url') or config.get('endpoint')}"
+def _keep_at_home(credential: Credential) -> Callable[[httpx.Request], Awaitable[None]]:
+    """A hook that takes the credential out of a request that a redirect sends to another server."""
+    homes: list[tuple[str, str, int | None]] = []
 
+    async def hook(request: httpx.Request) -> None:
+        homes.append((request.url.scheme, request.url.host, request.url.port))
+        if homes[-1] != homes[0]:
+            for name in credential_headers(credential):
+                request.headers.pop(name, None)
 
-# ---- the request --------------------------------------------------------------------------------------------------
-
-
-def _build(client: httpx.AsyncClient, config: dict[str, Json], credential: Credential) -> httpx.Request:
-    method = str(config.get("method") or "GET").upper()
-    url = config.get("url") or config.get("endpoint")
-    if not isinstance(url, str) or not url.strip():
-        raise ConfigError("an http task needs a url")
-    headers = {str(name): _text(value) for name, value in _map(config, "headers").items()}
-    headers.update(_authorization(credential))
-    query, body = _route_data(method, config)
-    try:
-        return client.build_request(
-            method, url.strip(), params=_params(query) or None, headers=headers, **_body(body, headers)
-        )
-    except (httpx.InvalidURL, httpx.UnsupportedProtocol, TypeError, ValueError) as error:
-        raise ConfigError(f"{_where(config)}: {error}") from error
-
-
-def _map(config: dict[str, Json], name: str) -> dict[str, Json]:
-    value = config.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ConfigError(f"{name} is {value!r}: expected a map")
-    return cast("dict[str, Json]", value)
-
-
-def _route_data(method: str, config: dict[str, Json]) -> tuple[dict[str, Json], Json]:
-    """(query, body): ``data`` goes where its parts say, else where the method has its data."""
-    query = {**_map(config, "params"), **_map(config, "query")}
-    names = ("payload", "body", "json", "form")
-    body = next((config[name] for name in names if config.get(name) is not None), None)
-    data: Json = config.get("data")
-    if data is None:
-        return query, body
-    if isinstance(data, dict) and set(cast("dict[str, Json]", data)) <= {"query", "body"}:
-        parts = cast("dict[str, dict[str, Json]]", data)
-        return {**query, **(parts.get("query") or {})}, parts.get("body", body)
-    if method in _IN_QUERY and isinstance(data, dict):
-        return {**query, **cast("dict[str, Json]", data)}, body
-    return query, cast("Json", data)
-
-
-def _params(query: dict[str, Json]) -> dict[str, Any]:
-    return {
-        name: [_text(one) for one in cast("list[Json]", value)] if isinstance(value, list) else _text(value)
-        for name, value in query.items()
-        if value is not None
-    }
-
-
-def _text(value: Json) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return json.dumps(value) if isinstance(value, dict | list) else str(value)
-
-
-def _body(body: Json, headers: Mapping[str, str]) -> dict[str, Any]:
-    """JSON, unless the Content-Type says form or multipart, or the body is a text already."""
-    if body is None:
-        return {}
-    content_type = next((value for name, value in headers.items() if name.lower() == "content-type"), "").lower()
-    if isinstance(body, dict) and "x-www-form-urlencoded" in content_type:
-        return {"data": {str(name): _text(value) for name, value in cast("dict[str, Json]", body).items()}}
-    if isinstance(body, dict) and "multipart/form-data" in content_type:
-        return {"files": {str(name): (None, _text(value)) for name, value in cast("dict[str, Json]", body).items()}}
-    return {"content": body.encode()} if isinstance(body, str) else {"json": body}
-
-
-def _authorization(credential: Credential) -> dict[str, str]:
-    """Headers of a credential: bearer, basic or api_key."""
-    if not credential:
-        return {}
-    kind = str(credential.get("type") or "bearer").lower()
-    if kind == "basic":
-        pair = f"{credential.get('username', credential.get('user', ''))}:{credential.get('password', '')}"
-        return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
-    if kind in ("api_key", "apikey"):
-        name = str(credential.get("header_name") or credential.get("header") or "X-API-Key")
-        return {name: _secret(credential, "api_key", "key", "value", "token")}
-    return {"Authorization": f"Bearer {_secret(credential, 'token', 'access_token', 'api_key', 'value')}"}
-
-
-def _secret(credential: Credential, *names: str) -> str:
-    found = next((credential[name] for name in names if credential.get(name)), None)
-    if found is None:
-        raise CredentialError(f"a credential of type {credential.get('type')!r} needs {' or '.join(names)}")
-    return str(found)
+    return hook
 
 
 # ---- the response -------------------------------------------------------------------------------------------------
@@ -173,6 +86,8 @@ async def _exchange(client: httpx.AsyncClient, request: httpx.Request) -> tuple[
         body = bytearray()
         async for chunk in response.aiter_bytes():
             body += chunk
+            if not response.is_success and len(body) > _MAX_ERROR_CHARS:
+                break
             if len(body) > MAX_BODY_BYTES:
                 raise ConfigError(f"the response is over {MAX_BODY_BYTES // 2**20} MB: ask for less at once")
     finally:
@@ -180,20 +95,20 @@ async def _exchange(client: httpx.AsyncClient, request: httpx.Request) -> tuple[
     return response, bytes(body)
 
 
-def _outcome(response: httpx.Response, body: bytes, elapsed: float, url: httpx.URL) -> Outcome:
+def _outcome(response: httpx.Response, body: bytes, elapsed: float) -> Outcome:
     headers = {name.lower(): value for name, value in response.headers.items()}
     facts: dict[str, Json] = {"status": response.status_code, "headers": headers}
     if response.is_success:
         result = {
             "status_code": response.status_code,
             "headers": headers,
-            "url": str(url),
+            "url": str(response.url),
             "elapsed": round(elapsed, 4),
             "data": _parsed(response, body),
         }
         return Outcome("ok", result, http=facts)
     text = body.decode("utf-8", "replace")[:_MAX_ERROR_CHARS]
-    return Outcome("error", error=_error(response, url), http=facts, meta={"body": text} if text else {})
+    return Outcome("error", error=_error(response), http=facts, meta={"body": text} if text else {})
 
 
 def _parsed(response: httpx.Response, body: bytes) -> Json:
@@ -213,11 +128,11 @@ def _parsed(response: httpx.Response, body: bytes) -> Json:
     return text
 
 
-def _error(response: httpx.Response, url: httpx.URL) -> ErrorInfo:
+def _error(response: httpx.Response) -> ErrorInfo:
     status = response.status_code
     return ErrorInfo(
         "rate_limit" if status == 429 else "http",
-        f"{response.request.method} {url} answered {status} {response.reason_phrase}".rstrip(),
+        f"{response.request.method} {response.url} answered {status} {response.reason_phrase}".rstrip(),
         code=f"HTTP_{status}",
         retryable=status >= 500 or status in _RETRYABLE,
         status=status,
@@ -238,8 +153,17 @@ def _retry_after(header: str | None) -> float | None:
     return max(0.0, (when - datetime.datetime.now(datetime.UTC)).total_seconds())
 
 
-def _failed(kind: str, message: str) -> Outcome:
-    return Outcome("error", error=ErrorInfo(kind, message, retryable=True))
+def _failed(error: httpx.HTTPError, call: str) -> Outcome:
+    """No response. Raises ConfigError where the request itself could not be sent."""
+    if isinstance(error, httpx.LocalProtocolError):
+        raise ConfigError(f"{call}: {error}") from error
+    if isinstance(error, httpx.TimeoutException):
+        info = ErrorInfo("timeout", f"{call}: no answer in time ({type(error).__name__})", retryable=True)
+    elif isinstance(error, httpx.TransportError):
+        info = ErrorInfo("connection", f"{call}: {str(error) or type(error).__name__}", retryable=True)
+    else:
+        info = ErrorInfo("http", f"{call}: {error}")
+    return Outcome("error", error=info)
 
 
 TOOL = HttpTool()

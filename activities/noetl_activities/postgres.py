@@ -1,7 +1,7 @@
 """The postgres tool: the task's statements, in one transaction.
 
 One transaction, so that an attempt that fails half-way leaves nothing behind and its retry doubles nothing.
-Statements that refuse a transaction (VACUUM, CREATE DATABASE ...) run without one when they stand alone.
+Where one of them refuses a transaction (VACUUM, CREATE DATABASE ...), all of it was undone, and all run without one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import asyncpg
 from noetl_activities.errors import ConfigError
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres_connect import Connection, connected, sql_error
+from noetl_activities.postgres_values import bound
 from noetl_activities.rows import Statement, sql_result, statement
 from noetl_activities.sql import statements_of
 from noetl_activities.tool import Json, Request, ToolContext, ToolSpec
@@ -21,7 +22,7 @@ from noetl_activities.tool import Json, Request, ToolContext, ToolSpec
 __all__ = ["TOOL", "PostgresTool"]
 
 _COUNT = re.compile(r"(\d+)$")
-_ACTIVE_TRANSACTION = "25001"
+_REFUSES = (asyncpg.ActiveSQLTransactionError, asyncpg.InvalidTransactionTerminationError)
 
 
 class PostgresTool:
@@ -34,7 +35,7 @@ class PostgresTool:
         statements = statements_of(request.config, "postgres")
         params = _params(request.config.get("params"), statements)
         try:
-            async with connected(request.auth, request.config, context) as connection:
+            async with connected(request.auth, request.config, context, request.connect_timeout) as connection:
                 results = await _run(connection, statements, params)
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
             return sql_error(error)
@@ -55,15 +56,13 @@ async def _run(connection: Connection, statements: list[str], params: list[Any])
     try:
         async with connection.transaction():
             return [await _one(connection, text, params) for text in statements]
-    except asyncpg.ActiveSQLTransactionError:
-        if len(statements) > 1:
-            raise
-        return [await _one(connection, statements[0], params)]
+    except _REFUSES:
+        return [await _one(connection, text, params) for text in statements]
 
 
 async def _one(connection: Connection, text: str, params: list[Any]) -> Statement:
     prepared = await connection.prepare(text)
-    records = await prepared.fetch(*params)
+    records = await prepared.fetch(*bound(prepared, params))
     columns = [attribute.name for attribute in prepared.get_attributes()]
     if columns:
         return statement(columns, (tuple(record.values()) for record in records))

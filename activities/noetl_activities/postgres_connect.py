@@ -21,6 +21,7 @@ __all__ = ["Connection", "connected", "sql_error"]
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
+_CONNECT_TIMEOUT = 15.0
 _RETRYABLE = ("08", "53")
 _RETRYABLE_STATES = frozenset({"40001", "40P01", "55P03", "57P03"})
 _FIELDS = {
@@ -29,19 +30,23 @@ _FIELDS = {
     "user": ("db_user", "user", "username"),
     "password": ("db_password", "password"),
     "database": ("db_name", "database", "dbname"),
+    "ssl": ("sslmode", "ssl"),
 }
 
 
 @asynccontextmanager
-async def connected(auth: Json, config: dict[str, Json], context: ToolContext) -> AsyncGenerator[Connection]:
+async def connected(
+    auth: Json, config: dict[str, Json], context: ToolContext, connect_timeout: float | None = None
+) -> AsyncGenerator[Connection]:
     """A connection for the ``auth`` (a credential's name or fields), or for ``connection_string`` or ``db_*`` fields.
 
-    Raises CredentialError, asyncpg's errors and OSError."""
+    ``connect_timeout`` in seconds. Raises CredentialError, asyncpg's errors and OSError.
+    """
     given = auth if auth is not None else config.get("credential") or _own_fields(config)
     if not given:
         raise CredentialError("a postgres task needs auth: the name of a credential")
     credential = await context.credential(given)
-    connection = await asyncpg.connect(**_arguments(credential), timeout=15)
+    connection = await asyncpg.connect(**_arguments(credential), timeout=connect_timeout or _CONNECT_TIMEOUT)
     try:
         await _set_codecs(connection)
         yield connection
@@ -81,10 +86,13 @@ def sql_error(error: BaseException) -> Outcome:
     if isinstance(error, asyncpg.PostgresError):
         state = str(error.sqlstate or "")
         facts = {"code": state, "sqlstate": state, "constraint": error.constraint_name, "table": error.table_name}
+        kind = "connection" if state.startswith("08") else "sql"
         retryable = state in _RETRYABLE_STATES or state.startswith(_RETRYABLE)
         message = f"{error.message or error} (SQLSTATE {state})"
-        return Outcome("error", error=ErrorInfo("sql", message, state, retryable), pg=facts)
-    kind = "connection" if isinstance(error, OSError | asyncpg.InterfaceError) else "sql"
-    message = f"cannot reach Postgres: {error}" if isinstance(error, OSError) else str(error)
+        return Outcome("error", error=ErrorInfo(kind, message, state, retryable), pg=facts)
     facts = {"code": None, "sqlstate": None}
-    return Outcome("error", error=ErrorInfo(kind, message, retryable=kind == "connection"), pg=facts)
+    if not isinstance(error, OSError):
+        return Outcome("error", error=ErrorInfo("sql", str(error)), pg=facts)
+    reason = "no answer in time" if isinstance(error, TimeoutError) else str(error)
+    info = ErrorInfo("connection", f"cannot reach Postgres: {reason}", retryable=True)
+    return Outcome("error", error=info, pg=facts)

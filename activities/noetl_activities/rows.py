@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import datetime
 import decimal
+import ipaddress
+import math
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias, cast
@@ -12,6 +14,9 @@ from typing import Any, TypeAlias, cast
 from noetl_activities.tool import Json
 
 __all__ = ["Statement", "json_of", "sql_result", "statement"]
+
+_NETWORKS = (ipaddress.IPv4Network, ipaddress.IPv6Network)
+"""Iterable over all their addresses: a text like any other database type."""
 
 Statement: TypeAlias = dict[str, Json]
 """{rows: [map], columns: [name], row_count}"""
@@ -30,11 +35,13 @@ def sql_result(statements: list[Statement]) -> dict[str, Json]:
 
 
 def json_of(value: Any) -> Json:
-    """A database value as JSON: numbers stay numbers, times are ISO text, bytes base64."""
-    if value is None or isinstance(value, bool | int | float | str):
+    """A database value as JSON: numbers stay numbers, times are ISO text, bytes base64, what JSON has no number for
+    (NaN, infinity) is null.
+    """
+    if value is None or isinstance(value, bool | int | str):
         return value
-    if isinstance(value, decimal.Decimal):
-        return int(value) if value == value.to_integral_value() and abs(value) < 2**63 else float(value)
+    if isinstance(value, float | decimal.Decimal):
+        return _number(value)
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, datetime.timedelta):
@@ -45,6 +52,14 @@ def json_of(value: Any) -> Json:
         return base64.b64encode(bytes(cast("bytes", value))).decode()
     if isinstance(value, Mapping):
         return {str(key): json_of(item) for key, item in cast("Mapping[Any, Any]", value).items()}
-    if isinstance(value, Iterable):
+    if isinstance(value, Iterable) and not isinstance(value, _NETWORKS):
         return [json_of(item) for item in cast("Iterable[Any]", value)]
     return str(value)
+
+
+def _number(value: float | decimal.Decimal) -> int | float | None:
+    if not math.isfinite(value):
+        return None
+    if isinstance(value, decimal.Decimal) and value == value.to_integral_value() and abs(value) < 2**63:
+        return int(value)
+    return float(value)

@@ -7,7 +7,6 @@ import binascii
 from typing import cast
 
 from sqlglot.errors import SqlglotError
-from sqlglot.tokenizer_core import TokenType
 from sqlglot.tokens import Tokenizer
 
 from noetl_activities.errors import ConfigError
@@ -50,7 +49,7 @@ def split(text: str, dialect: str) -> list[str]:
     statements: list[str] = []
     start, has_tokens = 0, False
     for token in tokens:
-        if token.token_type is TokenType.SEMICOLON:
+        if token.token_type.name == "SEMICOLON":
             if has_tokens:
                 statements.append(text[start : token.start].strip())
             start, has_tokens = token.end + 1, False

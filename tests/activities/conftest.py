@@ -47,9 +47,14 @@ async def echo(web: WebRequest) -> Response:
     return JSONResponse(found)
 
 
+async def around(_web: WebRequest) -> Response:
+    return RedirectResponse("/round")
+
+
 async def status(web: WebRequest) -> Response:
     headers = {"Retry-After": web.query_params["after"]} if "after" in web.query_params else {}
-    return JSONResponse({"why": "because"}, int(web.path_params["code"]), headers)
+    why = "because" * int(web.query_params.get("times", 1))
+    return JSONResponse({"why": why}, int(web.path_params["code"]), headers)
 
 
 async def slow(_web: WebRequest) -> Response:
@@ -66,7 +71,13 @@ async def large(_web: WebRequest) -> Response:
 
 
 async def data(web: WebRequest) -> Response:
-    kinds = {"text": PlainTextResponse("plain"), "none": Response(status_code=204), "bytes": Response(b"\xff\x00")}
+    zipped = Response(b"no gzip", headers={"content-encoding": "gzip"})
+    kinds = {
+        "broken": zipped,
+        "text": PlainTextResponse("plain"),
+        "none": Response(status_code=204),
+        "bytes": Response(b"\xff\x00"),
+    }
     return kinds[web.path_params["kind"]]
 
 
@@ -75,6 +86,7 @@ ROUTES = [
     Route("/status/{code}", status),
     Route("/slow", slow),
     Route("/away", away),
+    Route("/round", around),
     Route("/large", large),
     Route("/data/{kind}", data),
 ]

@@ -33,6 +33,16 @@ from .conftest import Context, request
         ("169.254.169.254", "169.254.0.0/16", False),
         ("::ffff:169.254.169.254", "169.254.0.0/16", False),
         ("fe80::1", "fe80::/10", False),
+        ("::1", "::/0", True),
+        ("::", "::/0", False),
+        ("::127.0.0.1", "", False),
+        ("::169.254.169.254", "::/0", False),
+        ("2002:a9fe:a9fe::", "::/0", False),
+        ("64:ff9b::169.254.169.254", "::/0", False),
+        ("64:ff9b:1::10.1.2.3", "", False),
+        ("64:ff9b::93.184.216.34", "", True),
+        ("100.64.0.1", "", False),
+        ("255.255.255.255", "", False),
         ("fd00:ec2::254", "fd00::/8", False),
         ("0.0.0.0", "0.0.0.0/0", False),
         ("224.0.0.1", "0.0.0.0/0", False),
@@ -49,7 +59,7 @@ def test_which_addresses_are_allowed(address: str, allow: str, allowed: bool) ->
             guard.check("internal.test", ipaddress.ip_address(address))
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::ffff:7f00:1]"])
 async def test_loopback_is_refused_by_default(web: str, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOETL_HTTP_ALLOW", raising=False)
     port = httpx.URL(web).port
@@ -73,3 +83,24 @@ async def test_the_call_goes_to_the_address_that_was_judged(web: str, monkeypatc
         found = await client.get(f"http://rebinding.test:{port}/echo")
     assert found.json()["headers"]["host"] == f"rebinding.test:{port}"
     assert asked == ["rebinding.test"]
+
+
+async def test_the_next_address_is_tried_when_nobody_listens(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = httpx.URL(web).port
+
+    async def getaddrinfo(*_given: Any, **_named: Any) -> Any:
+        return [(2, 1, 6, "", ("127.0.0.9", port)), (2, 1, 6, "", ("127.0.0.1", port))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    transport = GuardedTransport(AddressGuard.from_text("127.0.0.0/8"), verify=True)
+    async with httpx.AsyncClient(transport=transport) as client:
+        assert (await client.post(f"http://two.test:{port}/echo", json=[1])).json()["body"] == "[1]"
+
+
+async def test_one_refused_address_refuses_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def getaddrinfo(*_given: Any, **_named: Any) -> Any:
+        return [(2, 1, 6, "", ("93.184.216.34", 80)), (2, 1, 6, "", ("169.254.169.254", 80))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    with pytest.raises(RefusedError, match="metadata"):
+        await TOOL.run(request("http", url="http://mixed.test/"), Context())

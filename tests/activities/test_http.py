@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import base64
+import email
 import json
-from typing import Any
+from typing import Any, cast
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -51,6 +52,36 @@ async def test_where_data_goes(web: str, config: dict[str, Any], query: dict[str
     assert (json.loads(found["body"]) if found["body"] else None) == body
 
 
+@pytest.mark.parametrize(
+    ("config", "content_type"),
+    [
+        ({"form": {"a": "b c"}}, "application/x-www-form-urlencoded"),
+        (
+            {"payload": {"a": "b c"}, "headers": {"Content-Type": "application/x-www-form-urlencoded"}},
+            "application/x-www",
+        ),
+        ({"payload": {"a": "b c"}, "headers": {"content-type": "multipart/form-data"}}, "multipart/form-data; bound"),
+    ],
+)
+async def test_forms_are_read_as_forms(web: str, config: dict[str, Any], content_type: str) -> None:
+    found = (await get(f"{web}/echo", method="POST", **config)).result["data"]
+    sent = found["headers"]["content-type"]
+    assert sent.startswith(content_type)
+    assert fields_of(sent, found["body"]) == {"a": "b c"}
+
+
+def fields_of(content_type: str, body: str) -> dict[str, Any]:
+    if not content_type.startswith("multipart"):
+        return dict(parse_qsl(body))
+    parts = email.message_from_string(f"Content-Type: {content_type}\r\n\r\n{body}").get_payload()
+    return {part.get_param("name", header="content-disposition"): part.get_payload() for part in cast("Any", parts)}
+
+
+async def test_params_join_the_query_of_the_url(web: str) -> None:
+    found = (await get(f"{web}/echo?a=1&b=2", params={"b": 3})).result["data"]
+    assert found["query"] == {"a": "1", "b": "3"}
+
+
 async def test_forms_and_texts_go_as_they_are(web: str) -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     as_form = await get(f"{web}/echo", method="POST", headers=form, payload={"a": "b c"})
@@ -68,8 +99,8 @@ async def test_forms_and_texts_go_as_they_are(web: str) -> None:
     ],
 )
 async def test_credentials_become_headers(web: str, credential: dict[str, str], header: str, value: str) -> None:
-    assert base64.b64decode("dTpw") == b"u:p"
-    outcome = await TOOL.run(request("http", "c", url=f"{web}/echo"), Context(c=credential))
+    own = {header: "is replaced"}
+    outcome = await TOOL.run(request("http", "c", url=f"{web}/echo", headers=own), Context(c=credential))
     assert outcome.result["data"]["headers"][header] == value
 
 
@@ -85,6 +116,11 @@ async def test_any_status_but_2xx_is_an_error(web: str, code: int, kind: str, re
     assert (error.retryable, error.retry_after) == (retryable, 7)
     assert (outcome.http or {})["status"] == code
     assert "because" in outcome.meta["body"]
+
+
+async def test_the_body_of_an_error_is_bounded(web: str) -> None:
+    outcome = await get(f"{web}/status/500?times=3000000")
+    assert (error_of(outcome).status, len(outcome.meta["body"])) == (500, 10_000)
 
 
 async def test_retry_after_may_be_a_date(web: str) -> None:
@@ -110,6 +146,30 @@ async def test_a_body_without_end_is_refused(web: str) -> None:
         await get(f"{web}/large")
 
 
+@pytest.mark.parametrize("config", [{"headers": {"a": "b\nc"}}, {"method": "G ET"}, {"params": 5}, {"headers": []}])
+async def test_a_request_that_cannot_be_sent_is_a_config_error(web: str, config: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        await get(f"{web}/echo", **config)
+
+
+async def test_a_body_that_cannot_be_read_is_an_error(web: str) -> None:
+    error = error_of(await get(f"{web}/data/broken"))
+    assert (error.kind, error.retryable) == ("http", False)
+
+
+@pytest.mark.parametrize(
+    "credential",
+    [{"type": "api_key", "api_key": "hush"}, {"type": "bearer", "token": "hush"}],
+)
+async def test_a_redirect_to_another_server_takes_no_credential_along(web: str, credential: dict[str, str]) -> None:
+    other = web.replace("127.0.0.1", "localhost")
+    for target, sent in [(f"{web}/echo", True), ("/echo", True), (f"{other}/echo", False)]:
+        call = request("http", "c", url=f"{web}/away?to={target}", follow_redirects=True)
+        outcome = await TOOL.run(call, Context(c=credential))
+        assert ("hush" in json.dumps(outcome.result["data"]["headers"])) is sent
+        assert outcome.result["url"] == (f"{web}{target}" if target == "/echo" else target)
+
+
 async def test_redirects_are_followed_only_when_asked_and_judged_again(web: str) -> None:
     assert error_of(await get(f"{web}/away?to=/echo")).status == 307
     assert (await get(f"{web}/away?to={web}/echo", follow_redirects=True)).status == "ok"
@@ -121,3 +181,15 @@ async def test_redirects_are_followed_only_when_asked_and_judged_again(web: str)
 async def test_what_is_no_http_url_is_refused(url: str) -> None:
     with pytest.raises((ConfigError, RefusedError)):
         await get(url)
+
+
+async def test_redirects_without_end_end(web: str) -> None:
+    error = error_of(await get(f"{web}/round", follow_redirects=True))
+    assert (error.kind, error.retryable) == ("http", False)
+
+
+async def test_the_name_is_kept_over_relative_redirects(web: str) -> None:
+    named = web.replace("127.0.0.1", "localhost")
+    outcome = await get(f"{named}/away?to=/echo", follow_redirects=True)
+    assert outcome.result["url"] == f"{named}/echo"
+    assert outcome.result["data"]["headers"]["host"] == named.removeprefix("http://")

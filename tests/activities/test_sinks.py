@@ -67,6 +67,104 @@ async def test_values_fit_their_columns(postgres: Context, table: str) -> None:
     assert row == {"id": 7, "name": "5", "at": "2026-01-02T03:04:05+00:00", "doc": {"a": 1}, "score": 2.0}
 
 
+FITS = [
+    ("text[]", ["a", "b"], ["a", "b"]),
+    ("int[]", [1, 2], [1, 2]),
+    ("numeric", 0.1, 0.1),
+    ("numeric(30,2)", "12345678901234567890.12", 12345678901234567890.12),
+    ("boolean", 1, True),
+    ("boolean", "no", False),
+    ("interval", "1 day", 86400.0),
+    ("timestamp", "2026-01-02 03:04", "2026-01-02T03:04:00"),
+    ("date", "2026-01-02T03:04:05Z", "2026-01-02"),
+    ("uuid", "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000001"),
+    ("integer", 3.0, 3),
+    ("text", {"a": 1}, '{"a": 1}'),
+    ("json", "text", "text"),
+    ("inet", "10.0.0.1", "10.0.0.1"),
+    ("int4range", "[1,5)", "<Range [1, 5)>"),
+]
+
+
+@pytest.mark.parametrize(("type_", "given", "expected"), FITS)
+async def test_a_value_is_read_by_its_column(postgres: Context, type_: str, given: Any, expected: Any) -> None:
+    name = f"fit_{uuid.uuid4().hex[:8]}"
+    await rows(postgres, f"create table {name} (v {type_})")
+    await sink(postgres, {"table": name, "data": {"v": given}})
+    assert await rows(postgres, f"select v from {name}") == [{"v": expected}]
+
+
+async def test_numbers_stay_exact(postgres: Context) -> None:
+    name = f"exact_{uuid.uuid4().hex[:8]}"
+    await rows(postgres, f"create table {name} (v numeric)")
+    await sink(postgres, {"table": name, "data": [{"v": 0.1}, {"v": "12345678901234567890.12"}]})
+    assert await rows(postgres, f"select v::text from {name} order by v") == [
+        {"v": "0.1"},
+        {"v": "12345678901234567890.12"},
+    ]
+
+
+async def test_a_value_that_does_not_fit_says_so(postgres: Context, table: str) -> None:
+    with pytest.raises(SinkError, match='invalid input syntax for type integer: "five"') as caught:
+        await sink(postgres, {"table": table, "data": {"id": "five"}})
+    assert (caught.value.outcome.pg or {})["sqlstate"] == "22P02"
+
+
+async def test_a_column_that_a_row_does_not_name_keeps_what_it_has(postgres: Context) -> None:
+    name = f"kept_{uuid.uuid4().hex[:8]}"
+    await rows(postgres, f"create table {name} (id int primary key, a text default 'new', b text)")
+    await sink(postgres, {"table": name, "data": [{"id": 1, "b": "x"}, {"id": 2, "a": "own", "b": "y"}]})
+    await sink(postgres, {"table": name, "key": "id", "data": [{"id": 1, "b": "z"}]}, mode="upsert")
+    assert await rows(postgres, f"select * from {name} order by id") == [
+        {"id": 1, "a": "new", "b": "z"},
+        {"id": 2, "a": "own", "b": "y"},
+    ]
+
+
+async def test_capitals_mean_what_sql_makes_of_them(postgres: Context) -> None:
+    name = f"Caps_{uuid.uuid4().hex[:8]}"
+    await rows(postgres, f"create table {name} (userId int primary key)")
+    await sink(postgres, {"table": name, "key": "userId", "data": {"userId": 1}}, mode="upsert")
+    assert await rows(postgres, f"select * from {name}") == [{"userid": 1}]
+
+
+async def test_replacing_by_nothing_leaves_nothing(postgres: Context, table: str) -> None:
+    await sink(postgres, {"table": table, "data": {"id": 1}})
+    await sink(postgres, {"table": table, "data": []}, mode="replace")
+    assert await rows(postgres, f"select * from {table}") == []
+
+
+async def test_rivals_may_make_the_same_table(postgres: Context) -> None:
+    name = f"rivals_{uuid.uuid4().hex[:8]}"
+    await asyncio.gather(*(sink(postgres, {"table": name, "create": True, "data": {"n": n}}) for n in range(8)))
+    assert await rows(postgres, f"select count(*) as n from {name}") == [{"n": 8}]
+
+
+async def test_a_table_is_made_for_all_its_rows(postgres: Context) -> None:
+    name = f"all_{uuid.uuid4().hex[:8]}"
+    data = [{"a": None}, {"a": 1, "b": "x"}]
+    await sink(postgres, {"table": name, "create": True, "data": data})
+    assert await rows(postgres, f"select * from {name} order by a") == [{"a": 1, "b": "x"}, {"a": None, "b": None}]
+
+
+@pytest.mark.parametrize(
+    ("statement", "params", "expected"),
+    [
+        ("insert into {t} (id, name) values (:id, 'at :noon')", {"id": "5"}, (5, "at :noon")),
+        ("insert into {t} (id, name) values (:id, $$:x$$) -- :y", {"id": 5}, (5, ":x")),
+        ("insert into {t} (id, name) values (:id::int, E'it\\'s :z' /* :q */)", {"id": 5}, (5, "it's :z")),
+        ("insert into {t} (id, name) values ($1, $2)", ["5", 6], (5, "6")),
+        ("insert into {t} (id, name) values (:id, (array['a', 'b'])[1:1]::text)", {"id": 5}, (5, "{a}")),
+    ],
+)
+async def test_params_of_a_statement(
+    postgres: Context, table: str, statement: str, params: Any, expected: tuple[int, str]
+) -> None:
+    assert (await sink(postgres, {"statement": statement.format(t=table), "params": params})).rows == 1
+    [row] = await rows(postgres, f"select id, name from {table}")
+    assert (row["id"], row["name"]) == expected
+
+
 async def test_text_is_bound_never_spliced(postgres: Context, table: str) -> None:
     evil = f"'); drop table {table}; --"
     await sink(postgres, {"table": table, "data": {"id": 1, "name": evil}})
@@ -105,11 +203,17 @@ async def test_a_statement_runs_once_for_each_row(postgres: Context, table: str)
         ({"table": "x; drop table y", "data": {"id": 1}}, "write table or schema.table"),
         ({"data": {"id": 1}}, "write table or schema.table"),
         ({"statement": "select :nope", "data": {"id": 1}}, "names :nope"),
+        ({"statement": "select $1::int", "params": [1, 2]}, "has 1 parameters"),
     ],
 )
 async def test_wrong_sinks_say_what_to_do(postgres: Context, config: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         await sink(postgres, config)
+
+
+async def test_a_row_without_columns_is_refused(postgres: Context, table: str) -> None:
+    with pytest.raises(ConfigError, match="has no columns"):
+        await sink(postgres, {"table": table, "data": [{}]})
 
 
 async def test_an_unknown_column_is_named(postgres: Context, table: str) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from noetl_activities import duckdb as duckdb_tool
@@ -84,8 +87,62 @@ async def test_params_are_bound(postgres: Context) -> None:
         await run(postgres, "select 1; select $1::int", params=[1])
 
 
-async def test_a_statement_that_refuses_a_transaction_runs_without(postgres: Context) -> None:
-    assert (await run(postgres, "vacuum")).status == "ok"
+PARAMS = [
+    ("int", "5", 5),
+    ("int", 5.0, 5),
+    ("bigint", True, 1),
+    ("float8", "1.5", 1.5),
+    ("numeric", "12345678901234567890.12", 12345678901234567890.12),
+    ("text", 5, "5"),
+    ("text", {"a": 1}, '{"a": 1}'),
+    ("boolean", "yes", True),
+    ("boolean", 0, False),
+    ("timestamptz", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05+00:00"),
+    ("timestamptz", "2026-01-02 03:04", "2026-01-02T03:04:00+00:00"),
+    ("timestamptz", 0, "1970-01-01T00:00:00+00:00"),
+    ("timestamp", "2026-01-02T03:04:05+02:00", "2026-01-02T03:04:05"),
+    ("date", "2026-01-02T03:04:05Z", "2026-01-02"),
+    ("time", "03:04", "03:04:00"),
+    ("interval", 90, 90.0),
+    ("uuid", "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000001"),
+    ("bytea", "/w==", "/w=="),
+    ("jsonb", {"a": [1]}, {"a": [1]}),
+    ("text[]", ["a", "b"], ["a", "b"]),
+    ("int[]", ["1", 2], [1, 2]),
+    ("inet", "10.0.0.1", "10.0.0.1"),
+    ("int", None, None),
+]
+
+
+@pytest.mark.parametrize(("type_", "given", "expected"), PARAMS)
+async def test_params_take_the_type_of_their_place(postgres: Context, type_: str, given: Any, expected: Any) -> None:
+    outcome = await run(postgres, f"select $1::{type_} as v", params=[given])
+    assert outcome.error is None, outcome.error
+    assert outcome.result["rows"] == [{"v": expected}]
+
+
+@pytest.mark.parametrize(
+    ("type_", "given"),
+    [("int", "five"), ("int", 1.5), ("boolean", "maybe"), ("date", "soon"), ("bytea", "?"), ("numeric", "x")],
+)
+async def test_params_that_do_not_fit_are_named(postgres: Context, type_: str, given: Any) -> None:
+    with pytest.raises(ConfigError, match=r"\$1 is .* expects"):
+        await run(postgres, f"select $1::{type_}", params=[given])
+
+
+async def test_params_that_are_missing_are_no_connection_error(postgres: Context) -> None:
+    with pytest.raises(ConfigError, match=r"has 1 parameters .* params has 0"):
+        await run(postgres, "select $1::int")
+
+
+async def test_what_json_cannot_say(postgres: Context) -> None:
+    sql = "select 'NaN'::numeric as a, 'infinity'::float8 as b, cidr '10.0.0.0/8' as c"
+    assert await rows(postgres, sql) == [{"a": None, "b": None, "c": "10.0.0.0/8"}]
+
+
+@pytest.mark.parametrize("sql", ["vacuum", "create table if not exists swept (n int); vacuum swept; select 1"])
+async def test_statements_that_refuse_a_transaction_run_without(postgres: Context, sql: str) -> None:
+    assert (await run(postgres, sql)).error is None
 
 
 async def test_cancelling_cancels_the_query(postgres: Context) -> None:
@@ -106,6 +163,30 @@ async def test_no_server_is_a_retryable_connection_error() -> None:
     outcome = await run(Context(pg=gone), "select 1")
     assert outcome.error is not None
     assert (outcome.error.kind, outcome.error.retryable) == ("connection", True)
+
+
+async def test_a_connection_lost_under_way_is_a_retryable_connection_error(postgres: Context) -> None:
+    lost = await run(postgres, "do $$ begin raise exception 'x' using errcode = '08006'; end $$")
+    assert lost.error is not None
+    assert (lost.error.kind, lost.error.code, lost.error.retryable) == ("connection", "08006", True)
+
+
+async def test_a_server_that_does_not_answer_is_told(silent: int) -> None:
+    deaf = {"type": "postgres", "db_host": "127.0.0.1", "db_port": silent, "db_user": "u", "db_password": "pass"}
+    call = request("postgres", "pg", query="select 1")
+    outcome = await postgres_tool.TOOL.run(msgspec.structs.replace(call, connect_timeout=0.2), Context(pg=deaf))
+    assert outcome.error is not None
+    assert (outcome.error.kind, outcome.error.retryable) == ("connection", True)
+    assert "no answer in time" in outcome.error.message
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """A port that takes connections and says nothing."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield listening.getsockname()[1]
 
 
 async def test_auth_and_sql_are_asked_for(postgres: Context) -> None:

@@ -1,0 +1,117 @@
+"""An http task's fields as a request (dialects.md 3): where its data goes, what its body is, who it says it is."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any, cast
+
+import httpx
+
+from noetl_activities.errors import ConfigError, CredentialError
+from noetl_activities.tool import Credential, Json
+
+__all__ = ["build", "credential_headers", "where"]
+
+_IN_QUERY = frozenset({"GET", "DELETE", "HEAD", "OPTIONS"})
+_BODIES = ("payload", "body", "json", "form")
+
+
+def where(config: dict[str, Json]) -> str:
+    """``GET https://...``, for messages."""
+    return f"{_method(config)} {config.get('url') or config.get('endpoint')}"
+
+
+def _method(config: dict[str, Json]) -> str:
+    return str(config.get("method") or "GET").upper()
+
+
+def build(client: httpx.AsyncClient, config: dict[str, Json], credential: Credential) -> httpx.Request:
+    """The request of a task. Raises ConfigError, CredentialError."""
+    url = config.get("url") or config.get("endpoint")
+    if not isinstance(url, str) or not url.strip():
+        raise ConfigError("an http task needs a url")
+    query, body = _route_data(config)
+    try:
+        headers = httpx.Headers({str(name): _text(value) for name, value in _map(config, "headers").items()})
+        headers.update(credential_headers(credential))
+        target = httpx.URL(url.strip()).copy_merge_params(_params(query))
+        return client.build_request(_method(config), target, headers=headers, **_body(config, body, headers))
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol, TypeError, ValueError) as error:
+        raise ConfigError(f"{where(config)}: {error}") from error
+
+
+def _map(config: dict[str, Json], name: str) -> dict[str, Json]:
+    value = config.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ConfigError(f"{name} is {value!r}: expected a map")
+    return cast("dict[str, Json]", value)
+
+
+def _route_data(config: dict[str, Json]) -> tuple[dict[str, Json], Json]:
+    """(query, body): ``data`` goes where its parts say, else where the method has its data."""
+    query = {**_map(config, "params"), **_map(config, "query")}
+    body = next((config[name] for name in _BODIES if config.get(name) is not None), None)
+    data: Json = config.get("data")
+    if data is None:
+        return query, body
+    if isinstance(data, dict) and set(cast("dict[str, Json]", data)) <= {"query", "body"}:
+        parts = cast("dict[str, dict[str, Json]]", data)
+        return {**query, **(parts.get("query") or {})}, parts.get("body", body)
+    if _method(config) in _IN_QUERY and isinstance(data, dict):
+        return {**query, **cast("dict[str, Json]", data)}, body
+    return query, cast("Json", data)
+
+
+def _params(query: dict[str, Json]) -> dict[str, Any]:
+    return {
+        name: [_text(one) for one in cast("list[Json]", value)] if isinstance(value, list) else _text(value)
+        for name, value in query.items()
+        if value is not None
+    }
+
+
+def _text(value: Json) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return json.dumps(value) if isinstance(value, dict | list) else str(value)
+
+
+def _body(config: dict[str, Json], body: Json, headers: httpx.Headers) -> dict[str, Any]:
+    """JSON, unless the field or the Content-Type says form or multipart, or the body is a text already."""
+    if body is None:
+        return {}
+    if not isinstance(body, dict):
+        return {"content": body.encode()} if isinstance(body, str) else {"json": body}
+    fields = {str(name): value for name, value in cast("dict[str, Json]", body).items()}
+    content_type = headers.get("content-type", "").lower()
+    if "multipart/form-data" in content_type:
+        if "boundary=" not in content_type:
+            del headers["content-type"]  # so that the client names the boundary it makes
+        return {"files": {name: (None, _text(value)) for name, value in fields.items()}}
+    if "x-www-form-urlencoded" in content_type or (config.get("form") is body and not content_type):
+        return {"data": _params(fields)}
+    return {"json": fields}
+
+
+def credential_headers(credential: Credential) -> dict[str, str]:
+    """Headers of a credential: bearer, basic or api_key."""
+    if not credential:
+        return {}
+    kind = str(credential.get("type") or "bearer").lower()
+    if kind == "basic":
+        pair = f"{credential.get('username', credential.get('user', ''))}:{credential.get('password', '')}"
+        return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+    if kind in ("api_key", "apikey"):
+        name = str(credential.get("header_name") or credential.get("header") or "X-API-Key")
+        return {name: _secret(credential, "api_key", "key", "value", "token")}
+    return {"Authorization": f"Bearer {_secret(credential, 'token', 'access_token', 'api_key', 'value')}"}
+
+
+def _secret(credential: Credential, *names: str) -> str:
+    found = next((credential[name] for name in names if credential.get(name)), None)
+    if found is None:
+        raise CredentialError(f"a credential of type {credential.get('type')!r} needs {' or '.join(names)}")
+    return str(found)

@@ -1,0 +1,116 @@
+"""JSON values as parameters of a prepared statement.
+
+The driver takes a value only in the Python type of the parameter, while a playbook's values come out of templates: a
+number or a time is often a text. What a text means is read as Postgres reads it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime
+import decimal
+import json
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeAlias, cast
+
+import asyncpg
+from asyncpg.prepared_stmt import PreparedStatement
+
+from noetl_activities.errors import ConfigError
+from noetl_activities.tool import Json
+
+__all__ = ["Prepared", "bound"]
+
+Prepared: TypeAlias = "PreparedStatement[asyncpg.Record]"
+
+_TRUE = frozenset({"true", "t", "yes", "y", "on", "1"})
+_FALSE = frozenset({"false", "f", "no", "n", "off", "0"})
+
+
+def bound(prepared: Prepared, values: Sequence[Json]) -> list[Any]:
+    """The values for ``$1``, ``$2`` ... Raises ConfigError naming the one that does not fit."""
+    types = [parameter.name for parameter in prepared.get_parameters()]
+    if len(types) != len(values):
+        raise ConfigError(f"the statement has {len(types)} parameters ($1 ...), params has {len(values)}")
+    return [_bind(f"${index}", value, type_) for index, (value, type_) in enumerate(zip(values, types, strict=True), 1)]
+
+
+def _bind(place: str, value: Json, type_: str) -> Any:
+    if value is None or type_ in ("json", "jsonb"):
+        return value
+    if type_.endswith("[]") and isinstance(value, list):
+        return [_bind(place, one, type_.removesuffix("[]")) for one in cast("list[Json]", value)]
+    try:
+        return _READERS.get(type_, _same)(value)
+    except (ValueError, TypeError, ArithmeticError, binascii.Error) as error:
+        raise ConfigError(f"{place} is {value!r}: the statement expects {type_} there") from error
+
+
+def _same(value: Json) -> Any:
+    return value
+
+
+def _text(value: Json) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value) if isinstance(value, dict | list | bool) else str(value)
+
+
+def _integer(value: Json) -> int:
+    number = decimal.Decimal(str(value)) if isinstance(value, str | float) else value
+    if number != int(number):
+        raise ValueError(value)
+    return int(number)
+
+
+def _boolean(value: Json) -> bool:
+    text = str(value).strip().lower()
+    if text not in _TRUE | _FALSE:
+        raise ValueError(value)
+    return text in _TRUE
+
+
+def _timestamp(value: Json) -> datetime.datetime:
+    """Without a zone: what the text says, its zone ignored, as Postgres does."""
+    return datetime.datetime.fromisoformat(value.strip()).replace(tzinfo=None)
+
+
+def _instant(value: Json) -> datetime.datetime:
+    """A number is seconds since 1970; a text without a zone is UTC."""
+    if not isinstance(value, str):
+        return datetime.datetime.fromtimestamp(value, datetime.UTC)
+    when = datetime.datetime.fromisoformat(value.strip())
+    return when if when.tzinfo else when.replace(tzinfo=datetime.UTC)
+
+
+def _date(value: Json) -> datetime.date:
+    return datetime.datetime.fromisoformat(value.strip()).date()
+
+
+def _interval(value: Json) -> datetime.timedelta:
+    return datetime.timedelta(seconds=float(value))
+
+
+def _bytes(value: Json) -> bytes:
+    return base64.b64decode(value, validate=True)
+
+
+_READERS: Mapping[str, Callable[[Json], Any]] = MappingProxyType(
+    {
+        **dict.fromkeys(("text", "varchar", "bpchar", "name", "inet", "cidr"), _text),
+        **dict.fromkeys(("int2", "int4", "int8", "oid"), _integer),
+        **dict.fromkeys(("float4", "float8"), float),
+        "numeric": lambda value: decimal.Decimal(str(value)),
+        "bool": _boolean,
+        "timestamp": _timestamp,
+        "timestamptz": _instant,
+        "date": _date,
+        "time": lambda value: datetime.time.fromisoformat(value),
+        "interval": _interval,
+        "uuid": lambda value: uuid.UUID(value),
+        "bytea": _bytes,
+    }
+)

@@ -1,0 +1,115 @@
+"""Rows into a table.
+
+A row goes to Postgres as one JSON value, and ``jsonb_populate_record`` reads it by the table's own column types: every
+type, domains and arrays included, is read as Postgres itself reads it, and nothing is spliced into the SQL but quoted
+names that the table has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from noetl_activities.errors import ConfigError
+from noetl_activities.postgres_connect import Connection
+from noetl_activities.sinks.data import ColumnTypes, Row, column_type, quoted
+from noetl_activities.tool import Json
+
+__all__ = ["Table"]
+
+_COLUMNS = """
+select attname::text, format_type(atttypid, atttypmod)
+from pg_attribute where attrelid = to_regclass($1) and attnum > 0 and not attisdropped
+"""
+_TYPES = ColumnTypes("boolean", "bigint", "double precision", "jsonb", "text")
+_INTEGERS = ("smallint", "integer", "bigint")
+
+
+class Table:
+    """A table that exists. ``types`` is column -> type as Postgres writes it."""
+
+    def __init__(self, connection: Connection, name: str, identifier: str, types: Mapping[str, str]) -> None:
+        self.name = name
+        self._connection = connection
+        self._identifier = identifier
+        self._types = types
+
+    @classmethod
+    async def find(cls, connection: Connection, parts: Sequence[str], make_from: Sequence[Row]) -> Table:
+        """The table; when there is none, one made from the rows. Raises ConfigError when there are no rows either.
+
+        As in SQL without quotes, a name in capitals also means the one in small letters.
+        """
+        name = ".".join(parts)
+        for identifier in dict.fromkeys((_dotted(parts), _dotted([part.lower() for part in parts]))):
+            types = await _types(connection, identifier)
+            if types:
+                return cls(connection, name, identifier, types)
+        if not make_from:
+            raise ConfigError(f"there is no table {name}: create it in a step before, or set create: true on the sink")
+        identifier = _dotted(parts)
+        await _create(connection, identifier, make_from)
+        return cls(connection, name, identifier, await _types(connection, identifier))
+
+    async def write(self, rows: Sequence[Row], mode: str, keys: Sequence[str]) -> int:
+        """The number of rows written. A column that a row does not name keeps its default, or its value in an
+        upsert.
+        """
+        if mode == "replace":
+            await self._connection.execute(f"delete from {self._identifier}")  # noqa: S608 - the name was checked
+        for columns, group in groupby(map(self._fitted, rows), key=_columns_of):
+            sql = self._insert(columns) + self._on_conflict(columns, keys, mode)
+            await self._connection.executemany(sql, [(row,) for row in group])
+        return len(rows)
+
+    def _fitted(self, row: Row) -> Row:
+        if not row:
+            raise ConfigError(f"a row for table {self.name} has no columns")
+        named = {self._column(name): value for name, value in row.items()}
+        return {name: _whole(value) if self._types[name] in _INTEGERS else value for name, value in named.items()}
+
+    def _column(self, name: str) -> str:
+        found = next((one for one in (name, name.lower()) if one in self._types), None)
+        if found is None:
+            raise ConfigError(f"table {self.name} has no column {name!r}: it has {', '.join(sorted(self._types))}")
+        return found
+
+    def _insert(self, columns: Sequence[str]) -> str:
+        names = ", ".join(map(_quote, columns))
+        source = f"jsonb_populate_record(null::{self._identifier}, $1::jsonb)"
+        return f"insert into {self._identifier} ({names}) select {names} from {source}"  # noqa: S608 - quoted names
+
+    def _on_conflict(self, columns: Sequence[str], keys: Sequence[str], mode: str) -> str:
+        if mode not in ("upsert", "merge"):
+            return ""
+        found = [self._column(key) for key in keys]
+        target = ", ".join(map(_quote, found))
+        changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in columns if name not in found)
+        return f" on conflict ({target}) do update set {changes}" if changes else f" on conflict ({target}) do nothing"
+
+
+async def _types(connection: Connection, identifier: str) -> dict[str, str]:
+    return {str(one[0]): str(one[1]) for one in await connection.fetch(_COLUMNS, identifier)}
+
+
+async def _create(connection: Connection, identifier: str, rows: Sequence[Row]) -> None:
+    """Rivals make it one after the other: Postgres' own ``if not exists`` fails when two come at once."""
+    values: dict[str, Json] = {}
+    for row in rows:
+        values.update({name: value for name, value in row.items() if values.get(name) is None})
+    columns = ", ".join(f"{quoted(name)} {column_type(value, _TYPES)}" for name, value in values.items())
+    await connection.execute("select pg_advisory_xact_lock(hashtext($1))", identifier)
+    await connection.execute(f"create table if not exists {identifier} ({columns})")
+
+
+def _columns_of(row: Row) -> tuple[str, ...]:
+    return tuple(row)
+
+
+def _whole(value: Json) -> Json:
+    """An integer column reads 3, not 3.0."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _dotted(parts: Sequence[str]) -> str:
+    return ".".join(map(_quote, parts))
