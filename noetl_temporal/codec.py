@@ -1,4 +1,8 @@
-"""How values become payloads: typed JSON, the same on the client, every worker and in replay."""
+"""How values become payloads: typed JSON, the same on the client, every worker and in replay.
+
+Where a Postgres is known, values over 64 KB are kept there (payload_store.py). Every process of a deployment has to
+know the same one: who does not cannot read what another stored.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,14 @@ from temporalio.converter import (
     DataConverter,
     DefaultPayloadConverter,
     EncodingPayloadConverter,
+    ExternalStorage,
     JSONPlainPayloadConverter,
 )
 
-from noetl_temporal.claim_check import claim_check
+from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES, STORED_BYTES
+from noetl_temporal.payload_store import PayloadStore
 
-__all__ = ["data_converter"]
+__all__ = ["data_converter", "payload_limit"]
 
 
 class _MsgspecConverter(EncodingPayloadConverter):
@@ -43,8 +49,13 @@ class _PayloadConverter(CompositePayloadConverter):
 
 
 def data_converter(dsn: str | None = None) -> DataConverter:
-    """The converter of every client and worker of this project; with ``dsn``, large values lie in that Postgres."""
-    storage = claim_check(dsn) if dsn else None
+    """The converter of every client, worker and mirror; ``dsn`` names the Postgres for large values."""
+    storage = ExternalStorage([PayloadStore(dsn)], payload_size_threshold=STORE_FROM_BYTES) if dsn else None
     return dataclasses.replace(
         DataConverter.default, payload_converter_class=_PayloadConverter, external_storage=storage
     )
+
+
+def payload_limit(converter: DataConverter) -> int:
+    """Bytes that one value may have with this converter."""
+    return INLINE_BYTES if converter.external_storage is None else STORED_BYTES

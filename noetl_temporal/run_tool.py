@@ -3,59 +3,53 @@
 How it works. An activity execution is one tool call with all its attempts. Each attempt: run the tool, store its
 result in the sinks, ask the policy. ``retry`` raises a retryable ApplicationError with the delay, so Temporal itself
 waits and shows when and why; anything else returns a ToolReport. Attempts leave no events in history, so each one's
-record rides in the heartbeat details to the next and the report has them all. The records of an attempt's start are
-sent before it runs: an attempt that never ended its record was lost with its worker. Lost attempts do not count
-against a rule (semantics.md 22a).
+record goes with the heartbeats to the next (attempt_log.py) and the report has them all.
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
 import random
-import socket
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, cast
 
-import msgspec
+from msgspec.structs import replace
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from noetl_activities.credentials import Credentials, CredentialSource
-from noetl_activities.errors import SinkError, ToolError
-from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import Stored, store
 from noetl_activities.tool import Credential, Json, Request, Tool
 from noetl_compiler import templates
-from noetl_temporal.machine.call import AttemptRecord, SinkCall, SinkRecord, ToolCall, ToolReport
+from noetl_compiler.templates import TemplateFailure
+from noetl_temporal.attempt_log import AttemptLog, now
+from noetl_temporal.machine.call import Outcome as PlainOutcome
+from noetl_temporal.machine.call import SinkCall, SinkRecord, ToolCall, ToolReport
 from noetl_temporal.machine.policy import Decision, decide
 from noetl_temporal.machine.scope import Chain, outcome_names
 from noetl_temporal.naming import activity_type
+from noetl_temporal.tool_outcome import fitted, guarded, refusal
 
-__all__ = ["BEAT", "MAX_INLINE_BYTES", "MAX_LOST", "MAX_STORED_BYTES", "tool_activity"]
-
-BEAT = timedelta(seconds=2)
-"""A call learns that it is cancelled by the answer to a heartbeat: this is how long a person waits for it."""
+__all__ = ["MAX_ATTEMPTS", "MAX_LOST", "tool_activity"]
 
 MAX_LOST = 5
-"""Attempts that may be lost with their worker before the call is given up: it may be what kills them."""
+"""Attempts that may be lost with their worker; after one more the call is given up: it may be what kills them."""
 
-MAX_INLINE_BYTES = 1_500_000
-"""A larger result would not fit Temporal's 2 MB and would be retried without end."""
+MAX_ATTEMPTS = 1_000
+"""Of one call, whatever its rules say: the log of them has to fit. Polling without end is ``again``."""
 
-MAX_STORED_BYTES = 64 * 1024 * 1024
-"""The bound where large values lie in Postgres (claim_check.py)."""
+LONGEST_DELAY = 365 * 86_400.0
+"""Seconds. An exponential backoff without ``max_delay`` soon exceeds what a date can say."""
 
 
-def tool_activity(tool: Tool, source: CredentialSource, largest: int = MAX_INLINE_BYTES) -> Callable[..., Any]:
-    """The activity of a tool: ``noetl.<kind>``."""
+def tool_activity(tool: Tool, source: CredentialSource, limit: int) -> Callable[..., Any]:
+    """The activity of a tool: ``noetl.<kind>``. ``limit`` is the bytes its outcome may have."""
 
     @activity.defn(name=activity_type(tool.spec.kind))
     async def run(call: ToolCall) -> ToolReport:
-        return await _Attempt(tool, call, Credentials(source), largest).run()
+        return await _Attempt(tool, call, Credentials(source), AttemptLog(), limit).run()
 
     return run
 
@@ -63,17 +57,16 @@ def tool_activity(tool: Tool, source: CredentialSource, largest: int = MAX_INLIN
 class _Context:
     """What the running tool may ask. See noetl_activities.tool.ToolContext."""
 
-    def __init__(self, attempt: int, credentials: Credentials, beat: Callable[[], None]) -> None:
-        self._attempt = attempt
+    def __init__(self, log: AttemptLog, credentials: Credentials) -> None:
+        self._log = log
         self._credentials = credentials
-        self._beat = beat
 
     @property
     def attempt(self) -> int:
-        return self._attempt
+        return self._log.number
 
     def heartbeat(self) -> None:
-        self._beat()
+        self._log.beat()
 
     async def credential(self, auth: Json) -> Credential:
         return await self._credentials.resolve(auth)
@@ -81,55 +74,39 @@ class _Context:
 
 @dataclass
 class _Attempt:
-    """One attempt of a call. ``log`` has the records of all attempts, the last being this one's."""
+    """One attempt of a call."""
 
     tool: Tool
     call: ToolCall
     credentials: Credentials
-    largest: int
-    log: list[AttemptRecord] = field(default_factory=list[AttemptRecord])
+    log: AttemptLog
+    limit: int
 
     async def run(self) -> ToolReport:
         """The report that ends the call, or the error that asks Temporal for the next attempt."""
-        self.log = _earlier_attempts()
-        lost = sum(1 for record in self.log if record.status == "lost")
-        started = _now()
-        self.log.append(AttemptRecord(activity.info().attempt, started, "lost", worker=_worker()))
-        refused = self._refused(lost)
+        refused = self._refused()
         if refused is not None:
-            return self._report(refused, (), Decision())
-        self._beat()
-        beating = asyncio.create_task(self._keep_beating())
-        try:
+            return self._conclude(refused, (), may_retry=False)
+        async with self.log.beating():
             outcome, sinks = await self._call_and_store()
-        finally:
-            beating.cancel()
-        return self._conclude(self.credentials.scrubbed(outcome), sinks)
+        outcome = fitted(self.credentials.scrubbed(outcome), self.limit)
+        return self._conclude(outcome, sinks, may_retry=self.log.number < MAX_ATTEMPTS)
 
-    def _refused(self, lost: int) -> dict[str, Json] | None:
+    def _refused(self) -> PlainOutcome | None:
         """An outcome instead of another attempt, when an earlier one vanished and must not be repeated."""
-        if not lost:
-            return None
-        if not self.call.idempotent:
+        lost = self.log.lost
+        if lost and not self.call.idempotent:
             message = "an attempt was lost with its worker: whether the call took effect is not known"
-            return _error("unknown_outcome", message)
-        if lost >= MAX_LOST:
-            return _error("worker_lost", f"{lost} workers were lost while running this call")
+            return refusal("unknown_outcome", message)
+        if lost > MAX_LOST:
+            return refusal("worker_lost", f"{lost} workers were lost while running this call")
         return None
-
-    def _beat(self) -> None:
-        activity.heartbeat(self.log)
-
-    async def _keep_beating(self) -> None:
-        while True:
-            await asyncio.sleep(BEAT.total_seconds())
-            self._beat()
 
     # ---- the call -------------------------------------------------------------------------------------------------
 
-    async def _call_and_store(self) -> tuple[dict[str, Json], tuple[SinkRecord, ...]]:
-        context = _Context(activity.info().attempt, self.credentials, self._beat)
-        outcome = self.call.store or await self._call_tool(context)
+    async def _call_and_store(self) -> tuple[PlainOutcome, tuple[SinkRecord, ...]]:
+        context = _Context(self.log, self.credentials)
+        outcome = self.call.store or await guarded(lambda: self.tool.run(self._request(), context), self.call.timeout)
         sinks: list[SinkRecord] = []
         if outcome["status"] == "ok":
             for sink in self.call.sinks:
@@ -137,16 +114,11 @@ class _Attempt:
                 sinks.append(record)
                 if failure is not None:
                     return failure, tuple(sinks)
-        if len(msgspec.json.encode(outcome)) > self.largest:
-            outcome = _error(
-                "too_large",
-                f"the result is over {self.largest / 1e6:g} MB: store it in a sink, or ask for less at once",
-            )
         return outcome, tuple(sinks)
 
-    async def _call_tool(self, context: _Context) -> dict[str, Json]:
+    def _request(self) -> Request:
         call = self.call
-        request = Request(
+        return Request(
             kind=call.kind,
             config=call.config,
             input=call.input,
@@ -157,106 +129,70 @@ class _Attempt:
             key=call.key,
             execution_id=str(call.execution_id),
         )
-        return await self._guarded(lambda: self.tool.run(request, context))
-
-    async def _guarded(self, run: Callable[[], Any]) -> dict[str, Json]:
-        """Whatever a tool raises is an outcome; only cancellation passes through."""
-        try:
-            async with asyncio.timeout(self.call.timeout):
-                return _plain(await run())
-        except TimeoutError:
-            return _plain(
-                Outcome("error", error=ErrorInfo("timeout", f"no answer in {self.call.timeout:g}s", retryable=True))
-            )
-        except SinkError as error:
-            return _plain(error.outcome)
-        except ToolError as error:
-            return _error(error.kind, str(error) or (type(error).__doc__ or "").strip())
-        except templates.TemplateFailure as failure:
-            return _error("template", failure.message)
-        except Exception as error:
-            return _error("internal", f"{type(error).__name__}: {error}")
 
     async def _store(
-        self, sink: SinkCall, outcome: dict[str, Json], context: _Context
-    ) -> tuple[SinkRecord, dict[str, Json] | None]:
+        self, sink: SinkCall, outcome: PlainOutcome, context: _Context
+    ) -> tuple[SinkRecord, PlainOutcome | None]:
         """Perform one sink: its record, and an outcome when it failed."""
-        started = _now()
-        kind = self.call.kind if self.call.store is None else "collected"
-        scope = Chain(outcome_names(kind, outcome, activity.info().attempt, self.call.page or 1), self.call.scope)
+        started = now()
         done: list[Stored] = []
 
         async def run() -> Outcome:
-            config: dict[str, Json] = templates.render(sink.config, scope) or {}
+            config: dict[str, Json] = templates.render(sink.config, self._scope(outcome)) or {}
             done.append(
-                await store(sink.kind, config, sink.mode, sink.key, _content(kind, outcome), sink.auth, context)
+                await store(sink.kind, config, sink.mode, sink.key, _content(self._kind, outcome), sink.auth, context)
             )
             return Outcome("ok")
 
-        result = await self._guarded(run)
+        result = await guarded(run, self.call.timeout)
         if result["status"] == "ok":
             found = done[0]
-            record = SinkRecord(sink.kind, sink.key, "ok", started, _now(), found.rows, found.table, found.duplicate)
+            record = SinkRecord(sink.kind, sink.key, "ok", started, now(), found.rows, found.table, found.duplicate)
             return record, None
         message = self.credentials.scrubbed(str(result["error"]["message"]))
         failure = {**result, "error": {**result["error"], "message": f"sink {sink.kind}: {message}"}}
-        return SinkRecord(sink.kind, sink.key, "error", started, _now(), error=message), failure
+        return SinkRecord(sink.kind, sink.key, "error", started, now(), error=message), failure
+
+    @property
+    def _kind(self) -> str:
+        """Under which the outcome is seen: a call that only stores has a collected one."""
+        return self.call.kind if self.call.store is None else "collected"
+
+    def _scope(self, outcome: PlainOutcome) -> Mapping[str, Any]:
+        return Chain(outcome_names(self._kind, outcome, self.log.used, self.call.page or 1), self.call.scope)
 
     # ---- the decision ---------------------------------------------------------------------------------------------
 
-    def _conclude(self, outcome: dict[str, Json], sinks: tuple[SinkRecord, ...]) -> ToolReport:
-        decision = self._decide(outcome)
-        report = self._report(outcome, sinks, decision)
+    def _conclude(self, outcome: PlainOutcome, sinks: tuple[SinkRecord, ...], may_retry: bool) -> ToolReport:
+        try:
+            decision = self._decide(outcome)
+        except TemplateFailure:
+            return ToolReport(outcome)  # without attempts: the machine decides, and fails with the place
+        if decision.do == "retry" and not may_retry:
+            decision = replace(decision, do="fail", delay=0.0, exhausted=True)
+        attempts = self.log.end(outcome, decision, sinks)
         if decision.do != "retry":
-            return report
-        self.log = list(report.attempts)
-        self._beat()
+            return ToolReport(outcome, decision.rule, decision.exhausted, attempts)
+        self.log.beat()
         error = _error_of(outcome)
         raise ApplicationError(
             str(error.get("message") or f"{self.call.task} is called again"),
             type=f"{self.call.kind}.{error.get('code') or error.get('kind') or 'retry'}",
-            next_retry_delay=timedelta(seconds=decision.delay),
+            next_retry_delay=timedelta(seconds=min(LONGEST_DELAY, decision.delay)),
             category=ApplicationErrorCategory.BENIGN,
         )
 
-    def _decide(self, outcome: dict[str, Json]) -> Decision:
+    def _decide(self, outcome: PlainOutcome) -> Decision:
         if not self.call.rules:
             return Decision()
-        used = sum(1 for record in self.log[:-1] if record.status != "lost") + 1
-        kind = self.call.kind if self.call.store is None else "collected"
-        names = outcome_names(kind, outcome, used, self.call.page or 1)
-        error = _error_of(outcome)
         return decide(
             self.call.rules,
             outcome["status"],
-            Chain(names, self.call.scope),
-            used,
-            retry_after=error.get("retry_after"),
+            self._scope(outcome),
+            self.log.used,
+            retry_after=_error_of(outcome).get("retry_after"),
             jitter=random.random(),  # noqa: S311 - spreads retries, keeps no secret
         )
-
-    def _report(self, outcome: dict[str, Json], sinks: tuple[SinkRecord, ...], decision: Decision) -> ToolReport:
-        """The report with this attempt's record completed."""
-        status = "ok" if outcome["status"] == "ok" else "error"
-        self.log[-1] = msgspec.structs.replace(
-            self.log[-1],
-            status=status,
-            ended=_now(),
-            error=outcome.get("error"),
-            rule=decision.rule,
-            do=decision.do,
-            delay=decision.delay if decision.do == "retry" else None,
-            exhausted=decision.exhausted,
-            indeterminate=decision.indeterminate,
-            sinks=sinks,
-        )
-        return ToolReport(outcome, decision.rule, decision.exhausted, tuple(self.log))
-
-
-def _earlier_attempts() -> list[AttemptRecord]:
-    """The records that came with the heartbeat; an attempt whose record says nothing of its end was lost."""
-    details = activity.info().heartbeat_details
-    return [msgspec.convert(one, AttemptRecord) for one in cast("list[Any]", details[0])] if details else []
 
 
 def _content(kind: str, outcome: Mapping[str, Json]) -> Json:
@@ -267,20 +203,3 @@ def _content(kind: str, outcome: Mapping[str, Json]) -> Json:
 
 def _error_of(outcome: Mapping[str, Json]) -> Mapping[str, Json]:
     return outcome.get("error") or {}
-
-
-def _plain(outcome: Outcome) -> dict[str, Json]:
-    return cast("dict[str, Json]", msgspec.to_builtins(outcome, str_keys=True))
-
-
-def _error(kind: str, message: str) -> dict[str, Json]:
-    return _plain(Outcome("error", error=ErrorInfo(kind, message)))
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def _worker() -> str:
-    """As Temporal itself names it: ``pid@host``."""
-    return f"{os.getpid()}@{socket.gethostname()}"

@@ -12,8 +12,10 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.tool import Tool
+from noetl_temporal.attempt_log import BEAT
+from noetl_temporal.codec import payload_limit
 from noetl_temporal.naming import WORKFLOW_QUEUE, tool_queue
-from noetl_temporal.run_tool import BEAT, MAX_INLINE_BYTES, MAX_STORED_BYTES, tool_activity
+from noetl_temporal.run_tool import tool_activity
 from noetl_temporal.trail import TrailInterceptor
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
 
@@ -44,14 +46,10 @@ def tool_worker(client: Client, tool: Tool, source: CredentialSource, queue: str
     return Worker(
         client,
         task_queue=queue or tool_queue(tool.spec.kind),
-        activities=[tool_activity(tool, source, _largest_result(client))],
+        activities=[tool_activity(tool, source, payload_limit(client.data_converter))],
         graceful_shutdown_timeout=GRACE,
         max_heartbeat_throttle_interval=BEAT,
     )
-
-
-def _largest_result(client: Client) -> int:
-    return MAX_STORED_BYTES if client.data_converter.external_storage else MAX_INLINE_BYTES
 
 
 def _workers(

@@ -13,6 +13,7 @@ from temporalio.testing import ActivityEnvironment
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.testing import FakeTool
+from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.call import AttemptRecord, CallRule, ToolCall, ToolReport
 from noetl_temporal.run_tool import MAX_LOST, tool_activity
 
@@ -23,14 +24,15 @@ FAILED = AttemptRecord(1, 1000, "error", ended=1001)
 
 def environment(log: list[AttemptRecord]) -> ActivityEnvironment:
     env = ActivityEnvironment()
-    details = [msgspec.to_builtins(log)] if log else []
+    numbered = [msgspec.structs.replace(one, number=index) for index, one in enumerate(log, 1)]
+    details = [msgspec.to_builtins(numbered)] if log else []
     env.info = dataclasses.replace(env.info, attempt=len(log) + 1, heartbeat_details=details)
     return env
 
 
 async def run(call: ToolCall, log: list[AttemptRecord], answer: Any = 1) -> tuple[ToolReport, FakeTool]:
     tool = FakeTool("noop", lambda _request, _context: answer)
-    found: Any = await environment(log).run(tool_activity(tool, CredentialSource(environment={})), call)
+    found: Any = await environment(log).run(tool_activity(tool, CredentialSource(environment={}), INLINE_BYTES), call)
     return found, tool
 
 
@@ -63,6 +65,14 @@ async def test_a_failure_that_was_reported_may_be_repeated() -> None:
 
 
 async def test_a_call_that_kills_its_workers_is_given_up() -> None:
-    report, tool = await run(CALL, [LOST] * MAX_LOST)
+    report, tool = await run(CALL, [LOST] * (MAX_LOST + 1))
     assert report.outcome["error"]["kind"] == "worker_lost"
     assert tool.requests == []
+
+
+async def test_an_attempt_that_died_before_its_first_heartbeat_is_lost_as_well() -> None:
+    silent = ActivityEnvironment()
+    silent.info = dataclasses.replace(silent.info, attempt=3)
+    tool = FakeTool("noop", lambda _request, _context: 1)
+    report: Any = await silent.run(tool_activity(tool, CredentialSource(environment={}), INLINE_BYTES), CALL)
+    assert [(one.number, one.status) for one in report.attempts] == [(1, "lost"), (2, "lost"), (3, "ok")]

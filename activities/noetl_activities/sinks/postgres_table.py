@@ -75,7 +75,7 @@ class Table:
         return found
 
     def _insert(self, columns: Sequence[str]) -> str:
-        names = ", ".join(map(_quote, columns))
+        names = ", ".join(map(quoted, columns))
         source = f"jsonb_populate_record(null::{self._identifier}, $1::jsonb)"
         return f"insert into {self._identifier} ({names}) select {names} from {source}"  # noqa: S608 - quoted names
 
@@ -83,7 +83,7 @@ class Table:
         if mode not in ("upsert", "merge"):
             return ""
         found = [self._column(key) for key in keys]
-        target = ", ".join(map(_quote, found))
+        target = ", ".join(map(quoted, found))
         changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in columns if name not in found)
         return f" on conflict ({target}) do update set {changes}" if changes else f" on conflict ({target}) do nothing"
 
@@ -112,4 +112,4 @@ def _whole(value: Json) -> Json:
 
 
 def _dotted(parts: Sequence[str]) -> str:
-    return ".".join(map(_quote, parts))
+    return ".".join(map(quoted, parts))

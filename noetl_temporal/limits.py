@@ -1,0 +1,14 @@
+"""How large values may get. Temporal's own limits do not fail a run, they hang or end it (temporal.md 6)."""
+
+from __future__ import annotations
+
+__all__ = ["INLINE_BYTES", "STORED_BYTES", "STORE_FROM_BYTES"]
+
+INLINE_BYTES = 1_500_000
+"""Of one value in history, where nothing is stored elsewhere. Temporal's limit is 2 MB, with what we wrap around it."""
+
+STORED_BYTES = 64_000_000
+"""Of one value where large ones are kept in Postgres."""
+
+STORE_FROM_BYTES = 64 * 1024
+"""A payload of this size is kept in Postgres."""

@@ -1,0 +1,63 @@
+"""Whatever becomes of a tool is an outcome: never a crash, which Temporal would repeat without end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import msgspec
+
+from noetl_activities.errors import SinkError, ToolError
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_compiler.templates import TemplateFailure
+from noetl_temporal.machine.call import Outcome as PlainOutcome
+
+__all__ = ["fitted", "guarded", "refusal"]
+
+
+async def guarded(run: Callable[[], Awaitable[Outcome]], seconds: float | None) -> PlainOutcome:
+    """The outcome of a tool or sink that may take so long; only cancellation passes through."""
+    timer = asyncio.timeout(seconds)
+    try:
+        async with timer:
+            return _plain(await run())
+    except TimeoutError as error:
+        message = f"no answer in {seconds:g}s" if timer.expired() else f"TimeoutError: {error}"
+        return _plain(Outcome("error", error=ErrorInfo("timeout", message, retryable=True)))
+    except SinkError as error:
+        return _plain(error.outcome)
+    except ToolError as error:
+        return refusal(error.kind, str(error) or (type(error).__doc__ or "").strip())
+    except TemplateFailure as failure:
+        return refusal("template", failure.message)
+    except Exception as error:
+        return refusal("internal", f"{type(error).__name__}: {error}")
+
+
+def refusal(kind: str, message: str) -> PlainOutcome:
+    """An error that the same call would meet again."""
+    return _plain(Outcome("error", error=ErrorInfo(kind, _readable(message))))
+
+
+def fitted(outcome: PlainOutcome, limit: int) -> PlainOutcome:
+    """The outcome if Temporal can carry it, else an error that says why not. ``limit`` in bytes."""
+    try:
+        size = len(msgspec.json.encode(outcome))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        return refusal("internal", f"the result is not JSON: {error}")
+    if size > limit:
+        return refusal("too_large", f"the result has {size:,} bytes, over {limit:,}: {_REMEDY}")
+    return outcome
+
+
+_REMEDY = "store it in a sink or ask for less at once, or set NOETL_POSTGRES, where large values are kept"
+
+
+def _plain(outcome: Outcome) -> PlainOutcome:
+    return cast("dict[str, Any]", msgspec.to_builtins(outcome, str_keys=True))
+
+
+def _readable(text: str) -> str:
+    """Text that JSON can carry: lone surrogates are replaced."""
+    return text.encode("utf-8", "replace").decode()
