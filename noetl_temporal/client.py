@@ -22,10 +22,9 @@ from temporalio.common import SearchAttributePair, TypedSearchAttributes, Workfl
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
 
 from noetl_activities.tool import Tool, load_tools
-from noetl_compiler import CompileError, compile_text
+from noetl_compiler import CompileError, compile_file
 from noetl_compiler.diagnostics import Severity
 from noetl_compiler.graph import Graph, Json
-from noetl_compiler.reader import read_file
 from noetl_temporal.config import connect_temporal, dsn_from_environment
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.mirror.read import Event, EventTail
@@ -112,13 +111,10 @@ class NoetlClient:
 
 
 def _compile(path: Path) -> tuple[Graph, str]:
-    source, unreadable = read_file(path)
-    if unreadable:
-        raise CompileError(tuple(unreadable))
-    result = compile_text(source.text, str(path))
+    result = compile_file(path)
     if result.graph is None:
         raise CompileError(tuple(one for one in result.diagnostics if one.severity is Severity.ERROR))
-    return result.graph, source.text
+    return result.graph, result.source.text
 
 
 class RunHandle:

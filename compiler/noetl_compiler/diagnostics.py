@@ -79,7 +79,9 @@ def render(diagnostic: Diagnostic, source: SourceFile) -> str:
 
 
 def _snippet(span: Span, source: SourceFile) -> list[str]:
-    """The first line of the span; a long line is cut around the place."""
+    """The first line of the span; a long line is cut around the place. Nothing of a text that could not be read."""
+    if not source.text:
+        return []
     text = source.line(span.line)
     last = span.end_col - 1 if span.end_line == span.line else len(text)
     first = min(span.col - 1, len(text))

@@ -23,10 +23,13 @@ __all__ = ["CompileError", "Result", "compile_file", "compile_or_raise", "compil
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """``graph`` is None when any diagnostic is an error. Diagnostics are in reading order."""
+    """``graph`` is None when any diagnostic is an error. Diagnostics are in reading order. ``source`` is the text that
+    was read, empty when it could not be.
+    """
 
     graph: Graph | None
     diagnostics: tuple[Diagnostic, ...]
+    source: SourceFile
 
 
 class CompileError(ValueError):
@@ -46,7 +49,7 @@ def compile_text(text: str, file: str = "<text>") -> Result:
 def compile_file(path: str | Path) -> Result:
     """Compile a playbook's file. A file that cannot be read is a diagnostic."""
     source, unreadable = read_file(Path(path))
-    return Result(None, sort_and_dedupe(unreadable)) if unreadable else _compile(source)
+    return Result(None, sort_and_dedupe(unreadable), source) if unreadable else _compile(source)
 
 
 def compile_or_raise(text: str, file: str = "<text>") -> Graph:
@@ -66,8 +69,8 @@ def _compile(source: SourceFile) -> Result:
             check(playbook, report)
     diagnostics = sort_and_dedupe(report.found)
     if playbook is None or any(one.severity is Severity.ERROR for one in diagnostics):
-        return Result(None, diagnostics)
-    return Result(lower(playbook, source.file), diagnostics)
+        return Result(None, diagnostics, source)
+    return Result(lower(playbook, source.file), diagnostics, source)
 
 
 def _expressions(node: Node) -> Iterator[tuple[Span, tuple[Span, ...]]]:

@@ -13,7 +13,6 @@ import click
 
 from noetl_compiler import compile_file
 from noetl_compiler.graph import Graph, Json
-from noetl_compiler.reader import read_file
 from noetl_temporal.cli.exits import WRONG
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.support import unsupported
@@ -31,11 +30,10 @@ class Playbook(NamedTuple):
 def read_playbook(file: Path) -> Playbook:
     """Compile ``file``; its diagnostics go to stderr."""
     result = compile_file(file)
-    show_findings(file, result.diagnostics, "nothing was started")
+    show_findings(result, "nothing was started")
     if result.graph is None:
         sys.exit(WRONG)
-    source, _ = read_file(file)
-    return Playbook(result.graph, source.text)
+    return Playbook(result.graph, result.source.text)
 
 
 def check_request(request: dict[str, Json], playbook: Playbook) -> None:

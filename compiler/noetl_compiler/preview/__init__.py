@@ -1,8 +1,13 @@
-"""A graph for people: as text for a terminal, as a diagram for a page. The graph as JSON is ``graph.encode``."""
+"""A graph for people: as text for a terminal, as a diagram, a picture or a page. As JSON it is ``graph.encode``."""
 
 from __future__ import annotations
 
+from noetl_compiler.preview.dot import dot
+from noetl_compiler.preview.explain import explain
+from noetl_compiler.preview.forecast_table import forecast_table
 from noetl_compiler.preview.mermaid import mermaid
+from noetl_compiler.preview.page import page
+from noetl_compiler.preview.svg import svg
 from noetl_compiler.preview.tree import tree
 
-__all__ = ["mermaid", "tree"]
+__all__ = ["dot", "explain", "forecast_table", "mermaid", "page", "svg", "tree"]

@@ -6,9 +6,10 @@ called anything, also ``end``, which Mermaid reads as its own keyword.
 
 from __future__ import annotations
 
-from noetl_compiler.graph import Arc, Graph, Step
-from noetl_compiler.preview.order import falls_to_final, reading_order
-from noetl_compiler.preview.words import condition, loop_in_words, shown
+from noetl_compiler.graph import Graph, Step
+from noetl_compiler.preview.arrows import Arrow, arrows
+from noetl_compiler.preview.order import reading_order
+from noetl_compiler.preview.words import loop_in_words
 
 __all__ = ["mermaid"]
 
@@ -24,7 +25,7 @@ def mermaid(graph: Graph) -> str:
     for step in steps:
         lines += [f"    {line}" for line in _region(step, ids)]
     for step in steps:
-        lines += [f"    {line}" for line in _arrows(graph, step, ids)]
+        lines += [f"    {_drawn(arrow, ids)}" for arrow in arrows(graph, step)]
     return "\n".join(lines)
 
 
@@ -48,23 +49,10 @@ def _region(step: Step, ids: dict[str, str]) -> list[str]:
     return [f'subgraph {ids[step.name]}_region["each {_escaped(step.loop.element)}"]', *inside, "end"]
 
 
-def _arrows(graph: Graph, step: Step, ids: dict[str, str]) -> list[str]:
-    here = ids[step.name]
-    region = step.loop.region if step.loop else ()
-    arrows = [f'{here} -->|"each"| {ids[name]}' for name in region[:1] if name in ids]
-    arrows += [f"{here} {_arrow(arc)} {ids[arc.to]}" for arc in step.route.arcs if arc.to in ids]
-    if falls_to_final(graph, step) and graph.final in ids:
-        label = '|"otherwise"|' if step.route.arcs else ""
-        arrows.append(f"{here} -->{label} {ids[graph.final]}")
-    return arrows
-
-
-def _arrow(arc: Arc) -> str:
-    words = "failed" if arc.on == "error" else ""
-    if arc.when:
-        words = f"{words} {condition(arc.when)}".strip() if words else shown(arc.when.source)
-    line = "-.->" if arc.on == "error" else "-->"
-    return f'{line}|"{_escaped(words)}"|' if words else line
+def _drawn(arrow: Arrow, ids: dict[str, str]) -> str:
+    line = "-.->" if arrow.kind == "failure" else "-->"
+    label = f'|"{_escaped(arrow.label)}"|' if arrow.label else ""
+    return f"{ids[arrow.start]} {line}{label} {ids[arrow.end]}"
 
 
 def _escaped(text: str) -> str:

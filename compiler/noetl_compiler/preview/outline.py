@@ -1,0 +1,83 @@
+"""A step in words, as nested lines: the one text that the tree, the pictures and the page share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from noetl_compiler.graph import Arc, Assign, Graph, Step, Task
+from noetl_compiler.preview.order import falls_to_final
+from noetl_compiler.preview.words import condition, loop_in_words, rule_in_words, shown, sink_in_words
+
+__all__ = ["Line", "content", "heading", "ways"]
+
+_WAYS = {"ok": "then", "error": "if it fails", "any": "either way"}
+
+
+@dataclass(slots=True)
+class Line:
+    """A line and those that belong to it."""
+
+    text: str
+    below: list[Line] = field(default_factory=list["Line"])
+
+
+def heading(graph: Graph) -> list[str]:
+    """What the graph is, where it begins and ends, and the task queues it needs workers for."""
+    source = graph.source
+    queues = sorted({task.queue for step in graph.steps.values() for task in step.tasks})
+    count = f"{len(graph.steps)} step{'s' * (len(graph.steps) != 1)}"
+    name = source.name if source.path in ("", source.name) else f"{source.name} ({source.path})"
+    stops = "; the first failure stops the other branches" if graph.failure == "fail_fast" else ""
+    return [
+        f"{name}: {count}, dialect {source.dialect}",
+        f"starts at {graph.entry}, ends at {graph.final}; a failed step without a way on goes to {graph.final}{stops}",
+        f"task queues: {', '.join(queues) or 'none'}",
+    ]
+
+
+def content(step: Step) -> list[Line]:
+    """What a step does: admission, loop, join, tasks with their rules and sinks, what it sets."""
+    lines = [Line(f"{'admit' if rule.allow else 'skip'} {condition(rule.when)}".rstrip()) for rule in step.admit]
+    if step.loop:
+        lines.append(Line(loop_in_words(step.loop)))
+    if step.join != "wave":
+        lines.append(Line("runs for each arrival" if step.join == "each" else "runs at the first arrival"))
+    if step.timeout and step.timeout.total:
+        lines.append(Line(f"at most {shown(step.timeout.total)} s"))
+    return [*lines, *map(_task, step.tasks), *_sets(step.set)]
+
+
+def _task(task: Task) -> Line:
+    queue = "" if task.queue == task.kind else f" on queue {task.queue}"
+    line = Line(f"{task.label} [{task.kind}]{queue}")
+    if task.timeout and task.timeout.total:
+        line.below.append(Line(f"at most {shown(task.timeout.total)} s a call"))
+    if not task.idempotent:
+        line.below.append(Line("not called again when its worker is lost"))
+    line.below += [Line(sink_in_words(sink)) for sink in task.sinks]
+    line.below += _sets(task.set)
+    if task.policy:
+        line.below += [Line(rule_in_words(rule)) for rule in task.policy.rules]
+        closed = any(rule.when is None and rule.on != "ok" for rule in task.policy.rules)
+        if not closed and task.policy.unmatched == "continue":
+            line.below.append(Line("an error no rule matches is passed over"))
+    return line
+
+
+def _sets(assigns: tuple[Assign, ...]) -> list[Line]:
+    return [Line(f"set {assign.target} = {shown(assign.value)}") for assign in assigns]
+
+
+def ways(graph: Graph, step: Step) -> list[Line]:
+    """The arcs in order, and where the step goes without any."""
+    several = len(step.route.arcs) > 1 and step.route.mode == "inclusive"
+    lines = [Line(_way(arc)) for arc in step.route.arcs]
+    if falls_to_final(graph, step):
+        lines.append(Line(f"{'otherwise' if step.route.arcs else 'then'} -> {graph.final}"))
+    return [Line("every way that matches", lines)] if several else lines
+
+
+def _way(arc: Arc) -> str:
+    sets = f", set {', '.join(assign.target for assign in arc.set)}" if arc.set else ""
+    way = f"{_WAYS[arc.on]} {condition(arc.when)}".rstrip() if arc.on != "ok" or not arc.when else condition(arc.when)
+    return f"{way} -> {arc.to}{sets}"

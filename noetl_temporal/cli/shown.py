@@ -1,0 +1,61 @@
+"""A graph in the form that was asked for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import click
+import msgspec
+
+from noetl_compiler import Result, preview
+from noetl_compiler.diagnostics import nearest
+from noetl_compiler.forecast import Sizes, forecast
+from noetl_compiler.graph import Graph, Json, encode
+
+__all__ = ["SUFFIXES", "View", "shown"]
+
+SUFFIXES = {"tree": "txt", "mermaid": "mmd", "dot": "dot", "json": "json", "svg": "svg", "html": "html"}
+"""Each format with the suffix of its files."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What to show of a graph: a ``step`` explained, else its cost, else the whole in a format."""
+
+    form: str
+    step: str | None
+    cost: bool
+    request: dict[str, Json]
+    sizes: Sizes
+
+
+def shown(graph: Graph, result: Result, view: View) -> str:
+    """The text, without a line break at the end. Raises click.UsageError for a step that is not there."""
+    unknown = {*view.sizes.items, *view.sizes.pages, *view.sizes.result_bytes} - graph.steps.keys()
+    for name in (view.step, *sorted(unknown)):
+        if name is not None and name not in graph.steps:
+            hint = nearest(name, graph.steps) or f"there are {', '.join(graph.steps)}"
+            raise click.UsageError(f"{graph.source.file} has no step {json.dumps(name)}: {hint}")
+    if view.step is not None:
+        return preview.explain(graph, view.step)
+    if view.cost:
+        foreseen = forecast(graph, view.request, view.sizes)
+        return msgspec.json.encode(foreseen).decode() if view.form == "json" else preview.forecast_table(foreseen)
+    return _whole(graph, result, view)
+
+
+def _whole(graph: Graph, result: Result, view: View) -> str:
+    match view.form:
+        case "json":
+            return encode(graph).decode()
+        case "mermaid":
+            return preview.mermaid(graph)
+        case "dot":
+            return preview.dot(graph)
+        case "svg":
+            return preview.svg(graph)
+        case "html":
+            return preview.page(graph, forecast(graph, view.request, view.sizes), result.diagnostics)
+        case _:
+            return preview.tree(graph)

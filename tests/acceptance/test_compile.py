@@ -1,0 +1,87 @@
+"""``noetl compile`` as a person calls it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from tests.acceptance.site import NOETL, ROOT, Site
+
+EXAMPLES = ROOT / "dev/examples"
+ETL = str(EXAMPLES / "etl.yaml")
+
+
+@pytest.mark.parametrize(
+    ("form", "begins"),
+    [
+        ("tree", "etl (examples/etl): 6 steps"),
+        ("mermaid", "flowchart TD"),
+        ("dot", 'digraph "etl" {'),
+        ("json", "{"),
+        ("svg", "<svg "),
+        ("html", "<!doctype html>"),
+    ],
+)
+def test_each_format(bare: Site, form: str, begins: str) -> None:
+    done = bare.noetl("compile", ETL, "--format", form)
+    assert done.returncode == 0
+    assert done.stdout.startswith(begins)
+
+
+def test_a_folder_is_checked_whole_and_other_yaml_is_left_out(bare: Site) -> None:
+    (bare.folder / "books/deep").mkdir(parents=True)
+    (bare.folder / "books/credentials.yaml").write_text("pg: {type: postgres}\n")
+    (bare.folder / "books/good.yaml").write_text((EXAMPLES / "hello.yaml").read_text())
+    (bare.folder / "books/deep/bad.yml").write_text("kind: Playbook\nworkflow: 3\n")
+    done = bare.noetl("compile", "books")
+    assert done.returncode == 1
+    assert "# books/good.yaml" in done.stdout
+    assert "books/deep/bad.yml:" in done.stderr
+    assert "credentials" not in done.stdout + done.stderr
+
+
+def test_several_are_written_below_a_folder(bare: Site) -> None:
+    (bare.folder / "a.yaml").write_text((EXAMPLES / "hello.yaml").read_text())
+    (bare.folder / "b.yaml").write_text((EXAMPLES / "hello.yaml").read_text())
+    done = bare.noetl("compile", "a.yaml", "b.yaml", "--format", "svg", "-o", "pictures")
+    assert done.returncode == 0
+    assert sorted(file.name for file in (bare.folder / "pictures").iterdir()) == ["a.svg", "b.svg"]
+
+
+def test_stdin_is_read(bare: Site) -> None:
+    text = (EXAMPLES / "hello.yaml").read_text()
+    done = subprocess.run([*NOETL, "compile", "-"], cwd=bare.folder, input=text, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stdout.startswith("hello (examples/hello)")
+
+
+def test_a_cost_is_foretold_for_the_given_sizes(bare: Site) -> None:
+    done = bare.noetl("compile", ETL, "--forecast", "--items", "fetch_all=10000", "--pages", "fetch_all=4")
+    assert "10,000  90,000" in done.stdout
+    as_json = bare.noetl("compile", ETL, "--forecast", "--items", "fetch_all=10000", "--format", "json")
+    assert json.loads(as_json.stdout)["steps"][1]["items"] == 10_000
+
+
+def test_a_step_is_explained(bare: Site) -> None:
+    done = bare.noetl("compile", ETL, "--explain", "fetch_all")
+    assert "fetch_page: an activity noetl.http" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ([], "Missing argument"),
+        (["nowhere.yaml"], "no file or folder 'nowhere.yaml'"),
+        (["."], "no playbook below '.'"),
+        ([ETL, "--explain", "fetch_al"], 'did you mean "fetch_all"?'),
+        ([ETL, "--forecast", "--items", "fetch_al=3"], 'did you mean "fetch_all"?'),
+        ([ETL, "--forecast", "--items", "3"], "is not STEP=N"),
+        ([ETL, "--forecast", "--payload", "{"], "is not JSON"),
+    ],
+)
+def test_a_wrong_call_is_told(bare: Site, args: list[str], says: str) -> None:
+    done = bare.noetl("compile", *args)
+    assert done.returncode == 2
+    assert says in done.stderr

@@ -1,0 +1,83 @@
+"""The forecast's arithmetic. That its numbers are true is shown in tests/shell/test_forecast.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl_compiler import compile_or_raise
+from noetl_compiler.forecast import LOOP_EVENTS, Forecast, Sizes, forecast
+from noetl_compiler.graph import Json
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
+LOOP = """
+workload: {cities: [Oslo, Rome], width: 700, tries: 5}
+workflow:
+  - step: fetch
+    loop: {in: "{{ workload.cities }}", iterator: city, spec: {mode: parallel, max_in_flight: "{{ workload.width }}"}}
+    tool:
+      - name: first
+        kind: noop
+      - name: page
+        kind: http
+        url: http://x/
+        spec:
+          policy:
+            rules:
+              - when: "{{ output.status == 'error' }}"
+                then: {do: retry, attempts: "{{ workload.tries }}"}
+              - when: "{{ output.data.more }}"
+                then: {do: jump, to: page}
+"""
+
+
+def foretold(request: Json = None, sizes: Sizes | None = None) -> Forecast:
+    return forecast(compile_or_raise(HEAD + LOOP), request, sizes)
+
+
+def test_a_list_in_the_workload_or_the_request_is_counted() -> None:
+    assert foretold().steps[0].items == 2
+    assert foretold({"cities": list("abc")}).steps[0].items == 3
+    assert foretold({"cities": list("abc")}, Sizes(items={"fetch": 40})).steps[0].items == 40
+
+
+def test_what_is_not_known_is_counted_once_and_said() -> None:
+    step = foretold({"cities": "{{ later }}"}).steps[0]
+    assert step.items == 1
+    assert step.assumed == ("items unknown, counted as 1", "passes unknown, counted as 1")
+
+
+def test_a_jump_repeats_the_tasks_it_leads_back_over() -> None:
+    assert foretold(sizes=Sizes(pages={"fetch": 4})).steps[0].calls == 2 * (1 + 4)
+
+
+def test_retries_cost_actions_only() -> None:
+    once, often = foretold({"tries": 1}).steps[0], foretold({"tries": 5}).steps[0]
+    assert once.events == often.events
+    assert once.actions == once.actions_with_retries == often.actions
+    assert often.actions_with_retries - often.actions == 2 * 2 * 4
+
+
+def test_a_long_loop_continues_as_new_and_is_warned_of() -> None:
+    found = foretold(sizes=Sizes(items={"fetch": 1_000}))
+    assert found.steps[0].workflow_runs == -(-1_000 * 2 * 6 // LOOP_EVENTS)
+    assert any("continues as new" in warning for warning in found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("request_", "sizes", "says"),
+    [
+        ({}, Sizes(), "700 in flight are asked for, 500 are allowed"),
+        ({}, Sizes(result_bytes={"fetch": 100_000}), "over 64 KB are kept in Postgres"),
+        ({}, Sizes(result_bytes={"fetch": 3_000_000}), "a result over 2 MB fails its call"),
+        ({"cities": ["x" * 100] * 30_000}, Sizes(), "over 2 MB it needs a Postgres"),
+        ({}, Sizes(items={"fetch": 200_000}), "split them"),
+    ],
+)
+def test_limits_are_warned_of(request_: Json, sizes: Sizes, says: str) -> None:
+    assert any(says in warning for warning in foretold(request_, sizes).warnings)
+
+
+def test_the_whole_is_more_than_its_steps() -> None:
+    found = foretold()
+    assert found.events > sum(step.events for step in found.steps)
+    assert found.calls == sum(step.calls for step in found.steps)
