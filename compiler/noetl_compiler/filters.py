@@ -23,10 +23,11 @@ from noetl_compiler.formats import percent
 from noetl_compiler.materialise import materialise, text_of
 from noetl_compiler.meter import Meter
 
-__all__ = ["AS_TEXT", "CONCATENATED", "COUNTED", "FILTERS", "TESTS", "WEIGHED"]
+__all__ = ["AS_TEXT", "CONCATENATED", "COUNTED", "FILTERS", "TESTS", "WEIGHED", "WORKED"]
 
 # Names of the filters the rewritten tree applies; no template can spell them.
-AS_TEXT, CONCATENATED, COUNTED, WEIGHED = "as text", "concatenated", "counted", "weighed"
+_STEPS_A_FILTER = 5
+AS_TEXT, CONCATENATED, COUNTED, WEIGHED, WORKED = "as text", "concatenated", "counted", "weighed", "worked"
 
 _DETERMINISTIC_FILTERS = """
     abs batch capitalize center count d default dictsort filesizeformat first float groupby indent int items
@@ -83,7 +84,7 @@ def _metered(name: str, function: Any) -> Any:
     @pass_context
     def metered(context: Any, value: Any, /, *args: Any, **kwargs: Any) -> Any:
         meter: Meter = context.meter
-        meter.step()
+        meter.step(_STEPS_A_FILTER)
         for argument in (value, *args):
             charge(meter, argument)
         first = _first_argument(wants, context)
@@ -212,17 +213,18 @@ def _weighed(context: Any, value: Any) -> Any:
 
 
 class _Counted:
-    """An iterable that charges a step for every item it gives."""
+    """An iterable that charges for every item it gives: the work of going once through the loop's body."""
 
-    __slots__ = ("_items", "_meter")
+    __slots__ = ("_items", "_meter", "_work")
 
-    def __init__(self, items: Any, meter: Meter) -> None:
+    def __init__(self, items: Any, meter: Meter, work: int) -> None:
         self._items = items
         self._meter = meter
+        self._work = work
 
     def __iter__(self) -> Any:
         for item in self._items:
-            self._meter.step()
+            self._meter.step(self._work)
             yield item
 
     def __len__(self) -> int:
@@ -230,8 +232,14 @@ class _Counted:
 
 
 @pass_context
-def _counted(context: Any, items: Any) -> _Counted:
-    return _Counted(items, context.meter)
+def _counted(context: Any, items: Any, work: int) -> _Counted:
+    return _Counted(items, context.meter, work)
+
+
+@pass_context
+def _worked(context: Any, nothing: str, work: int) -> str:
+    context.meter.step(work)
+    return nothing
 
 
 _OWN: dict[str, Callable[..., Any]] = {
@@ -255,6 +263,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     AS_TEXT: _as_text,
     CONCATENATED: _concatenated,
     COUNTED: _counted,
+    WORKED: _worked,
     WEIGHED: _weighed,
 }
 

@@ -8,13 +8,16 @@ from jinja2 import nodes
 from jinja2.exceptions import TemplateSyntaxError
 from jinja2.visitor import NodeTransformer
 
-from noetl_compiler.filters import AS_TEXT, CONCATENATED, COUNTED, WEIGHED
+from noetl_compiler.filters import AS_TEXT, CONCATENATED, COUNTED, WEIGHED, WORKED
 from noetl_compiler.meter import NotDataError, check_number, check_text
 
 __all__ = ["LONE", "prepare"]
 
 LONE = "lone_expression_value"
 """The variable in which a rewritten template leaves the value of its lone expression."""
+
+_STEPS_A_NODE = 8
+"""A step is meant to be about 50 ns, so that a budget of them takes about 100 ms."""
 
 _REFUSED = (nodes.Block, nodes.Extends, nodes.FromImport, nodes.Import, nodes.Include)
 
@@ -59,15 +62,22 @@ class _Metering(NodeTransformer):
         return super().generic_visit(node, *args, **kwargs)
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
+        work = nodes.Const(_work(node))
         self._repeat(node)
-        node.iter = self._filter(node.iter, COUNTED)
+        node.iter = self._filter(node.iter, COUNTED, work)
         return node
 
     def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
-        return self._repeat(node)
+        return self._called(node)
 
     def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:
-        return self._repeat(node)
+        return self._called(node)
+
+    def _called(self, node: nodes.Macro | nodes.CallBlock) -> nodes.Node:
+        work = nodes.Const(_work(node))
+        self._repeat(node)
+        node.body.insert(0, nodes.Output([self._filter(nodes.Const(""), WORKED, work)]))
+        return node
 
     def _repeat(self, node: nodes.Node) -> nodes.Node:
         """What is written once here may run often."""
@@ -132,6 +142,11 @@ class _Metering(NodeTransformer):
     def _filter(self, node: nodes.Node, name: str, *args: nodes.Expr) -> nodes.Filter:
         place = {"lineno": node.lineno, "environment": self._environment}
         return nodes.Filter(node, name, list(args), [], None, None, **place)
+
+
+def _work(node: nodes.Node) -> int:
+    """Steps for going once through a body: what it is made of is known, so nothing in it need count."""
+    return _STEPS_A_NODE * (1 + sum(1 for _ in node.find_all(nodes.Expr)))
 
 
 def _is_constant(node: nodes.Node) -> bool:

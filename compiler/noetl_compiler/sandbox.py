@@ -25,7 +25,7 @@ from typing import Any
 
 from jinja2 import StrictUndefined
 from jinja2.exceptions import SecurityError, TemplateRuntimeError, UndefinedError
-from jinja2.runtime import Context, Undefined
+from jinja2.runtime import Context, LoopContext, Undefined
 from jinja2.sandbox import MAX_RANGE, ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace, missing
 
@@ -38,6 +38,7 @@ __all__ = ["ENVIRONMENT", "ScopeContext", "UndefinedNameError"]
 
 _CALL_COST = 5
 
+_LOOP_VALUES = frozenset({"depth", "depth0", "first", "index", "index0", "last", "length"})
 _MAPPING_METHODS = frozenset({"copy", "get", "items", "keys", "values"})
 _TEXT_METHODS = """
     capitalize casefold center count encode endswith find format format_map index isalnum isalpha isascii
@@ -124,6 +125,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
             return obj
         if _is_view(obj):
             return self._item(obj, attribute)
+        if isinstance(obj, LoopContext) and attribute in _LOOP_VALUES:
+            return getattr(obj, attribute)  # as Jinja itself would, with less ado: loops ask often
         if isinstance(obj, str) and attribute in ("format", "format_map"):
             return FormatMethod(self, obj, attribute)
         return super().getattr(obj, attribute)

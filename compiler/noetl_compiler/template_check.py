@@ -67,7 +67,7 @@ def _syntax(source: str, error: TemplateSyntaxError) -> Problem:
 def _offset_of_error(source: str, line: int) -> int:
     """The first expression on the line that does not parse alone, else the first there."""
     start = _line_start(source, line)
-    places = [place for place in expressions(source) if source.count("\n", 0, place[1]) + 1 >= line]
+    places = [place for place in expressions(source) if place[1] >= start]
     for begin, end in places[:50]:
         if source.startswith("{{", begin) and not _parses(source[begin:end]):
             return begin

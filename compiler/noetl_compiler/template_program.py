@@ -19,8 +19,8 @@ from noetl_compiler.source import expressions
 
 __all__ = ["Program", "TemplateError", "TemplateSyntaxError", "compiled", "parsed"]
 
-_MAX_EXPRESSIONS = 10_000
-_MAX_EXPRESSION_CHARS = 200_000
+_MAX_EXPRESSIONS = 2_000
+_MAX_EXPRESSION_CHARS = 50_000
 _MAX_STORED = 20_000_000
 _FILE = "<template>"
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
+from noetl_compiler.source import expressions
 from noetl_compiler.templates import TemplateFailure, check, predicate, render_text
 
 
@@ -138,7 +140,7 @@ def test_what_recurses_too_deeply_in_the_result_is_refused() -> None:
 
 
 def test_a_rendering_never_uses_up_what_belongs_to_the_next() -> None:
-    source = "{% for a in range(90000) %}{% set y = a %}{% endfor %}done"
+    source = "{% for a in range(30000) %}{% set y = a %}{% endfor %}done"
     assert [render_text(source, {}) for _ in range(25)] == ["done"] * 25
 
 
@@ -162,3 +164,20 @@ def test_large_data_has_room() -> None:
     rows = [{"id": index, "name": "n" * 20} for index in range(20_000)]
     assert render_text("{{ rows | selectattr('id', 'ge', 10) | list | length }}", {"rows": rows}) == 19_990
     assert len(render_text("{% for row in rows %}({{ row.id }}),{% endfor %}", {"rows": rows})) > 100_000
+
+
+def test_a_template_that_is_too_large_is_refused_as_fast_as_it_is_read() -> None:
+    source = "{{ a }}" * 100_000
+    begin = time.perf_counter()
+    expressions(source)
+    read = time.perf_counter()
+    assert "more expressions" in check(source)[0].message
+    assert time.perf_counter() - read < 20 * (read - begin)
+
+
+@pytest.mark.parametrize("body", ["x", "{{ a * b }}", "{{ loop.index }}", "{% set c = a ~ b %}", "{{ a | string }}"])
+def test_the_body_of_a_loop_costs_what_it_is_made_of(body: str) -> None:
+    """Without that, loops within loops took seconds of steps that were all counted alike."""
+    nested = "{% for a in range(1000) %}{% for b in range(1000) %}BODY{% endfor %}{% endfor %}"
+    with pytest.raises(TemplateFailure, match="more than 2,000,000 steps"):
+        render_text(nested.replace("BODY", body), {})
