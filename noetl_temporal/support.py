@@ -20,7 +20,8 @@ class UnsupportedError(ValueError):
 
 
 def unsupported(graph: Graph, tools: Collection[str]) -> list[str]:
-    """``file:line:col: error: ...`` for each tool without executor, each unknown sink and each cursor loop."""
+    """``file:line:col: error: ...`` for each tool without executor, each unknown sink, and each loop over
+    a cursor or over steps."""
     return [f"{graph.source.file}:{span.line}:{span.col}: error: {message}" for span, message in _found(graph, tools)]
 
 
@@ -28,6 +29,8 @@ def _found(graph: Graph, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
     for step in graph.steps.values():
         if step.loop is not None and step.loop.cursor is not None:
             yield step.loop.span, "cursor loops cannot run yet: loop over a collection"
+        if step.loop is not None and step.loop.region:
+            yield step.loop.span, "loops over several steps cannot run yet: give the loop a task of its own"
         for task in step.tasks:
             if task.kind not in tools:
                 yield task.span, f"there is no tool {task.kind!r} here: the tools are {', '.join(sorted(tools))}"

@@ -35,6 +35,9 @@ class Code(Enum):
     UNKNOWN_LABEL = "NT204"
     UNREACHABLE_STEP = "NT205"
     MISSING_NEXT = "NT206"
+    NO_SUCH_LOOP = "NT207"
+    OPEN_REGION = "NT208"
+    REGION_BORDER = "NT209"
     TEMPLATE_SYNTAX = "NT301"
     FORBIDDEN_TEMPLATE = "NT302"
     ERRORS_UNMATCHED = "NT401"
@@ -74,6 +77,9 @@ _MEANINGS: dict[Code, str] = {
     Code.UNKNOWN_LABEL: "A jump names a task that its step does not have.",
     Code.UNREACHABLE_STEP: "No way leads from the entry to this step, so it never runs.",
     Code.MISSING_NEXT: "A step has no way on although the playbook asks that every step has one.",
+    Code.NO_SUCH_LOOP: "An end_loop names no loop whose steps could end there.",
+    Code.OPEN_REGION: "A loop has no task to repeat, and its steps never reach an end of the loop.",
+    Code.REGION_BORDER: "A way leads into or out of the steps of a loop past its beginning or its end.",
     Code.TEMPLATE_SYNTAX: "A template is not valid Jinja2.",
     Code.FORBIDDEN_TEMPLATE: "A template uses something that is unsafe or not deterministic.",
     Code.ERRORS_UNMATCHED: ("A policy has no rule for errors, so a failed task goes on as if it had succeeded."),

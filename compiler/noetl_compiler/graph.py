@@ -178,7 +178,12 @@ class Cursor(msgspec.Struct, frozen=True):
 
 
 class Loop(msgspec.Struct, frozen=True):
-    """Iterations over a collection or a cursor. The body is the step's own tasks, or ``region``: steps of the graph."""
+    """Iterations over a collection or a cursor. The body is the step's own tasks, or ``region``: steps of the graph.
+
+    Each iteration takes the arcs of ``enter`` into the region and is over when no path in it lives. Paths end at
+    ``end``, the region's own last step, as those of the playbook do at the final step. The result of an iteration is
+    a map from step to its last result; under ``end`` a list of one result an arrival (dev/decisions/0010).
+    """
 
     element: str
     span: Span
@@ -193,6 +198,8 @@ class Loop(msgspec.Struct, frozen=True):
     on_error: Literal["continue", "fail_fast"] = "continue"
     failure: Literal["fail", "best_effort"] = "fail"
     region: tuple[str, ...] = ()
+    enter: Route | None = None
+    end: str = ""
 
 
 class Arc(msgspec.Struct, frozen=True):

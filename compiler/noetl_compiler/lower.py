@@ -6,13 +6,18 @@ is none, a way to it from every step that names no other, and each dialect's def
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec.structs import replace
 
 from noetl_compiler import graph, syntax
-from noetl_compiler.graph import Graph, Route, SourceRef, Step, Value
-from noetl_compiler.lower_routes import bound_args, lower_routes, routers
+from noetl_compiler.graph import Arc, Graph, Route, SourceRef, Step, Value
+from noetl_compiler.lower_regions import Ending, arrival_name, ending_of
+from noetl_compiler.lower_routes import Ways, passed_names, routers_of
+from noetl_compiler.lower_sinks import saving_behind, saving_name
 from noetl_compiler.lower_tasks import lower_tasks, workbook_of
 from noetl_compiler.overlay import overlay
+from noetl_compiler.regions import regions_of
 
 __all__ = ["DEFAULT_IN_FLIGHT", "END", "entry_of", "final_of", "lower"]
 
@@ -22,11 +27,8 @@ DEFAULT_IN_FLIGHT = 16
 
 def lower(playbook: syntax.Playbook, file: str) -> Graph:
     """The sealed graph of a playbook that was checked."""
-    final, steps = final_of(playbook), dict[str, Step]()
-    for step in playbook.steps:
-        steps[step.name.text] = _lower_step(step, playbook, final)
-        for router in routers(step):
-            steps[router.name] = router
+    final = final_of(playbook)
+    steps = _Lowering(playbook, final).steps()
     if final not in steps:
         steps[final] = Step(final, playbook.span, "runs when every path has ended", injected=True)
     return graph.seal(
@@ -61,22 +63,87 @@ def final_of(playbook: syntax.Playbook) -> str:
     return next((name for name in names if name.lower() == END), END)
 
 
-def _lower_step(step: syntax.Step, playbook: syntax.Playbook, final: str) -> Step:
-    args = overlay(bound_args(step.name.text, playbook), step.args)
-    return Step(
-        step.name.text,
-        step.span,
-        step.desc,
-        admit=step.admit,
-        join=step.join or "wave",
-        args=args if step.loop is None else Value({}),
-        loop=_lower_loop(step.loop) if step.loop else None,
-        tasks=lower_tasks(step, args, playbook.dialect, workbook_of(playbook)),
-        set=step.set,
-        result=step.result,
-        route=lower_routes(step, final) if step.next or step.name.text != final else Route(),
-        timeout=step.timeout,
-    )
+class _Lowering:
+    """The steps of one playbook, each at its level: the workflow's, or that of the loop around it."""
+
+    def __init__(self, playbook: syntax.Playbook, final: str) -> None:
+        self._playbook = playbook
+        self._final = final
+        self._workbook = workbook_of(playbook)
+        self._passed = passed_names(playbook)
+        self._names = frozenset(step.name.text for step in playbook.steps)
+        self._regions = regions_of(playbook, entry_of(playbook), final)
+        self._loop_of = {end.name.text: loop for loop, end in self._regions.ends.items()}
+
+    def steps(self) -> dict[str, Step]:
+        """All steps in the order of the text, each followed by those injected for it."""
+        return {lowered.name: lowered for step in self._playbook.steps for lowered in self._lower(step)}
+
+    def _lower(self, step: syntax.Step) -> Iterator[Step]:
+        lowered = self._step(step)
+        if step.sinks:
+            yield from saving_behind(lowered, step.sinks)
+        else:
+            yield lowered
+        yield from self._ways_from(step).routers(step)
+        if (loop := self._loop_of.get(step.name.text)) is not None:
+            yield self._ending(loop, step).arrival
+
+    def _ways_from(self, step: syntax.Step) -> Ways:
+        """How the ways that a step names are lowered: those of a loop over steps lead into its region."""
+        name = step.name.text
+        owner = name if name in self._regions.ends else self._regions.owner.get(name)
+        end = self._regions.ends[owner] if owner is not None else None
+        last = arrival_name(end) if end else self._final
+        renamed = {end.name.text: last} if end else {}
+        return Ways(last, renamed, self._playbook.dialect == "v1", self._names)
+
+    def _step(self, step: syntax.Step) -> Step:
+        passed = self._passed.get(step.name.text, Value({}))
+        args, result, assigns = overlay(passed, step.args), step.result, step.set
+        if (loop := self._loop_of.get(step.name.text)) is not None:
+            ending = self._ending(loop, step)
+            args, result, assigns = ending.args, ending.result, (*ending.set, *step.set)
+        return Step(
+            step.name.text,
+            step.span,
+            step.desc,
+            admit=step.admit,
+            join=step.join or "wave",
+            args=passed if step.loop and step.tasks else args,
+            loop=self._loop(step, step.loop) if step.loop else None,
+            tasks=lower_tasks(step, args, self._playbook.dialect, self._workbook),
+            set=assigns,
+            result=result,
+            route=self._route(step),
+            timeout=step.timeout,
+        )
+
+    def _ending(self, loop: str, end: syntax.Step) -> Ending:
+        return ending_of(loop, end, self._passed.get(end.name.text, Value({})))
+
+    def _route(self, step: syntax.Step) -> Route:
+        """Where a step goes on. A loop over steps goes to its end, and what it names are the ways into its region."""
+        if (end := self._regions.ends.get(step.name.text)) is not None:
+            return Route(arcs=(Arc(end.name.text, step.span),))
+        ends_run = step.next is None and step.name.text == self._final
+        return Route() if ends_run else self._ways_from(step).route(step)
+
+    def _loop(self, step: syntax.Step, loop: syntax.Loop) -> graph.Loop:
+        lowered, end = _lower_loop(loop), self._regions.ends.get(step.name.text)
+        if end is None:
+            return lowered
+        inside = [one for one in self._playbook.steps if self._regions.owner.get(one.name.text) == step.name.text]
+        names = [name for one in inside for name in (one.name.text, *self._injected(one))]
+        region = (*names, *routers_of(step), arrival_name(end))
+        return replace(lowered, region=region, enter=self._ways_from(step).route(step), end=arrival_name(end))
+
+    def _injected(self, step: syntax.Step) -> Iterator[str]:
+        """The names of what is injected for a step of a region, at its own level."""
+        if step.sinks:
+            yield saving_name(step.name.text)
+        if step.name.text not in self._regions.ends:
+            yield from routers_of(step)
 
 
 def _lower_loop(loop: syntax.Loop) -> graph.Loop:

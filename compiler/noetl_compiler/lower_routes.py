@@ -11,48 +11,86 @@ pass is null.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from noetl_compiler import syntax
 from noetl_compiler.graph import Arc, Assign, Route, Span, Step, Template, Value
 from noetl_compiler.nodes import pointer
-from noetl_compiler.overlay import names_in
+from noetl_compiler.overlay import names_in, picked
 from noetl_compiler.templates import paths
 
-__all__ = ["bound_args", "lower_routes", "routers"]
+__all__ = ["Ways", "passed_names", "routers_of"]
 
 _OUTCOME_NAMES = frozenset({"event", "error", "output", "outcome", "_outcome"})
 
 
-def lower_routes(step: syntax.Step, final: str) -> Route:
-    """The route of a step; one that names no way on goes to the final step."""
-    found = step.next
-    if found is None:
-        return Route(arcs=(Arc(final, step.span),))
-    on_no_match, arcs = found.on_no_match or "end", tuple(arc for group in found.groups for arc in group)
-    if found.mode == "inclusive" and len(arcs) > 1:
-        return Route("inclusive", on_no_match, tuple(_lower_arc(arc) for arc in arcs))
-    choices = tuple(
-        _lower_arc(group[0]) if len(group) == 1 else _to_router(step, index, group)
-        for index, group in enumerate(found.groups)
-    )
-    return Route("exclusive", on_no_match, choices)
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How the ways of one level are lowered. ``last`` is where a path ends that names no way on; ``renamed`` is what
+    an end of a loop is called inside of it; ``propagates`` binds what an arc passes for all steps to come too, except
+    under the names of ``steps``, which are their results."""
+
+    last: str
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
+    propagates: bool = False
+    steps: Collection[str] = ()
+
+    def route(self, step: syntax.Step) -> Route:
+        """The route of a step; one that names no way on goes to the last step of its level."""
+        found = step.next
+        if found is None:
+            return Route(arcs=(Arc(self.last, step.span),))
+        on_no_match, arcs = found.on_no_match or "end", tuple(arc for group in found.groups for arc in group)
+        if found.mode == "inclusive" and len(arcs) > 1:
+            return Route("inclusive", on_no_match, tuple(self._arc(arc) for arc in arcs))
+        choices = tuple(
+            self._arc(group[0]) if len(group) == 1 else self._to_router(step, index, group)
+            for index, group in enumerate(found.groups)
+        )
+        return Route("exclusive", on_no_match, choices)
+
+    def routers(self, step: syntax.Step) -> tuple[Step, ...]:
+        """The steps to inject for choices with several targets."""
+        return tuple(
+            Step(
+                name,
+                group[0].span,
+                injected=True,
+                route=Route("inclusive", arcs=tuple(self._arc(_unconditional(arc)) for arc in group)),
+            )
+            for name, group in _choices(step)
+        )
+
+    def _to_router(self, step: syntax.Step, index: int, group: tuple[syntax.Arc, ...]) -> Arc:
+        """The choice itself: what its targets are passed is set here, where the step's outcome is in scope."""
+        passed = tuple(assign for arc in group for assign in self._passing(arc))
+        when = group[0].when
+        return Arc(_router_name(step, index), group[0].span, _boundary(when), when, passed)
+
+    def _arc(self, arc: syntax.Arc) -> Arc:
+        to = self.renamed.get(arc.to.text, arc.to.text)
+        return Arc(to, arc.span, _boundary(arc.when), arc.when, (*arc.set, *self._passing(arc)))
+
+    def _passing(self, arc: syntax.Arc) -> tuple[Assign, ...]:
+        if not arc.args.data:
+            return ()
+        target = Assign(f"ctx.passed.{_slug(arc.to.text)}", arc.args, arc.span)
+        names = names_in(arc.args) if self.propagates else {}
+        return (*(_bind(name, arc) for name in names if name not in self.steps), target)
 
 
-def routers(step: syntax.Step) -> tuple[Step, ...]:
-    """The steps to inject for choices with several targets."""
+def routers_of(step: syntax.Step) -> tuple[str, ...]:
+    """The names of the steps to inject for choices with several targets."""
+    return tuple(name for name, _ in _choices(step))
+
+
+def _choices(step: syntax.Step) -> tuple[tuple[str, tuple[syntax.Arc, ...]], ...]:
     if step.next is None or step.next.mode == "inclusive":
         return ()
-    return tuple(
-        Step(
-            _router_name(step, index),
-            group[0].span,
-            injected=True,
-            route=Route("inclusive", arcs=tuple(_lower_arc(_unconditional(arc)) for arc in group)),
-        )
-        for index, group in enumerate(step.next.groups)
-        if len(group) > 1
-    )
+    groups = enumerate(step.next.groups)
+    return tuple((_router_name(step, index), group) for index, group in groups if len(group) > 1)
 
 
 def _router_name(step: syntax.Step, index: int) -> str:
@@ -63,17 +101,6 @@ def _unconditional(arc: syntax.Arc) -> syntax.Arc:
     return syntax.Arc(arc.to, arc.span, None, arc.set, Value({}))
 
 
-def _to_router(step: syntax.Step, index: int, group: tuple[syntax.Arc, ...]) -> Arc:
-    """The choice itself: what its targets are passed is set here, where the step's outcome is in scope."""
-    passed = tuple(assign for arc in group for assign in _passing(arc))
-    when = group[0].when
-    return Arc(_router_name(step, index), group[0].span, _boundary(when), when, passed)
-
-
-def _lower_arc(arc: syntax.Arc) -> Arc:
-    return Arc(arc.to.text, arc.span, _boundary(arc.when), arc.when, (*arc.set, *_passing(arc)))
-
-
 def _boundary(when: Template | None) -> Literal["any", "ok"]:
     """An arc can follow a failure only if it asks about the outcome (dev/decisions/0007)."""
     if when is None:
@@ -82,20 +109,25 @@ def _boundary(when: Template | None) -> Literal["any", "ok"]:
     return "any" if names & _OUTCOME_NAMES else "ok"
 
 
-def _passing(arc: syntax.Arc) -> tuple[Assign, ...]:
-    if not arc.args.data:
-        return ()
-    return (Assign(f"ctx.passed.{_slug(arc.to.text)}", arc.args, arc.span),)
+def _bind(name: str, arc: syntax.Arc) -> Assign:
+    inner = picked(arc.args, [name])
+    root = pointer("", name)
+    templates = {place.removeprefix(root): span for place, span in inner.templates.items()}
+    return Assign(f"ctx.{name}", Value(names_in(inner)[name], templates), arc.span)
 
 
-def bound_args(name: str, playbook: syntax.Playbook) -> Value:
-    """What the arcs to a step bind there, each name with the place where it is first passed."""
-    arcs = (arc for step in playbook.steps if step.next for group in step.next.groups for arc in group)
-    places: dict[str, Span] = {}
-    for arc in arcs:
-        if arc.to.text == name:
-            for key in names_in(arc.args):
-                places.setdefault(key, arc.span)
+def passed_names(playbook: syntax.Playbook) -> dict[str, Value]:
+    """What the arcs to each step bind there, each name with the place where it is first passed."""
+    places: dict[str, dict[str, Span]] = {}
+    for step in playbook.steps:
+        for group in step.next.groups if step.next else ():
+            for arc in group:
+                for key in names_in(arc.args):
+                    places.setdefault(arc.to.text, {}).setdefault(key, arc.span)
+    return {name: _read_back(name, keys) for name, keys in places.items()}
+
+
+def _read_back(name: str, places: dict[str, Span]) -> Value:
     source = f"((ctx.passed | default({{}})).{_slug(name)} | default({{}}))"
     data = {key: f"{{{{ {source}[{key!r}] | default(none) }}}}" for key in places}
     return Value(data, {pointer("", key): span for key, span in places.items()})

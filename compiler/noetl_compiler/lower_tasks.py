@@ -10,7 +10,8 @@ import msgspec
 
 from noetl_compiler import graph, syntax
 from noetl_compiler.graph import Value
-from noetl_compiler.overlay import overlay
+from noetl_compiler.overlay import names_in, overlay, picked
+from noetl_compiler.tools import KINDS, ToolKind
 
 __all__ = ["PREVIOUS", "lower_tasks", "workbook_of"]
 
@@ -51,16 +52,26 @@ def _resolve(task: syntax.Task, workbook: Mapping[str, syntax.Task]) -> syntax.T
     return task
 
 
+def _config_of(task: syntax.Task, bound: Value, dialect: syntax.Dialect) -> Value:
+    """The config; in v1 with what stands among the bound names, where commands count only if the task has none."""
+    kind, own = KINDS.get(task.kind.text, ToolKind()), names_in(task.config).keys()
+    if dialect != "v1" or kind.bound.isdisjoint(names_in(bound)):
+        return task.config
+    has_command = any(not own.isdisjoint(group) for group in kind.needs)
+    commands = {name for group in kind.needs for name in group} if has_command else set[str]()
+    return overlay(picked(bound, kind.bound - commands), task.config)
+
+
 def _lower(task: syntax.Task, args: Value, dialect: syntax.Dialect, before: list[str]) -> graph.Task:
     unmatched: Literal["continue", "fail"] = "continue" if dialect == "v10" else "fail"
-    policy = task.policy
+    policy, bound = task.policy, overlay(args, task.input)
     return graph.Task(
         task.label.text,
         task.kind.text,
         task.kind.text,
         task.span,
-        config=task.config,
-        input=overlay(args, task.input),
+        config=_config_of(task, bound, dialect),
+        input=bound,
         auth=task.auth,
         timeout=task.timeout,
         policy=graph.Policy(tuple(_lower_rule(rule, before) for rule in policy.rules), policy.unmatched or unmatched)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from noetl_compiler.graph import Json, Span, Value
 from noetl_compiler.source import ScalarStyle
@@ -85,6 +85,14 @@ def value_of(node: Node, pointer_base: str = "", *, literal: Collection[str] = (
 def pointer(parent: str, key: str | int) -> str:
     """The JSON pointer of a key or index below ``parent`` (RFC 6901)."""
     return f"{parent}/{str(key).replace('~', '~0').replace('/', '~1')}"
+
+
+def at(data: Json, place: str) -> Json:
+    """What stands at a JSON pointer."""
+    for token in place.split("/")[1:]:
+        name = token.replace("~1", "/").replace("~0", "~")
+        data = cast("Json", data[int(name)] if isinstance(data, list) else data[name])
+    return data
 
 
 def _collect(node: Node, place: str, literal: Collection[str], templates: dict[str, Span]) -> None:

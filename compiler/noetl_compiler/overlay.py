@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import cast
 
 from noetl_compiler.graph import Json, Value
-from noetl_compiler.nodes import pointer
+from noetl_compiler.nodes import at, pointer
 
-__all__ = ["names_in", "overlay"]
+__all__ = ["names_in", "overlay", "picked", "sources_in"]
 
 
 def overlay(under: Value, over: Value) -> Value:
@@ -28,6 +29,18 @@ def names_in(value: Value) -> dict[str, Json]:
     """A copy of the names a value binds, none when it is no mapping."""
     data: Json = value.data
     return dict(cast("dict[str, Json]", data)) if isinstance(data, dict) else {}
+
+
+def picked(value: Value, names: Collection[str]) -> Value:
+    """Only some of the names that a mapping binds, with their templates."""
+    data = {name: item for name, item in names_in(value).items() if name in names}
+    roots = [pointer("", name) for name in data]
+    return Value(data, {place: span for place, span in value.templates.items() if _below(place, roots)})
+
+
+def sources_in(value: Value) -> list[str]:
+    """The text of every template in a value."""
+    return [str(at(value.data, place)) for place in sorted(value.templates)]
 
 
 def _below(place: str, roots: list[str]) -> bool:

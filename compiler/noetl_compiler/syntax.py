@@ -113,7 +113,10 @@ class Next:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A node of the workflow. ``next`` None: the author named no way on."""
+    """A node of the workflow. ``next`` None: the author named no way on.
+
+    ``ends`` names the loop whose region this step ends. ``sinks`` store the results of the step's loop as a whole.
+    """
 
     name: Name
     span: Span
@@ -127,6 +130,8 @@ class Step:
     result: Value | None = None
     next: Next | None = None
     timeout: Timeout | None = None
+    ends: Name | None = None
+    sinks: tuple[Sink, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ __all__ = ["KINDS", "PSEUDO_KINDS", "ToolKind"]
 @dataclass(frozen=True, slots=True)
 class ToolKind:
     """One kind. ``fields`` None accepts any. ``needs`` holds groups of fields of which one must be there,
-    ``renamed`` older names of fields, ``ignored`` fields that playbooks have but no engine ever read."""
+    ``renamed`` older names of fields, ``ignored`` fields that playbooks have but no engine ever read, ``bound`` those
+    that v1 playbooks give among the names bound for the call."""
 
     fields: frozenset[str] | None = None
     needs: tuple[tuple[str, ...], ...] = ()
@@ -26,6 +27,7 @@ class ToolKind:
     executor: bool = False
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     ignored: frozenset[str] = frozenset()
+    bound: frozenset[str] = frozenset()
 
 
 def _kind(
@@ -36,6 +38,7 @@ def _kind(
     executor: bool = False,
     renamed: str = "",
     ignored: str = "",
+    bound: str = "",
 ) -> ToolKind:
     """Fields as words; ``needs`` as ``a|b``, ``renamed`` as ``old=new``."""
     return ToolKind(
@@ -46,12 +49,15 @@ def _kind(
         executor,
         {old: new for old, _, new in (pair.partition("=") for pair in renamed.split())},
         frozenset(ignored.split()),
+        frozenset(bound.split()),
     )
 
 
 _SQL = "command commands cmd cmds query queries command_b64 commands_b64 script params"
-_ANY_SQL = _SQL.removesuffix(" params").replace(" ", "|")
-_CONNECTION = "connection_string db_host db_port db_user db_password db_name db_schema host port user password"
+_DB = "connection_string db_host db_port db_user db_password db_name db_schema"
+_CONNECTION = f"{_DB} host port user password"
+_COMMANDS = _SQL.removesuffix(" params")
+_ANY_SQL = _COMMANDS.replace(" ", "|")
 
 KINDS: Mapping[str, ToolKind] = MappingProxyType(
     {
@@ -61,8 +67,18 @@ KINDS: Mapping[str, ToolKind] = MappingProxyType(
             executor=True,
             renamed="endpoint=url verify=verify_ssl",
         ),
-        "postgres": _kind(f"{_SQL} {_CONNECTION} pool database schema as_objects", _ANY_SQL, executor=True),
-        "duckdb": _kind(f"{_SQL} database db_path as_objects gcs_credential", _ANY_SQL, executor=True),
+        "postgres": _kind(
+            f"{_SQL} {_CONNECTION} pool database schema as_objects",
+            _ANY_SQL,
+            executor=True,
+            bound=f"{_COMMANDS} {_DB}",
+        ),
+        "duckdb": _kind(
+            f"{_SQL} database db_path as_objects gcs_credential",
+            _ANY_SQL,
+            executor=True,
+            bound=f"{_COMMANDS} database db_path",
+        ),
         "python": _kind(
             "code code_b64 script libs deps env cwd",
             "code|code_b64|script",
@@ -85,9 +101,13 @@ KINDS: Mapping[str, ToolKind] = MappingProxyType(
         ),
         "script": _kind("script job", "script"),
         "secrets": _kind("provider secret_name name project project_id version"),
-        "snowflake": _kind(f"{_SQL} account user role warehouse database schema", _ANY_SQL),
+        "snowflake": _kind(
+            f"{_SQL} account user role warehouse database schema",
+            _ANY_SQL,
+            bound=f"{_COMMANDS} account warehouse database schema",
+        ),
         "transfer": _kind("source target chunk_size mode mapping", "source", "target"),
-        "snowflake_transfer": _kind("source target chunk_size mode mapping", "source", "target"),
+        "snowflake_transfer": _kind("source target direction chunk_size mode mapping", "source", "target"),
         "gcs": _kind("source destination bucket object operation"),
         "nats": _kind("operation bucket key value ttl stream subject payload", "operation"),
         "artifact": _kind("action result_ref uri", "action"),

@@ -245,6 +245,10 @@ async def test_the_log_stands_in_headers_whole_and_in_order(shell: Shell) -> Non
             "loop: {cursor: {kind: postgres, auth: pg, claim: select 1}, iterator: row}\n    tool: {kind: noop}",
             "x.yaml:6:11: error: cursor loops cannot run yet: loop over a collection",
         ),
+        (
+            "loop: {in: [1], iterator: n}\n    next: n\n  - {step: n, next: done}\n  - {step: done, end_loop: start}",
+            "x.yaml:6:11: error: loops over several steps cannot run yet: give the loop a task of its own",
+        ),
     ],
 )
 async def test_what_cannot_run_is_refused_before_anything_starts(shell: Shell, step: str, problem: str) -> None:

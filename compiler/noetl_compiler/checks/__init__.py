@@ -7,6 +7,7 @@ from collections.abc import Callable
 from noetl_compiler.checks.names import forbid_duplicate_names
 from noetl_compiler.checks.parallel_set import warn_of_parallel_set
 from noetl_compiler.checks.reach import warn_of_unreachable_steps
+from noetl_compiler.checks.regions import forbid_broken_regions
 from noetl_compiler.checks.targets import forbid_unknown_targets
 from noetl_compiler.checks.templates import forbid_bad_templates
 from noetl_compiler.checks.tools import forbid_unknown_tools
@@ -19,6 +20,7 @@ __all__ = ["CHECKS"]
 CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
     forbid_duplicate_names,
     forbid_unknown_targets,
+    forbid_broken_regions,
     warn_of_unreachable_steps,
     forbid_bad_templates,
     warn_of_unmatched_errors,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from noetl_compiler.codes import Code
-from noetl_compiler.dialects import legacy, v10
+from noetl_compiler.dialects import legacy, v1, v10
 from noetl_compiler.dialects.detect import detect
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.root import read_playbook
@@ -19,7 +19,9 @@ __all__ = ["parse"]
 
 ReadStep = Callable[[Fields, Name, Surroundings], Step]
 
-_FRONT_ENDS: Mapping[Dialect, ReadStep] = MappingProxyType({"legacy": legacy.read_step, "v10": v10.read_step})
+_FRONT_ENDS: Mapping[Dialect, ReadStep] = MappingProxyType(
+    {"v1": v1.read_step, "legacy": legacy.read_step, "v10": v10.read_step}
+)
 
 
 def parse(root: MappingNode, report: Report) -> Playbook | None:

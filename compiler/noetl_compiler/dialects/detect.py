@@ -1,7 +1,7 @@
 """Which dialect is this playbook written in? Told by its shape, never by apiVersion: v10 files say
 noetl.io/v2.
 
-Every construct that only one dialect had is a mark of it. The rarest decides: ``case`` before ``type``, a
+Every construct that only one dialect had is a mark of it. The rarest decides: ``type`` before ``case``, a
 tool that is a word before one that is a mapping. Marks of another dialect in the same file are reported, and
 the front ends read them where their meaning is clear.
 """
@@ -49,15 +49,16 @@ def detect(root: MappingNode, report: Report) -> Dialect:
 
 def _decide(root: MappingNode, marks: list[_Mark]) -> Dialect:
     count = {dialect: sum(mark.dialect == dialect for mark in marks) for dialect in _ERAS}
+    tools = sum(mark.what.startswith('"tool') for mark in marks)
+    if count["v1"] and count["v1"] >= tools:  # what v1 shares with later dialects says nothing against it
+        return "v1"
     if count["case"]:
         return "case"
-    if count["v1"] and count["v1"] >= count["legacy"]:
-        return "v1"
     if count["legacy"] > count["v10"]:
         return "legacy"
     version = root.get("apiVersion")
     if not count["v10"] and isinstance(version, ScalarNode) and version.text == "noetl.io/v1":
-        return "legacy"
+        return "legacy" if tools else "v1"
     return "v10"
 
 

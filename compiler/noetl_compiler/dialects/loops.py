@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal
@@ -11,7 +12,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.values import amount, expression
-from noetl_compiler.graph import Cursor, Value
+from noetl_compiler.graph import Cursor, Template, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Loop, Name
@@ -30,6 +31,7 @@ _MODES: Mapping[str, Mode] = MappingProxyType(
         "cursor": "parallel",
     }
 )
+_EMPTY = re.compile(r"\s*(?:\{\{\s*\}\})?\s*")
 _ON_ERROR: Mapping[str, Literal["continue", "fail_fast"]] = MappingProxyType(
     {"continue": "continue", "fail_fast": "fail_fast", "fail": "fail_fast"}
 )
@@ -58,13 +60,22 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
         max_in_flight=amount(fields.node_of("max_in_flight", "concurrency"), report),
         chunk_size=amount(fields.node_of("chunk_size", "chunk"), report),
         limit=amount(fields.node_of("limit"), report),
-        where=expression(fields.node_of("where", "filter"), report),
+        where=_read_filter(fields),
         order_by=expression(fields.node_of("order_by"), report),
         on_error=fields.choice("on_error", _ON_ERROR) or "continue",
         failure=_read_policy(fields),
     )
     fields.close()
     return Loop(body, element)
+
+
+def _read_filter(fields: Fields) -> Template | None:
+    """``filter: "{{}}"`` stands in old files and keeps every item."""
+    found = fields.node_of("where", "filter")
+    if isinstance(found, ScalarNode) and _EMPTY.fullmatch(found.text):
+        fields.ignore("where", "filter", why="an empty filter keeps every item")
+        return None
+    return expression(found, fields.report)
 
 
 def _with_spec(node: MappingNode) -> MappingNode:

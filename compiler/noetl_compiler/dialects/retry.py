@@ -3,6 +3,8 @@
     retry: true | 5                                    any error, 3 or that many calls
     retry: {max_attempts, initial_delay, ...,          the same, with when to retry and when to stop
             retry_when, stop_when}
+    retry: {max_attempts, when: [...],                 the whitepaper's: any predicate of the list suffices
+            backoff: {type, base_seconds, ...}}
     retry: {on_error: {when, max_attempts, ...},       errors, and repetition after success
             on_success: {while, next_call, collect}}   (pagination, polling)
     retry: [{when, then: {...}}, ...]                  first match wins; a rule about the error is a failure
@@ -79,7 +81,7 @@ def _shorthand(node: ScalarNode, report: Report) -> list[_Part]:
     else:
         report.error(Code.WRONG_TYPE, node.span, f'"retry" must be a mapping, not {kind_of(node)}')
         return []
-    rule = _backing_off(node.span, Value(calls), _INITIAL_DELAY)
+    rule = _backing_off(node.span, Value(calls), _Pace())
     return [_Part((Rule(rule),))] if calls > 0 else []
 
 
@@ -112,7 +114,7 @@ def _entry(node: Node, report: Report) -> _Part:
 
 
 def _is_about_error(when: Template | None) -> bool:
-    return when is None or any(path.partition(".")[0] == "error" for path in paths(when.source))
+    return when is None or any(path.partition(".")[0] in ("error", "last_error") for path in paths(when.source))
 
 
 def _failure(fields: Fields, when: Template | None = None, on: Literal["any", "error"] | None = None) -> _Part:
@@ -122,21 +124,57 @@ def _failure(fields: Fields, when: Template | None = None, on: Literal["any", "e
     """
     report = fields.report
     stop = condition(fields.node_of("stop_when"), report)
-    when = when or condition(fields.node_of("when", "retry_when"), report) or _on_status(fields)
+    whens = _predicates(fields) if when is None else (when,)
     fields.ignore("retry_on", why='say it as retry_when: "{{ error.kind in [...] }}"')
-    retry = _backing_off(
-        fields.span,
-        amount(fields.node_of("max_attempts", "attempts"), report) or Value(_ERROR_ATTEMPTS),
-        seconds(fields.node_of("initial_delay", "delay", "backoff_seconds"), report) or _INITIAL_DELAY,
-        on=on or ("error" if _is_about_error(when) else "any"),
-        when=when,
-        backoff=fields.choice("backoff", BACKOFFS) or "exponential",
-        multiplier=fields.number("backoff_multiplier", "multiplier") or _MULTIPLIER,
-        max_delay=seconds(fields.node_of("max_delay"), report) or _MAX_DELAY,
-        jitter=fields.flag("jitter") or False,
-    )
+    attempts = amount(fields.node_of("max_attempts", "attempts"), report) or Value(_ERROR_ATTEMPTS)
+    pace = _pace(fields)
     fields.close()
-    return _Part((*_stopping(stop, fields.span), Rule(retry)))
+    rules = (
+        Rule(_backing_off(fields.span, attempts, pace, on=on or _boundary(one), when=one)) for one in whens or (None,)
+    )
+    return _Part((*_stopping(stop, fields.span), *rules))
+
+
+def _boundary(when: Template | None) -> Literal["any", "error"]:
+    return "error" if _is_about_error(when) else "any"
+
+
+def _predicates(fields: Fields) -> tuple[Template, ...]:
+    """``when``, one or a list of which any suffices, or ``retry_on_status``."""
+    found = fields.node_of("when", "retry_when")
+    nodes = found.items if isinstance(found, SequenceNode) else (found,)
+    whens = (condition(node, fields.report) for node in nodes)
+    status = _on_status(fields)
+    return tuple(when for when in whens if when is not None) or ((status,) if status else ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Pace:
+    """How long to wait before the next call."""
+
+    delay: Value = _INITIAL_DELAY
+    backoff: Literal["none", "linear", "exponential"] = "exponential"
+    multiplier: float = _MULTIPLIER
+    max_delay: Value = _MAX_DELAY
+    jitter: bool = False
+
+
+def _pace(fields: Fields) -> _Pace:
+    """Flat on the retry, or the whitepaper's ``backoff: {type, base_seconds, max_seconds}``."""
+    inner = fields
+    if isinstance(nested := fields.node_of("backoff"), MappingNode):
+        inner = Fields(nested, fields.report, "a backoff")
+    report = fields.report
+    pace = _Pace(
+        seconds(inner.node_of("initial_delay", "delay", "backoff_seconds", "base_seconds"), report) or _INITIAL_DELAY,
+        inner.choice("backoff" if inner is fields else "type", BACKOFFS) or "exponential",
+        inner.number("backoff_multiplier", "multiplier", "factor") or _MULTIPLIER,
+        seconds(inner.node_of("max_delay", "max_seconds"), report) or _MAX_DELAY,
+        inner.flag("jitter") or False,
+    )
+    if inner is not fields:
+        inner.close()
+    return pace
 
 
 def _on_status(fields: Fields) -> Template | None:
@@ -161,14 +199,10 @@ def _stopping(when: Template | None, span: Span) -> tuple[Rule, ...]:
 def _backing_off(
     span: Span,
     attempts: Value,
-    delay: Value,
+    pace: _Pace,
     *,
     on: Literal["any", "error"] = "error",
     when: Template | None = None,
-    backoff: Literal["none", "linear", "exponential"] = "exponential",
-    multiplier: float = _MULTIPLIER,
-    max_delay: Value = _MAX_DELAY,
-    jitter: bool = False,
 ) -> graph.Rule:
     return graph.Rule(
         "retry",
@@ -176,11 +210,11 @@ def _backing_off(
         on=on,
         when=when,
         attempts=attempts,
-        backoff=backoff,
-        multiplier=multiplier,
-        delay=delay,
-        max_delay=max_delay,
-        jitter=jitter,
+        backoff=pace.backoff,
+        multiplier=pace.multiplier,
+        delay=pace.delay,
+        max_delay=pace.max_delay,
+        jitter=pace.jitter,
     )
 
 

@@ -65,10 +65,13 @@ def read_playbook(
 
 
 def _identity(fields: Fields) -> tuple[str, str, str]:
-    """Name, catalog path and version; the path falls back to the name and the name to the path."""
+    """Name, catalog path and version; the path falls back to the name and the name to the path.
+
+    They stand in the metadata, in v1 files at the root, in some at both places.
+    """
     meta = fields.fields("metadata", "the metadata")
-    source = meta or fields
-    name, path, version = source.text("name"), source.text("path"), source.text("version")
+    places = (meta, fields) if meta else (fields,)
+    name, path, version = (_first_text(places, key) for key in ("name", "path", "version"))
     if meta is None and not (name or path):
         fields.missing("metadata")
     if meta:
@@ -76,6 +79,11 @@ def _identity(fields: Fields) -> tuple[str, str, str]:
         if not (name or path):
             meta.missing("name")
     return name or path, path or name, version
+
+
+def _first_text(places: tuple[Fields, ...], key: str) -> str:
+    texts = [fields.text(key) for fields in places]
+    return next((text for text in texts if text), "")
 
 
 def _read_steps(
@@ -98,13 +106,13 @@ def _read_steps(
 
 def _workbook_items(fields: Fields) -> tuple[Node, ...]:
     """A list of tasks, or the documented ``{tasks: {name: {...}}}``."""
-    found = fields.node_of("workbook")
+    found = fields.node_of("workbook", "workbooks")
     tasks = found.get("tasks") if isinstance(found, MappingNode) else None
     if isinstance(tasks, SequenceNode):
         return tasks.items
     if isinstance(tasks, MappingNode):
         return tuple(_named(key, body) for key, body in tasks.entries)
-    return fields.items("workbook")
+    return fields.items("workbook", "workbooks")
 
 
 def _named(name: ScalarNode, body: Node) -> Node:

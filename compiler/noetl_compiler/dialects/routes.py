@@ -4,6 +4,7 @@ next: end                                         one step
 next: [a, b]                                      several at once
 next: [{step: a, args: {...}}]                    with names bound in the target
 next: [{when, then: [{step, args}]}, {else: ...}] the first that matches, all its steps at once
+next: [{when, then, else}]                        the same in one entry
 next: {spec: {mode, on_no_match}, arcs: [{step, when, set}]}
 """
 
@@ -68,12 +69,11 @@ def _read_list(items: tuple[Node, ...], report: Report) -> tuple[Group, ...]:
     """Entries without a condition that stand together are one group."""
     groups: list[Group] = []
     for item in items:
-        group = _read_entry(item, report)
-        joins = groups and group and group[0].when is None and groups[-1][0].when is None
-        if joins and not _is_choice(item):
-            groups[-1] += group
-        elif group:
-            groups.append(group)
+        for group in filter(None, _read_entry(item, report)):
+            if groups and not _is_choice(item) and group[0].when is None and groups[-1][0].when is None:
+                groups[-1] += group
+            else:
+                groups.append(group)
     return tuple(groups)
 
 
@@ -81,19 +81,20 @@ def _is_choice(item: Node) -> bool:
     return isinstance(item, MappingNode) and any(item.get(key) for key in ("when", "then", "else"))
 
 
-def _read_entry(node: Node, report: Report) -> Group:
-    if not isinstance(node, MappingNode) or not _is_choice(node):
+def _read_entry(node: Node, report: Report) -> tuple[Group, ...]:
+    """A step, or a choice; ``else`` may stand beside ``then`` or in an entry of its own."""
+    if not isinstance(node, MappingNode) or not _is_choice(node) or node.get("step"):
         arc = _read_target(node, report)
-        return (arc,) if arc else ()
-    if node.get("step"):
-        arc = _read_target(node, report)
-        return (arc,) if arc else ()
+        return ((arc,),) if arc else ()
     fields = Fields(node, report, "a route")
     when = condition(fields.node_of("when"), report)
-    then = fields.node_of("then", "else")
+    then, otherwise = fields.node_of("then"), fields.node_of("else")
     shared = mapping_value(fields.node_of(*_ARGS), report, "args")
     fields.close()
-    return _read_targets(then, when, shared, fields)
+    if when is None and then is None:
+        return (_read_targets(otherwise, None, shared, fields),)
+    chosen = _read_targets(then, when, shared, fields)
+    return (chosen, _read_targets(otherwise, None, shared, fields)) if otherwise else (chosen,)
 
 
 def _read_targets(then: Node | None, when: Template | None, shared: Value, fields: Fields) -> Group:

@@ -12,12 +12,17 @@ from noetl_compiler.graph import Sink, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
 
-__all__ = ["SINK_KINDS", "Level", "Mode", "read_sinks"]
+__all__ = ["EVENT_KINDS", "SINK_FIELDS", "SINK_KINDS", "Level", "Mode", "read_sink", "read_sinks", "sink_kind"]
 
 Level = Literal["attempt", "task"]
 Mode = Literal["insert", "append", "upsert", "replace", "merge"]
 
-SINK_KINDS = frozenset({"postgres", "duckdb", "http", "python", "event", "event_log"})
+SINK_KINDS = frozenset({"postgres", "duckdb", "http", "python"})
+EVENT_KINDS = frozenset({"", "event", "event_log"})
+"""Kinds that mean the event log, as a v1 ``save`` without any does."""
+
+_KIND = ("tool", "type", "kind", "storage")
+_AUTH = ("auth", "credential", "connection")
 
 _MODES: Mapping[str, Mode] = MappingProxyType(
     {
@@ -47,27 +52,38 @@ _CONFIG: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """The name a sink's executor knows -> the names a playbook may use."""
 
+SINK_FIELDS = frozenset({*_KIND, *_AUTH, "mode", *(name for spellings in _CONFIG.values() for name in spellings)}) - {
+    "type",
+    "kind",
+}
+"""The fields of a sink that stands flat on a v1 step."""
+
 
 def read_sinks(fields: Fields, report: Report, level: Level, *keys: str) -> tuple[Sink, ...]:
     """The ``sink`` of a step, one or a list of them."""
     found = fields.node_of(*(keys or ("sink", "save")))
     nodes = found.items if isinstance(found, SequenceNode) else (found,) if found else ()
-    sinks = (_read(node, report, level) for node in nodes)
+    sinks = (read_sink(node, report, level) for node in nodes)
     return tuple(sink for sink in sinks if sink is not None)
 
 
-def _read(node: Node, report: Report, level: Level) -> Sink | None:
+def read_sink(node: Node, report: Report, level: Level) -> Sink | None:
+    """One sink out of its mapping."""
     if not isinstance(node, MappingNode):
         report.error(Code.WRONG_TYPE, node.span, f'"sink" must be a mapping, not {kind_of(node)}')
         return None
     fields = Fields(_with_tool_fields(node), report, "a sink")
-    kind = fields.required_name("tool", "type", "kind", "storage")
+    kind = fields.required_name(*_KIND)
     mode = fields.choice("mode", _MODES)
-    auth = fields.node_of("auth", "credential", "connection")
+    auth = fields.node_of(*_AUTH)
     config = _config(fields)
     fields.ignore("concurrency", "name", why="the rows of one sink are stored in one go")
     fields.close()
     if kind is None:
+        return None
+    if kind.text in EVENT_KINDS:
+        message = f'a sink of kind "{kind.text}" has no effect'
+        report.warning(Code.IGNORED_FIELD, kind.span, message, "the event log has the result of every task anyway")
         return None
     if kind.text not in SINK_KINDS:
         report.warning(Code.NO_EXECUTOR, kind.span, f'a sink of kind "{kind.text}" cannot be run here')
@@ -75,12 +91,19 @@ def _read(node: Node, report: Report, level: Level) -> Sink | None:
     return Sink(kind.text, config, node.span, stored, mode or "insert", level)
 
 
+def sink_kind(node: MappingNode) -> str:
+    """The kind that a sink names, ``""`` when it names none."""
+    inner = _with_tool_fields(node)
+    found = (inner.get(key) for key in _KIND)
+    return next((kind.text for kind in found if isinstance(kind, ScalarNode)), "")
+
+
 def _with_tool_fields(node: MappingNode) -> MappingNode:
-    """``tool: {kind, ...}`` counts as its fields standing in the sink itself."""
-    tool = node.get("tool")
+    """``tool: {kind, ...}`` and ``storage: {type, ...}`` count as their fields standing in the sink itself."""
+    tool = node.get("tool") or node.get("storage")
     if not isinstance(tool, MappingNode):
         return node
-    outer = tuple(entry for entry in node.entries if entry[0].text != "tool")
+    outer = tuple(entry for entry in node.entries if entry[1] is not tool)
     return MappingNode((*tool.entries, *outer), node.span)
 
 

@@ -18,16 +18,16 @@ from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.values import mapping_value, timeout
 from noetl_compiler.graph import Sink, Timeout, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
-from noetl_compiler.overlay import overlay
+from noetl_compiler.overlay import names_in, overlay
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Dialect, Name, Policy, Task
 from noetl_compiler.tools import KINDS, PSEUDO_KINDS, ToolKind
 
-__all__ = ["AUTHS", "INPUTS", "Surroundings", "read_task", "read_tool", "read_workbook"]
+__all__ = ["AUTHS", "INPUTS", "LOOSE_INPUTS", "Surroundings", "read_task", "read_tool", "read_workbook"]
 
 INPUTS = ("input", "args", "with")
 AUTHS = ("auth", "credential", "credentials", "connection")
-_LOOSE_INPUTS = ("data", "params", "payload")
+LOOSE_INPUTS = ("data", "params", "payload")
 _SPEC_FIELDS = frozenset({"policy", "timeout", "idempotent"})
 _OTHER_FIELDS = frozenset({*INPUTS, *AUTHS, "name", "kind", "timeout", "spec", "set", "retry", "sink"})
 _STORAGE = "results are kept inline or by reference as their size demands"
@@ -122,12 +122,11 @@ def read_task(fields: Fields, kind: Name, label: Name, around: Surroundings) -> 
     fields.ignore("output", why=_STORAGE)
     fields.ignore("assert", why="contracts of tasks are not checked")
     fields.node_of("desc", "description")
-    auth = fields.node_of(*AUTHS)
     task = Task(
         label,
         kind,
         fields.span,
-        auth=value_of(auth) if auth else None,
+        auth=_auth(fields),
         timeout=timeout(fields.node_of("timeout", "timeout_seconds"), around.report) or spec_timeout,
         policy=_one_policy(policy, retry, around.report),
         sinks=_sinks(fields, retry, around.report),
@@ -140,7 +139,20 @@ def read_task(fields: Fields, kind: Name, label: Name, around: Surroundings) -> 
         called = fields.required_name("name", "task")
         return replace(task, workbook=called, input=_input(fields, ToolKind(frozenset()), around))
     tool = KINDS.get(kind.text, ToolKind())
-    return replace(task, input=_input(fields, tool, around), config=_config(fields, tool, around))
+    bound = _input(fields, tool, around)
+    return replace(task, input=bound, config=_config(fields, tool, bound, around))
+
+
+def _auth(fields: Fields) -> Value | None:
+    """The credential by any of its names. A transfer has its own in ``credential`` beside others in ``credentials``."""
+    first, others = fields.node.get("credential"), fields.node.get("credentials")
+    if isinstance(first, ScalarNode) and isinstance(others, MappingNode):
+        key = ScalarNode("credential", "credential", first.span, "plain")
+        for_both: Node | None = MappingNode(((key, first), *others.entries), others.span)
+        fields.rest({"credential", "credentials"})
+    else:
+        for_both = fields.node_of(*AUTHS)
+    return value_of(for_both) if for_both else None
 
 
 def _read_spec(fields: Fields, around: Surroundings) -> tuple[Policy | None, Timeout | None, bool | None]:
@@ -173,13 +185,13 @@ def _input(fields: Fields, tool: ToolKind, around: Surroundings) -> Value:
     """The names bound for the call; a later spelling wins over an earlier one."""
     taken = tool.fields or frozenset()
     bound = Value({})
-    for key in (*(name for name in _LOOSE_INPUTS if name not in taken), *INPUTS):
+    for key in (*(name for name in LOOSE_INPUTS if name not in taken), *INPUTS):
         if key not in taken:
             bound = overlay(bound, mapping_value(fields.node_of(key), around.report, key))
     return bound
 
 
-def _config(fields: Fields, tool: ToolKind, around: Surroundings) -> Value:
+def _config(fields: Fields, tool: ToolKind, bound: Value, around: Surroundings) -> Value:
     """The tool's own fields, each under its one name; code in them is no template."""
     fields.ignore(*sorted(tool.ignored), why="the tool does not know it")
     allowed = None if tool.fields is None else tool.fields | tool.renamed.keys()
@@ -187,12 +199,16 @@ def _config(fields: Fields, tool: ToolKind, around: Surroundings) -> Value:
         (_renamed(key, tool), with_go_quoted(node) if key.text in tool.commands else node)
         for key, node in fields.rest(allowed)
     )
-    names = {key.text for key, _ in entries}
+    names = {key.text for key, _ in entries} | _bound_fields(tool, bound, around)
     for group in tool.needs:
         if names.isdisjoint(group):
             fields.missing(group[0])
     code = {f"/{key.text}" for key, node in entries if key.text in tool.code and not _is_template(node, around)}
     return value_of(MappingNode(entries, fields.span), literal=code)
+
+
+def _bound_fields(tool: ToolKind, bound: Value, around: Surroundings) -> frozenset[str]:
+    return tool.bound & names_in(bound).keys() if around.dialect == "v1" else frozenset()
 
 
 def _renamed(key: ScalarNode, tool: ToolKind) -> ScalarNode:

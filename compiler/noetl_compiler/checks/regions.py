@@ -1,0 +1,71 @@
+"""Loops over steps: every end has its loop, every loop its end, and nothing crosses the border between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import Related, nearest
+from noetl_compiler.lower import entry_of, final_of
+from noetl_compiler.regions import Crossing, Regions, regions_of
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Name, Playbook, Step
+
+__all__ = ["forbid_broken_regions"]
+
+
+def forbid_broken_regions(playbook: Playbook, report: Report) -> None:
+    """NT207, NT208 and NT209."""
+    if not playbook.steps:
+        return
+    steps = {step.name.text: step for step in playbook.steps}
+    ended: dict[str, Step] = {}
+    for step in playbook.steps:
+        if step.ends is not None:
+            _check_end(step, step.ends, steps, ended, report)
+    regions = regions_of(playbook, entry_of(playbook), final_of(playbook))
+    for step in playbook.steps:
+        if step.loop is not None and not step.tasks and not step.sinks:
+            _check_loop(step, ended, regions, report)
+    for crossing in regions.crossings:
+        _tell(crossing, regions, report)
+
+
+def _check_end(step: Step, name: Name, steps: Mapping[str, Step], ended: dict[str, Step], report: Report) -> None:
+    loop, other = steps.get(name.text), ended.get(name.text)
+    if loop is None:
+        message, hint = f'unknown step "{name.text}"', nearest(name.text, steps)
+    elif loop.loop is None:
+        message, hint = f'step "{name.text}" is no loop, so it has no end', ""
+    elif loop.tasks:
+        message, hint = f'the loop "{name.text}" repeats its own task, so no other step ends it', "remove end_loop"
+    elif other is not None:
+        message, hint = f'the loop "{name.text}" ends at step "{other.name.text}" already', "let both lead to one end"
+    else:
+        ended[name.text] = step
+        return
+    related = (Related(loop.name.span, "the loop is here"),) if loop else ()
+    report.error(Code.NO_SUCH_LOOP, name.span, message, hint, related)
+
+
+def _check_loop(step: Step, ended: Mapping[str, Step], regions: Regions, report: Report) -> None:
+    name, end = step.name, ended.get(step.name.text)
+    if end is None:
+        message = f'the loop "{name.text}" has nothing to repeat: it has no task, and no step ends it'
+        report.error(Code.OPEN_REGION, name.span, message, f"end its steps with one that has end_loop: {name.text}")
+    elif name.text not in regions.closed:
+        related = (Related(end.name.span, "its end is here"),)
+        message = f'no way leads from the loop "{name.text}" to its end "{end.name.text}"'
+        report.error(Code.OPEN_REGION, name.span, message, f"let its last step say next: {end.name.text}", related)
+
+
+def _tell(crossing: Crossing, regions: Regions, report: Report) -> None:
+    end = regions.ends[crossing.loop].name
+    if crossing.enters:
+        message = f'the way to "{crossing.arc.to.text}" enters the loop "{crossing.loop}" past its beginning'
+        hint = f'lead to "{crossing.loop}"'
+    else:
+        message = f'the way to "{crossing.arc.to.text}" leaves the loop "{crossing.loop}" past its end "{end.text}"'
+        hint = f'lead to "{end.text}"'
+    related = (Related(end.span, "the loop ends here"),)
+    report.error(Code.REGION_BORDER, crossing.arc.to.span, message, hint, related)

@@ -1,0 +1,122 @@
+"""The v1 dialect, May to November 2025: what a step does is its ``type``, or a ``call`` of something named.
+
+    type: python, code: ...                           the tool's fields lie flat on the step
+    type: workbook, name: score                       a task of the workbook, by ``name`` or ``task``
+    call: {type: workbook, name: score, with: {...}}  the same, as first written
+    type: iterator, collection: ..., task: {...}      a loop over a task of its own
+    type: save, storage: postgres, table: ...         nothing but a sink
+    loop: {in, iterator}, next: [...]                 a loop over the steps up to its ``end_loop`` (a region)
+    end_loop: cities, result: {...}                   where such a loop ends
+
+A step with none of these only routes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import Related
+from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.dialects.loops import read_loop
+from noetl_compiler.dialects.routes import read_next
+from noetl_compiler.dialects.sinks import read_sinks
+from noetl_compiler.dialects.tasks import INPUTS, LOOSE_INPUTS, Surroundings, read_tool
+from noetl_compiler.dialects.v1_tasks import read_call, read_flat, read_iterated
+from noetl_compiler.dialects.values import mapping_value
+from noetl_compiler.graph import Sink, Value
+from noetl_compiler.nodes import MappingNode, ScalarNode, value_of
+from noetl_compiler.overlay import overlay
+from noetl_compiler.syntax import Loop, Name, Next, Step, Task
+
+__all__ = ["read_step"]
+
+_LOOP_FIELDS = frozenset(
+    {"collection", "in", "items", "element", "iterator", "mode", "concurrency", "max_in_flight", "where", "filter"}
+    | {"order_by", "limit", "chunk", "chunk_size", "on_error"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """``sinks`` store the results of the loop as a whole."""
+
+    loop: Loop | None
+    tasks: tuple[Task, ...]
+    sinks: tuple[Sink, ...] = ()
+
+
+def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
+    """One step."""
+    desc, following = fields.text("desc", "description"), _read_ways(fields)
+    ends, result = fields.name("end_loop"), fields.node_of("result")
+    body = _read_body(fields, name, around)
+    step = Step(
+        name,
+        fields.span,
+        desc,
+        args=_bound(fields),
+        loop=body.loop,
+        tasks=body.tasks,
+        result=value_of(result) if result else None,
+        next=following,
+        ends=ends,
+        sinks=body.sinks,
+    )
+    fields.close(("type", "call", "loop", "save", "retry", "auth"))
+    return step
+
+
+def _read_ways(fields: Fields) -> Next | None:
+    """``next``, or ``case``, which the whitepaper calls its general form and which has no other grammar."""
+    case, following = fields.node_of("case"), fields.node_of("next")
+    if case is not None and following is not None:
+        related = (Related(following.span, '"next" is here'),)
+        message = '"case" and "next" both decide where to go on'
+        fields.report.error(Code.CONFLICTING_FIELDS, case.span, message, "keep one of them", related)
+    return _with_direct(read_next(following or case, fields.report))
+
+
+def _with_direct(found: Next | None) -> Next | None:
+    """A step named before a choice is gone on to whatever is chosen; one named after it, when nothing matched."""
+    if found is None or found.mode == "inclusive" or found.groups[0][0].when is not None:
+        return found
+    direct, *choices = found.groups
+    groups = [(*group, *direct) for group in choices]
+    is_closed = any(group[0].when is None for group in choices)
+    return replace(found, groups=tuple(groups) if is_closed else (*groups, direct))
+
+
+def _read_body(fields: Fields, name: Name, around: Surroundings) -> _Body:
+    loop, kind = read_loop(fields.node_of("loop"), around.report), fields.name("type")
+    if kind is not None and kind.text == "iterator":
+        return _read_iterator(fields, name, around)
+    call, tool = fields.node_of("call"), fields.node_of("tool")
+    if call is not None:
+        return _Body(loop, read_call(call, name, around))
+    if tool is not None and not isinstance(tool, ScalarNode):
+        return _Body(loop, read_tool(tool, name, around))
+    if loop is not None and kind is None and tool is None and not fields.node.get("task"):
+        return _Body(loop, (), read_sinks(fields, around.report, "attempt"))
+    return _Body(loop, read_flat(fields, kind or _named_tool(tool), name, around))
+
+
+def _read_iterator(fields: Fields, name: Name, around: Surroundings) -> _Body:
+    """``type: iterator``: the fields of the loop lie flat on the step, and its sink stores all results at once."""
+    loop = read_loop(MappingNode(fields.rest(_LOOP_FIELDS), fields.span), around.report)
+    fields.ignore("enumerate", why="the index of an iteration is always there as loop.index")
+    tasks = read_iterated(fields, name, around)
+    fields.node_of("name")
+    return _Body(loop, tasks, read_sinks(fields, around.report, "attempt"))
+
+
+def _named_tool(tool: ScalarNode | None) -> Name | None:
+    return Name(tool.text, tool.span) if tool else None
+
+
+def _bound(fields: Fields) -> Value:
+    """What is left of ``with`` and its synonyms when the step's task has taken its own."""
+    bound = Value({})
+    for key in (*LOOSE_INPUTS, *INPUTS):
+        bound = overlay(bound, mapping_value(fields.node_of(key), fields.report, key))
+    return bound

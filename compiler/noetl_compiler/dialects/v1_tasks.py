@@ -1,0 +1,117 @@
+"""The task of a v1 step, wherever it stands: flat on the step, in its ``call``, or in the ``task`` of an iterator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from noetl_compiler.codes import Code
+from noetl_compiler.dialects.fields import Fields, kind_of
+from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_FIELDS, read_sink, sink_kind
+from noetl_compiler.dialects.tasks import Surroundings, read_task
+from noetl_compiler.graph import Value
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
+from noetl_compiler.syntax import Name, Task
+from noetl_compiler.tools import KINDS
+
+__all__ = ["read_call", "read_flat", "read_iterated"]
+
+_KINDS: Mapping[str, str] = MappingProxyType({"playbooks": "playbook", "secret": "secrets"})
+"""Older words for a tool kind."""
+
+_SAVING = frozenset({"save", "sink"})
+_CALLED = ("type", "kind")
+
+
+def read_call(node: Node, step: Name, around: Surroundings) -> tuple[Task, ...]:
+    """``call: {type, name | task | path, with}``; without a type it calls the workbook, or a playbook by its path."""
+    if isinstance(node, ScalarNode):
+        return (_workbook_call(Name(node.text, node.span)),)
+    return _read_nested(node, "a call", step, around)
+
+
+def read_iterated(fields: Fields, step: Name, around: Surroundings) -> tuple[Task, ...]:
+    """The ``task`` of an iterator: a mapping, the name of a workbook task, or a list of either."""
+    node = fields.node_of("task", "tasks")
+    if node is None:
+        fields.missing("task")
+        return ()
+    nodes = node.items if isinstance(node, SequenceNode) else (node,)
+    return tuple(task for item in nodes for task in _read_iterated(item, step, around))
+
+
+def _read_iterated(node: Node, step: Name, around: Surroundings) -> tuple[Task, ...]:
+    if isinstance(node, ScalarNode):
+        return (_workbook_call(Name(node.text, node.span)),)
+    return _read_nested(node, "the task of an iterator", step, around)
+
+
+def _workbook_call(called: Name) -> Task:
+    return Task(called, Name("workbook", called.span), called.span, workbook=called)
+
+
+def _read_nested(node: Node, place: str, step: Name, around: Surroundings) -> tuple[Task, ...]:
+    if not isinstance(node, MappingNode):
+        around.report.error(Code.WRONG_TYPE, node.span, f"{place} must be a mapping, not {kind_of(node)}")
+        return ()
+    fields = Fields(node, around.report, place)
+    tasks = read_flat(fields, fields.name(*_CALLED) or _implied(fields), step, around)
+    if not tasks:
+        fields.missing("type")
+    fields.close()
+    return tasks
+
+
+def read_flat(fields: Fields, kind: Name | None, step: Name, around: Surroundings) -> tuple[Task, ...]:
+    """The task out of the fields of its kind. A step without a kind calls what it names, saves, or only routes."""
+    kind = kind or _implied(fields)
+    if kind is None:
+        return ()
+    kind = Name(_KINDS.get(kind.text, kind.text), kind.span)
+    if kind.text in _SAVING or (kind.text in ("start", "end", "router") and not _SAVING.isdisjoint(_keys(fields))):
+        return (_read_saving(fields, step, around),)
+    task = read_task(fields, kind, _label(fields, kind, step), around)
+    return (task,) if task else ()
+
+
+def _implied(fields: Fields) -> Name | None:
+    """The kind of what has none: a playbook by its path, a workbook task by its name, a sink alone."""
+    keys = _keys(fields)
+    kind = "playbook" if "path" in keys else "workbook" if keys & {"name", "task"} else ""
+    kind = kind or ("save" if keys & _SAVING else "")
+    return Name(kind, fields.span) if kind else None
+
+
+def _keys(fields: Fields) -> frozenset[str]:
+    return frozenset(key.text for key, _ in fields.node.entries)
+
+
+def _label(fields: Fields, kind: Name, step: Name) -> Name:
+    """A task is also known by its own name, which is that of the workbook task where it calls one."""
+    if kind.text == "workbook":
+        return fields.name("name", "task") or step
+    takes_name = "name" in (KINDS[kind.text].fields or ()) if kind.text in KINDS else False
+    return step if takes_name else fields.name("name") or step
+
+
+def _read_saving(fields: Fields, step: Name, around: Surroundings) -> Task:
+    """A step that only stores. What is meant for the event log is the step's result, for every result is there."""
+    nested = fields.mapping(*sorted(_SAVING))
+    node = nested or MappingNode(fields.rest(SINK_FIELDS), fields.span)
+    task = Task(step, Name("noop", fields.span), fields.span)
+    if sink_kind(node) in EVENT_KINDS:
+        return Task(step, Name("noop", fields.span), fields.span, config=_stored_data(node))
+    sink = read_sink(node, around.report, "attempt")
+    return Task(step, task.kind, fields.span, sinks=(sink,) if sink else ())
+
+
+def _stored_data(node: MappingNode) -> Value:
+    entries = {key.text: item for key, item in node.entries}
+    storage = entries.get("storage")
+    if isinstance(storage, MappingNode):
+        entries |= {key.text: item for key, item in storage.entries}
+    data = next((entries[name] for name in ("data", "args", "payload", "with") if name in entries), None)
+    if data is None:
+        return Value({})
+    key = ScalarNode("result", "result", data.span, "plain")
+    return value_of(MappingNode(((key, data),), data.span))

@@ -1,0 +1,98 @@
+"""The end of a loop over steps as the two steps that it is.
+
+``end_loop: cities, result: {...}`` happens at every arrival in an iteration, and once after the last. So it becomes an
+injected step *inside* of the region, which renders what is asked of the iteration, and the end itself *behind* the
+loop, which renders what is asked of ``<loop>_results``. A name rendered at the arrivals is a list there, of what every
+arrival left. What the end renders is published in ``ctx``, where the steps after it read it by its bare name.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from noetl_compiler import syntax
+from noetl_compiler.graph import Assign, Route, Span, Step, Value
+from noetl_compiler.nodes import pointer
+from noetl_compiler.overlay import names_in, overlay, picked, sources_in
+from noetl_compiler.templates import paths
+
+__all__ = ["Ending", "arrival_name", "ending_of"]
+
+_NO_NAME = re.compile(r"\W")
+_ALL_RESULTS = "loop_results"
+_OF_THE_RUN = frozenset({"workload", "work", "job", "execution_id", "payload", "env"})
+"""Names that every iteration shares, so a result that reads no other is rendered once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """``arrival`` is inside of the region. ``args``, ``result`` and ``set`` are those of the end itself."""
+
+    arrival: Step
+    args: Value
+    result: Value
+    set: tuple[Assign, ...]
+
+
+def arrival_name(end: syntax.Step) -> str:
+    """The step inside of the region at which its paths end."""
+    return f"{_NO_NAME.sub('_', end.name.text)}/arrival"
+
+
+def ending_of(loop: str, end: syntax.Step, passed: Value) -> Ending:
+    """Split the end of a loop; ``passed`` are the names that the ways to it bind."""
+    asked = end.result if end.result is not None else _everything(loop, end.span)
+    left = _left_at_arrivals(asked, {_results_name(loop), _ALL_RESULTS})
+    arrival = Step(
+        arrival_name(end),
+        end.span,
+        injected=True,
+        join="each",
+        args=overlay(passed, end.args),
+        result=picked(asked, left) if left else None,
+        route=Route(on_no_match="quiet"),
+    )
+    result = overlay(asked, _templates({name: f"{{{{ {name} }}}}" for name in left}, end.span))
+    return Ending(arrival, _closing_args(loop, end, left), result, _published(end, result))
+
+
+def _results_name(loop: str) -> str:
+    return f"{_NO_NAME.sub('_', loop)}_results"
+
+
+def _everything(loop: str, span: Span) -> Value:
+    return _templates({"results": f"{{{{ {_results_name(loop)} }}}}"}, span)
+
+
+def _left_at_arrivals(asked: Value, results: set[str]) -> list[str]:
+    """The names that are rendered at each arrival: those that read what differs there, and nothing of the end."""
+    reads = {name: _heads(picked(asked, [name])) for name in names_in(asked)}
+    return sorted(
+        name
+        for name, heads in reads.items()
+        if heads - _OF_THE_RUN and not heads & results and not heads & (reads.keys() - {name})
+    )
+
+
+def _heads(value: Value) -> set[str]:
+    return {path.partition(".")[0] for source in sources_in(value) for path in paths(source)}
+
+
+def _closing_args(loop: str, end: syntax.Step, left: list[str]) -> Value:
+    """The names that the end sees: the iterations' results, and by name what the arrivals left."""
+    results = f"results[{loop!r}]"
+    arrivals = f"{results} | map(attribute={arrival_name(end)!r}) | select('defined') | sum(start=[])"
+    names = {_results_name(loop): f"{{{{ {results} }}}}", _ALL_RESULTS: f"{{{{ {results} }}}}"}
+    names |= {name: f"{{{{ {arrivals} | map(attribute={name!r}) | list }}}}" for name in left}
+    return _templates(names, end.span)
+
+
+def _published(end: syntax.Step, result: Value) -> tuple[Assign, ...]:
+    own = f"results[{end.name.text!r}]"
+    sources = {name: f"{{{{ {own}[{name!r}] }}}}" for name in names_in(result)}
+    return tuple(Assign(f"ctx.{name}", Value(source, {"": end.span}), end.span) for name, source in sources.items())
+
+
+def _templates(sources: dict[str, str], span: Span) -> Value:
+    return Value(dict(sources), {pointer("", name): span for name in sources})

@@ -1,0 +1,156 @@
+"""Which steps make up the body of a loop, and which ways cross its border (dev/decisions/0010).
+
+A loop without a task of its own repeats the steps between it and its end, the step that says ``end_loop: <loop>``.
+The end itself stands outside, beside its loop. Regions nest: a step belongs to the innermost loop around it.
+
+How it is found. From the loop on, everything that is reached without passing its end *may* be inside; what also
+reaches the end on from there *is*. Then the levels are walked from the outside in: the workflow first, which sees of
+a loop only its end, then each loop's own steps. A way that meets a step of another level has crossed a border: it
+enters where its target is inside of a loop that it does not come from, else it leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from noetl_compiler.syntax import Arc, Playbook, Step
+
+__all__ = ["Crossing", "Regions", "arcs_of", "regions_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """A way across the border of ``loop`` past its beginning or its end."""
+
+    arc: Arc
+    loop: str
+    enters: bool
+
+
+@dataclass(slots=True)
+class Regions:
+    """``ends``: loop -> the step that ends it. ``owner``: step -> the innermost loop around it. ``closed``: loops whose
+    steps do lead to their end."""
+
+    ends: dict[str, Step]
+    owner: dict[str, str] = field(default_factory=dict[str, str])
+    crossings: list[Crossing] = field(default_factory=list[Crossing])
+    closed: set[str] = field(default_factory=set[str])
+
+
+def arcs_of(step: Step) -> Iterator[Arc]:
+    """All ways on from a step."""
+    for group in step.next.groups if step.next else ():
+        yield from group
+
+
+def regions_of(playbook: Playbook, entry: str, final: str) -> Regions:
+    """The regions of a playbook."""
+    steps = {step.name.text: step for step in playbook.steps}
+    found = Regions(_ends(playbook, steps))
+    if found.ends:
+        _Walk(steps, found, final).run(entry)
+    return found
+
+
+def _ends(playbook: Playbook, steps: Mapping[str, Step]) -> dict[str, Step]:
+    """Loop -> its end, for loops without a task."""
+    ends: dict[str, Step] = {}
+    for step in playbook.steps:
+        loop = steps.get(step.ends.text) if step.ends else None
+        if loop is not None and loop.loop is not None and not loop.tasks and loop is not step:
+            ends.setdefault(loop.name.text, step)
+    return ends
+
+
+class _Walk:
+    def __init__(self, steps: Mapping[str, Step], found: Regions, final: str) -> None:
+        self._steps = steps
+        self._found = found
+        self._final = final
+        self._loop_of = {end.name.text: loop for loop, end in found.ends.items()}
+        self._reached = {loop: self._reach(loop) for loop in found.ends}
+        self._inside = {loop: self._leading_to_end(loop) for loop in found.ends}
+        self._settled: set[str] = set()
+        found.closed.update(loop for loop in found.ends if self._leads_to_end(loop))
+
+    def run(self, entry: str) -> None:
+        """Settle the owner of every step, from the outside in; then of what nothing leads to."""
+        for start in (entry, self._final, *self._found.ends):
+            levels = self._level(None, [start]) if start not in self._settled else []
+            while levels:
+                loop = levels.pop()
+                levels += self._level(loop, self._ways(loop, loop))
+
+    def _level(self, owner: str | None, starts: list[str]) -> list[str]:
+        """Walk the steps of one level; the loops among them are the next levels."""
+        loops: list[str] = []
+        seen: set[str] = set()
+        waiting = starts[::-1]
+        while waiting:
+            name = waiting.pop()
+            if name in seen or name not in self._steps:
+                continue
+            seen.add(name)
+            if owner is not None:
+                self._found.owner[name] = owner
+            if name in self._found.ends:
+                loops.append(name)
+                waiting.append(self._found.ends[name].name.text)
+            else:
+                waiting += self._ways(name, owner)[::-1]
+        self._settled |= seen
+        return loops
+
+    def _ways(self, name: str, owner: str | None) -> list[str]:
+        """Where a step of this level goes on within it; what crosses a border is noted and not followed."""
+        ways: list[str] = []
+        for arc in arcs_of(self._steps[name]):
+            to = arc.to.text
+            if owner is not None and self._loop_of.get(to) == owner:
+                continue
+            if owner is not None and (to == self._final or to in self._settled):
+                self._found.crossings.append(Crossing(arc, owner, enters=False))
+            elif (other := self._entered(name, to)) is not None:
+                self._found.crossings.append(Crossing(arc, other, enters=True))
+            else:
+                ways.append(to)
+        return ways
+
+    def _entered(self, name: str, to: str) -> str | None:
+        """The loop that a way gets into, or to the end of, without passing the loop itself."""
+        loops = (loop for loop, inside in self._inside.items() if to in inside or self._loop_of.get(to) == loop)
+        return next((loop for loop in loops if name != loop and name not in self._reached[loop]), None)
+
+    def _leads_to_end(self, loop: str) -> bool:
+        end = self._found.ends[loop].name.text
+        return bool(self._inside[loop]) or any(arc.to.text == end for arc in arcs_of(self._steps[loop]))
+
+    def _reach(self, loop: str) -> set[str]:
+        """What the ways from a loop reach without passing its end or the loop again."""
+        border = (loop, self._found.ends[loop].name.text)
+        reached: set[str] = set()
+        waiting = [arc.to.text for arc in arcs_of(self._steps[loop])]
+        while waiting:
+            name = waiting.pop()
+            if name not in reached and name in self._steps and name not in border:
+                reached.add(name)
+                waiting += [arc.to.text for arc in arcs_of(self._steps[name])]
+        return reached
+
+    def _leading_to_end(self, loop: str) -> set[str]:
+        """The part of it from which a way leads on to the end."""
+        reached, end = self._reached[loop], self._found.ends[loop].name.text
+        before: dict[str, list[str]] = {}
+        for name in reached:
+            for arc in arcs_of(self._steps[name]):
+                before.setdefault(arc.to.text, []).append(name)
+        inside: set[str] = set()
+        waiting = list(before.get(end, ()))
+        while waiting:
+            name = waiting.pop()
+            if name not in inside:
+                inside.add(name)
+                waiting += before.get(name, ())
+        return inside
