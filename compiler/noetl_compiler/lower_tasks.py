@@ -10,6 +10,7 @@ import msgspec
 
 from noetl_compiler import graph, syntax
 from noetl_compiler.graph import Value
+from noetl_compiler.nodes import pointer
 from noetl_compiler.overlay import names_in, overlay, picked
 from noetl_compiler.tools import KINDS, ToolKind
 
@@ -27,10 +28,26 @@ def workbook_of(playbook: syntax.Playbook) -> dict[str, syntax.Task]:
 def lower_tasks(
     step: syntax.Step, args: Value, dialect: syntax.Dialect, workbook: Mapping[str, syntax.Task]
 ) -> tuple[graph.Task, ...]:
-    """A step's pipeline. ``args`` are what the step binds; they lie under each task's own input."""
+    """A step's pipeline. ``args`` are what the step binds; they lie under each task's own input.
+
+    A loop binds them anew in each iteration. Any other step has rendered them once, so its tasks take the values.
+    """
+    args = args if step.loop else _by_name(args)
     resolved = [_resolve(task, workbook) for task in step.tasks]
     labels = [task.label.text for task in resolved]
     return tuple(_lower(task, args, dialect, labels[:index]) for index, task in enumerate(resolved))
+
+
+def _by_name(args: Value) -> Value:
+    """What a step has bound, as its tasks read it; what has no template is read as it is."""
+    data, templates = names_in(args), dict(args.templates)
+    for name in data:
+        root = pointer("", name)
+        if spans := [span for place, span in args.templates.items() if place == root or place.startswith(f"{root}/")]:
+            data[name] = f"{{{{ input[{name!r}] }}}}"
+            templates = {place: span for place, span in templates.items() if not place.startswith(f"{root}/")}
+            templates[root] = spans[0]
+    return Value(data, templates) if data else args
 
 
 def _resolve(task: syntax.Task, workbook: Mapping[str, syntax.Task]) -> syntax.Task:

@@ -180,3 +180,14 @@ def test_a_workload_without_value_refuses_the_run() -> None:
     assert run.finish.status == "failed"
     assert run.calls == []
     assert run.types()[-1] == "playbook.failed"
+
+
+def test_what_a_step_binds_is_rendered_once() -> None:
+    run = run_text(
+        playbook(
+            "  - step: start\n    input: {city: '{{ city.name }}'}\n    tool: {kind: noop}\n",
+            "workload: {city: {name: Rome}}\n",
+        ),
+        lambda call: call.input,
+    )
+    assert run.calls[0].input == {"city": "Rome"}
