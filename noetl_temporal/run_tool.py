@@ -28,7 +28,7 @@ from noetl_temporal.attempt_log import AttemptLog, now
 from noetl_temporal.machine.call import Outcome as PlainOutcome
 from noetl_temporal.machine.call import SinkCall, SinkRecord, ToolCall, ToolReport
 from noetl_temporal.machine.policy import Decision, decide
-from noetl_temporal.machine.scope import Chain, outcome_names
+from noetl_temporal.machine.scope import Chain, outcome_names, own_step
 from noetl_temporal.naming import activity_type
 from noetl_temporal.tool_outcome import fitted, guarded, refusal
 
@@ -159,7 +159,12 @@ class _Attempt:
         return self.call.kind if self.call.store is None else "collected"
 
     def _scope(self, outcome: PlainOutcome) -> Mapping[str, Any]:
-        return Chain(outcome_names(self._kind, outcome, self.log.used, self.call.page or 1), self.call.scope)
+        call = self.call
+        return Chain(
+            outcome_names(self._kind, outcome, self.log.used, call.page or 1),
+            own_step(call.dialect, call.step, self._kind, outcome),
+            call.scope,
+        )
 
     # ---- the decision ---------------------------------------------------------------------------------------------
 

@@ -266,7 +266,9 @@ class _IterationHost:
         }
         element = given.step.loop.element if given.step.loop else "item"
         iter_ = {**place, **{f"_{name}": value for name, value in place.items()}, element: item, **own.bound}
-        return {element: item, "iter": iter_, "loop": place, "_loop": place, "_index": index}
+        names: dict[str, Any] = {element: item, "iter": iter_, "loop": place, "_loop": place, "_index": index}
+        is_old = given.source.dialect in ("v1", "legacy")
+        return {given.step.name: {"result_index": index}, **names} if is_old else names
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:
         """``iter`` stays here; everything else is for the playbook too."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl_compiler.graph import Json
 from noetl_temporal.machine import trees
-from noetl_temporal.machine.scope import Chain
+from noetl_temporal.machine.scope import Chain, own_step
 from noetl_temporal.machine.state import PlaybookState, StepRecord, StepRun
 from noetl_temporal.machine.views import ErrorView, ResultView, result_view
 
@@ -38,6 +38,27 @@ class _Results(Mapping[str, Any]):
         return len(self._records)
 
 
+class _TaskResults(Mapping[str, Any]):
+    """Results by the name of the task, as v1 reaches those of workbook tasks; of several steps the last one's."""
+
+    __slots__ = ("_records",)
+
+    def __init__(self, records: Mapping[str, StepRecord]) -> None:
+        self._records = records
+
+    def __getitem__(self, key: str) -> Any:
+        for record in reversed(list(self._records.values())):
+            if key in record.tasks:
+                return result_view(record.tasks[key].kind, record.tasks[key].outcome.get("result"))
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(label for record in self._records.values() for label in record.tasks))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 def record_view(record: StepRecord) -> Any:
     """What a step's name gives: its result with ``results.<label>``, or how it failed."""
     if record.status == "failed":
@@ -47,10 +68,11 @@ def record_view(record: StepRecord) -> Any:
 
 
 def playbook_scope(
-    state: PlaybookState, execution_id: int, run: StepRun | None, layers: Sequence[Mapping[str, Any]]
+    state: PlaybookState, dialect: str, execution_id: int, run: StepRun | None, layers: Sequence[Mapping[str, Any]]
 ) -> Chain:
     """Everything in effect, the given layers innermost."""
-    results = _Results(state.records)
+    steps = _Results(state.records)
+    results = Chain(steps, _TaskResults(state.records)) if dialect == "v1" else steps
     ident = str(execution_id)
     reserved: dict[str, Any] = {
         "workload": state.workload,
@@ -63,7 +85,7 @@ def playbook_scope(
         "job": {"id": ident, "uuid": ident, "execution_id": ident},
     }
     if run is not None:
-        reserved["iter"] = run.bound
+        reserved |= {"iter": run.bound, **own_step(dialect, run.step, "")}
         return Chain(*layers, run.args, reserved, state.ctx, results, state.workload)
     return Chain(*layers, reserved, state.ctx, results, state.workload)
 

@@ -31,7 +31,7 @@ from noetl_temporal.machine.collect import collect_of, collected
 from noetl_temporal.machine.commands import CallTool, StartTimer
 from noetl_temporal.machine.failing import error_outcome, template_outcome
 from noetl_temporal.machine.journal import abridged
-from noetl_temporal.machine.scope import outcome_names
+from noetl_temporal.machine.scope import outcome_names, own_step
 from noetl_temporal.machine.state import PipelineState, TaskRecord
 from noetl_temporal.machine.tool_calls import Caller, call_id, store_call, summary, tool_call
 from noetl_temporal.machine.views import result_view
@@ -155,7 +155,7 @@ class Pipeline:
 
     def _decide_loss(self, task: Task, outcome: Outcome) -> tuple[int | None, str]:
         """No attempt reported, so the machine asks the policy itself; a retry is a new call."""
-        names = self.host.scope(outcome_names(task.kind, outcome), self._task_names())
+        names = self.host.scope(outcome_names(task.kind, outcome), self._own_step(task, outcome), self._task_names())
         rules = render_task(task, self.host.scope(self._task_names()), {}).rules or ()
         decision = policy.decide(rules, outcome["status"], names, self.state.calls + 1)
         self.host.journal.emit(
@@ -199,7 +199,10 @@ class Pipeline:
         how = collect_of(task)
         if how is not None:
             names[how.into] = names["accumulated"] = self.state.collected
-        return self.host.scope(names, self._task_names())
+        return self.host.scope(names, self._own_step(task, outcome), self._task_names())
+
+    def _own_step(self, task: Task, outcome: Outcome) -> dict[str, Any]:
+        return own_step(self.host.source.dialect, self.host.step.name, task.kind, outcome)
 
     def _apply_sets(self, sets: tuple[Assign, ...], names: Mapping[str, Any]) -> None:
         self.host.assign([(one.target, templates.render(one.value, names)) for one in sets])

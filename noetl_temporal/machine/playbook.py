@@ -105,7 +105,7 @@ class Machine:
         try:
             state.workload = workload_of(self.graph.workload, event.payload, self.execution_id)
             limit = self.graph.timeout.total if self.graph.timeout else None
-            seconds = seconds_of(limit, playbook_scope(state, self.execution_id, None, ()))
+            seconds = seconds_of(limit, playbook_scope(state, self.graph.source.dialect, self.execution_id, None, ()))
         except templates.TemplateFailure as failure:
             self._refuse(failure, requested)
             return

@@ -20,7 +20,7 @@ from noetl_temporal.machine.views import (
     result_view,
 )
 
-__all__ = ["Chain", "event_names", "outcome_names"]
+__all__ = ["Chain", "event_names", "outcome_names", "own_step"]
 
 
 class Chain(Mapping[str, Any]):
@@ -66,6 +66,7 @@ def outcome_names(kind: str, outcome: Outcome, attempt: int = 1, page: int = 1) 
         "response": response_view(kind, result),
         "this": {"data": result_view(kind, result), "result": result_view(kind, result)},
         "success": outcome["status"] == "ok",
+        "last_error": None,
         "attempt": attempt,
         "_attempt": attempt,
         "page": page,
@@ -76,9 +77,17 @@ def outcome_names(kind: str, outcome: Outcome, attempt: int = 1, page: int = 1) 
     if status_code is not None:
         names["status_code"] = status_code
     if outcome["status"] == "error":
-        names["error"] = ErrorView(outcome.get("error") or {})
+        names["error"] = names["last_error"] = ErrorView(outcome.get("error") or {})
         names["response"] = ResultView({"status": "error", "status_code": status_code, "error": names["error"]})
     return names
+
+
+def own_step(dialect: str, step: str, kind: str, outcome: Outcome | None = None) -> dict[str, Any]:
+    """``step`` in v1: the running step's own name and, when its call is done, the result."""
+    if dialect != "v1":
+        return {}
+    result = None if outcome is None else result_view(kind, outcome.get("result"))
+    return {"step": {"name": step, "data": result, "result": result}}
 
 
 def _status_code(outcome: Outcome) -> Json:

@@ -21,7 +21,7 @@ from noetl_temporal.machine.loop_result import NO_ITEMS, loop_end
 from noetl_temporal.machine.names import LOOP, assign, record_view
 from noetl_temporal.machine.pipeline import End, Pipeline
 from noetl_temporal.machine.routing import Admission, Selection, admit, select
-from noetl_temporal.machine.scope import event_names, outcome_names
+from noetl_temporal.machine.scope import event_names, outcome_names, own_step
 from noetl_temporal.machine.state import PipelineState, PlaybookState, StepRecord, StepRun
 from noetl_temporal.machine.step_host import StepHost
 
@@ -266,7 +266,7 @@ class StepRuns:
         """The step's own result and ``set``; a template without value fails the step after all."""
         host = self._host(step, run)
         view = record_view(self._record(step, run, end, kind, "completed"))
-        names = {**outcome_names(kind, end.outcome), step.name: view, "_prev": view}
+        names = {**self._outcome_names(step, kind, end.outcome), step.name: view, "_prev": view}
         try:
             if step.result is not None:
                 end = end._replace(outcome={**end.outcome, "result": templates.render(step.result, host.scope(names))})
@@ -276,6 +276,9 @@ class StepRuns:
         except templates.TemplateFailure as failure:
             return End("error", template_outcome(failure), None, failure.span or step.span)
         return end
+
+    def _outcome_names(self, step: Step, kind: str, outcome: Outcome) -> dict[str, Any]:
+        return {**outcome_names(kind, outcome), **own_step(self._graph.source.dialect, step.name, kind, outcome)}
 
     def _record(self, step: Step, run: StepRun, end: End, kind: str, status: Any) -> StepRecord:
         """Attempts and seconds add up over the runs of a step; everything else is the last run's."""
@@ -316,7 +319,7 @@ class StepRuns:
             return self._failed(step, end, (), handled=False) if failed and end else Ended(step.name, ())
         host = self._host(step, run)
         names: dict[str, Any] = {
-            **outcome_names(kind, outcome),
+            **self._outcome_names(step, kind, outcome),
             **event_names(self._boundary(step, status), step.name, outcome),
         }
         scope = host.scope(names)

@@ -12,9 +12,11 @@ from typing import Any, ClassVar, cast
 
 from noetl_compiler.graph import Json
 
-__all__ = ["ErrorView", "EventName", "OutcomeView", "ResultView", "response_view", "result_view"]
+__all__ = ["ErrorView", "EventName", "ListView", "OutcomeView", "ResultView", "response_view", "result_view"]
 
 _SELF_NAMES = frozenset({"data", "result", "output"})
+_LIST_NAMES = frozenset({*_SELF_NAMES, "results"})
+_COUNT_NAMES = frozenset({"count", "total"})
 _ROW_KINDS = frozenset({"postgres", "duckdb", "ducklake", "snowflake"})
 
 
@@ -50,6 +52,25 @@ class ResultView(Mapping[str, Any]):
     def materialise(self) -> Json:
         """The stored result."""
         return dict(self._stored)
+
+
+class ListView(list[Any]):
+    """A list result. ``data``, ``result`` and ``results`` mean the list itself, ``count`` and ``total`` its length."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        if key in _COUNT_NAMES:
+            return len(self)
+        if key in _LIST_NAMES:
+            return self
+        raise KeyError(key)
+
+    def materialise(self) -> Json:
+        """The stored result."""
+        return list(self)
 
 
 class _HttpView(ResultView):
@@ -120,7 +141,9 @@ class _RowsView(ResultView):
 
 
 def result_view(kind: str, result: Json, extra: Mapping[str, Any] | None = None) -> Any:
-    """A tool's result as templates see it; what is no map is seen as it is."""
+    """A tool's result as templates see it; what is neither map nor list is seen as it is."""
+    if isinstance(result, list):
+        return ListView(cast("list[Json]", result))
     if not isinstance(result, dict):
         return result
     return _map_view(kind, cast("dict[str, Json]", result), extra)

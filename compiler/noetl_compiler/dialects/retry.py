@@ -17,7 +17,7 @@ it always did here (the v10 default is to continue).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -86,10 +86,10 @@ def _shorthand(node: ScalarNode, report: Report) -> list[_Part]:
 
 
 def _mapping(node: MappingNode, report: Report) -> list[_Part]:
-    fields = Fields(node, report, "a retry")
+    fields = Fields(_with_flat_backoff(node), report, "a retry")
     parts: list[_Part] = []
     if (errors := fields.mapping("on_error")) is not None:
-        parts.append(_failure(Fields(errors, report, "on_error"), on="error"))
+        parts.append(_failure(Fields(_with_flat_backoff(errors), report, "on_error"), on="error"))
     if (success := fields.mapping("on_success")) is not None:
         parts.append(_repetition(Fields(success, report, "on_success")))
     if parts:
@@ -106,7 +106,7 @@ def _entry(node: Node, report: Report) -> _Part:
     outer = Fields(node, report, "a retry rule")
     when, then = condition(outer.node_of("when"), report), outer.mapping("then")
     outer.close()
-    inner = Fields(then or MappingNode((), node.span), report, "a retry rule")
+    inner = Fields(_with_flat_backoff(then or MappingNode((), node.span)), report, "a retry rule")
     paginates = "next_call" in inner or "collect" in inner
     if _is_about_error(when) and not paginates:
         return _failure(inner, when)
@@ -160,21 +160,25 @@ class _Pace:
 
 
 def _pace(fields: Fields) -> _Pace:
-    """Flat on the retry, or the whitepaper's ``backoff: {type, base_seconds, max_seconds}``."""
-    inner = fields
-    if isinstance(nested := fields.node_of("backoff"), MappingNode):
-        inner = Fields(nested, fields.report, "a backoff")
     report = fields.report
-    pace = _Pace(
-        seconds(inner.node_of("initial_delay", "delay", "backoff_seconds", "base_seconds"), report) or _INITIAL_DELAY,
-        inner.choice("backoff" if inner is fields else "type", BACKOFFS) or "exponential",
-        inner.number("backoff_multiplier", "multiplier", "factor") or _MULTIPLIER,
-        seconds(inner.node_of("max_delay", "max_seconds"), report) or _MAX_DELAY,
-        inner.flag("jitter") or False,
+    delay = fields.node_of("initial_delay", "delay", "backoff_seconds", "base_seconds")
+    return _Pace(
+        seconds(delay, report) or _INITIAL_DELAY,
+        fields.choice("backoff", BACKOFFS) or "exponential",
+        fields.number("backoff_multiplier", "multiplier", "factor") or _MULTIPLIER,
+        seconds(fields.node_of("max_delay", "max_seconds"), report) or _MAX_DELAY,
+        fields.flag("jitter") or False,
     )
-    if inner is not fields:
-        inner.close()
-    return pace
+
+
+def _with_flat_backoff(node: MappingNode) -> MappingNode:
+    """The whitepaper's ``backoff: {type, base_seconds, max_seconds}`` counts as standing beside it."""
+    backoff = node.get("backoff")
+    if not isinstance(backoff, MappingNode):
+        return node
+    outer = tuple(entry for entry in node.entries if entry[1] is not backoff)
+    inner = tuple((replace(key, text="backoff") if key.text == "type" else key, item) for key, item in backoff.entries)
+    return MappingNode((*outer, *inner), node.span)
 
 
 def _on_status(fields: Fields) -> Template | None:

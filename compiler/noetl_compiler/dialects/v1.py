@@ -27,7 +27,7 @@ from noetl_compiler.dialects.values import mapping_value
 from noetl_compiler.graph import Sink, Value
 from noetl_compiler.nodes import MappingNode, ScalarNode, value_of
 from noetl_compiler.overlay import overlay
-from noetl_compiler.syntax import Loop, Name, Next, Step, Task
+from noetl_compiler.syntax import NOTHING, Loop, Name, Next, Step, Task
 
 __all__ = ["read_step"]
 
@@ -39,10 +39,11 @@ _LOOP_FIELDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """``sinks`` store the results of the loop as a whole."""
+    """``args`` are bound for the step and not just for its task; ``sinks`` store the results of the loop as a whole."""
 
     loop: Loop | None
     tasks: tuple[Task, ...]
+    args: Value = NOTHING
     sinks: tuple[Sink, ...] = ()
 
 
@@ -55,7 +56,7 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
         name,
         fields.span,
         desc,
-        args=_bound(fields),
+        args=body.args,
         loop=body.loop,
         tasks=body.tasks,
         result=value_of(result) if result else None,
@@ -93,12 +94,13 @@ def _read_body(fields: Fields, name: Name, around: Surroundings) -> _Body:
         return _read_iterator(fields, name, around)
     call, tool = fields.node_of("call"), fields.node_of("tool")
     if call is not None:
-        return _Body(loop, read_call(call, name, around))
+        return _Body(loop, read_call(call, name, around), _bound(fields))
     if tool is not None and not isinstance(tool, ScalarNode):
-        return _Body(loop, read_tool(tool, name, around))
+        return _Body(loop, read_tool(tool, name, around), _bound(fields))
     if loop is not None and kind is None and tool is None and not fields.node.get("task"):
-        return _Body(loop, (), read_sinks(fields, around.report, "attempt"))
-    return _Body(loop, read_flat(fields, kind or _named_tool(tool), name, around))
+        return _Body(loop, (), _bound(fields), read_sinks(fields, around.report, "attempt"))
+    tasks = read_flat(fields, kind or _named_tool(tool), name, around)
+    return _Body(loop, tasks, NOTHING if tasks else _bound(fields))
 
 
 def _read_iterator(fields: Fields, name: Name, around: Surroundings) -> _Body:
@@ -107,7 +109,7 @@ def _read_iterator(fields: Fields, name: Name, around: Surroundings) -> _Body:
     fields.ignore("enumerate", why="the index of an iteration is always there as loop.index")
     tasks = read_iterated(fields, name, around)
     fields.node_of("name")
-    return _Body(loop, tasks, read_sinks(fields, around.report, "attempt"))
+    return _Body(loop, tasks, _bound(fields), read_sinks(fields, around.report, "attempt"))
 
 
 def _named_tool(tool: ScalarNode | None) -> Name | None:
@@ -115,7 +117,7 @@ def _named_tool(tool: ScalarNode | None) -> Name | None:
 
 
 def _bound(fields: Fields) -> Value:
-    """What is left of ``with`` and its synonyms when the step's task has taken its own."""
+    """``with`` and its synonyms, of a step whose task does not take them itself."""
     bound = Value({})
     for key in (*LOOSE_INPUTS, *INPUTS):
         bound = overlay(bound, mapping_value(fields.node_of(key), fields.report, key))

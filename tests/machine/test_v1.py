@@ -1,0 +1,143 @@
+"""What a v1 playbook does and which names it sees, where that differs from later dialects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noetl_temporal.machine.call import ToolCall
+
+from .driver import error, run_text
+
+HEAD = "apiVersion: noetl.io/v1\nkind: Playbook\nname: x\npath: x\nworkload: {numbers: [1, 2], city: {name: Rome}}\n"
+WORKBOOK = "workbook:\n  - {name: price_of, type: python, code: ''}\n"
+
+
+def doubled(call: ToolCall) -> Any:
+    return call.config["result"] if "result" in call.config else {"input": call.input}
+
+
+def result_of(workflow: str, answer: Any = doubled) -> Any:
+    run = run_text(HEAD + "workflow:\n" + workflow + WORKBOOK, answer)
+    assert run.finish.status == "completed", run.finish
+    return run.finish.result
+
+
+def test_a_result_is_reached_by_the_task_and_by_the_step() -> None:
+    result = result_of("""
+  - step: start
+    call: {type: workbook, name: price_of, with: {n: 1}}
+    next:
+      - when: "{{ price_of.input.n == 1 }}"
+        then: end
+  - step: end
+    result: {task: "{{ price_of.input }}", step: "{{ start.data.input }}", both: "{{ results.price_of.input }}"}
+""")
+    assert result == {"task": {"n": 1}, "step": {"n": 1}, "both": {"n": 1}}
+
+
+def test_of_several_calls_of_a_task_its_name_means_the_last() -> None:
+    result = result_of("""
+  - {step: start, type: workbook, task: price_of, with: {n: 1}, next: again}
+  - {step: again, type: workbook, task: price_of, with: {n: 2}, next: end}
+  - {step: end, result: "{{ price_of.input.n }}"}
+""")
+    assert result == 2
+
+
+def test_what_a_way_passes_is_known_to_all_steps_behind_it() -> None:
+    result = result_of("""
+  - {step: start, next: [{step: a, with: {passed: "{{ workload.city }}", a: 1}}]}
+  - {step: a, type: python, code: "", with: {passed: "{{ passed.name }}"}, next: b}
+  - {step: b, type: noop, next: end}
+  - {step: end, result: {passed: "{{ passed.name }}", a: "{{ a.input.passed }}"}}
+""")
+    assert result == {"passed": "Rome", "a": "Rome"}
+
+
+def test_a_step_named_before_a_choice_is_gone_on_to_as_well() -> None:
+    run = run_text(
+        HEAD
+        + """
+workflow:
+  - step: start
+    next: [{step: always}, {when: "{{ workload.numbers }}", then: chosen}, {else: other}]
+  - {step: always, type: noop}
+  - {step: chosen, type: noop}
+  - {step: other, type: noop}
+""",
+        doubled,
+    )
+    assert [event.node for event in run.of("step.started")] == ["start", "start/then_1", "chosen", "always", "end"]
+
+
+ITERATOR = """
+  - step: start
+    next: [{step: squares, data: {numbers: "{{ workload.numbers }}"}}]
+  - step: squares
+    type: iterator
+    collection: "{{ numbers }}"
+    element: n
+    task: {type: noop, result: {n: "{{ n }}", at: "{{ squares.result_index }}"}}
+    %s
+    next: end
+  - {step: end, result: %s}
+"""
+ITEMS = [{"n": 1, "at": 0}, {"n": 2, "at": 1}]
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("{{ squares }}", ITEMS),
+        ("{{ squares.results }}", ITEMS),
+        ("{{ squares.data[1].at }}", 1),
+        ("{{ squares.result | length }}", 2),
+        ("{{ squares.count }}", 2),
+        ("{{ squares[0].n }}", 1),
+    ],
+)
+def test_a_loop_gives_its_results_under_every_name(template: str, expected: Any) -> None:
+    assert result_of(ITERATOR % ("desc: none", f'"{template}"')) == expected
+
+
+def test_a_save_beside_an_iterator_stores_all_results_once() -> None:
+    save = 'save: {storage: duckdb, table: t, data: {n: "{{ count }}", all: "{{ results }}"}}'
+    run = run_text(HEAD + "workflow:\n" + ITERATOR % (save, '"{{ squares.count }}"'), doubled)
+    stored = [call for call in run.calls if call.sinks]
+    assert [call.step for call in stored] == ["squares/save"]
+    assert stored[0].scope == {"count": 2, "results": ITEMS}
+    assert run.finish.result == 2
+
+
+def test_last_error_and_the_running_step_are_known_to_a_retry() -> None:
+    answers = iter([error("busy"), {"ok": True}])
+    run = run_text(
+        HEAD
+        + """
+workflow:
+  - step: start
+    type: http
+    endpoint: http://x
+    retry: {max_attempts: 3, backoff: {type: fixed, base_seconds: 2}, when: ["{{ last_error is not none }}"]}
+    sink: {tool: postgres, table: "{{ step.name }}", values: {all: "{{ step.data }}"}}
+""",
+        lambda _call: next(answers),
+    )
+    call = run.calls[0]
+    assert call.rules is not None
+    rule = call.rules[0]
+    assert (rule.when, rule.attempts, rule.delay, rule.backoff) == ("{{ last_error is not none }}", 3, 2.0, "none")
+    assert call.scope["step"]["name"] == "start"
+
+
+def test_what_a_step_binds_is_rendered_once() -> None:
+    result = result_of("""
+  - step: start
+    with: {city: "{{ city.name }}"}
+    call: {type: workbook, name: price_of}
+    next: end
+  - {step: end, result: "{{ start.input.city }}"}
+""")
+    assert result == "Rome"
