@@ -17,6 +17,7 @@ import msgspec
 
 __all__ = [
     "VERSION",
+    "Action",
     "AdmitRule",
     "Arc",
     "Assign",

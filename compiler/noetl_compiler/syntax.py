@@ -136,7 +136,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Playbook:
-    """A whole playbook as its front end understood it."""
+    """A whole playbook as its front end understood it. ``names`` is what the author says of his templates."""
 
     dialect: Dialect
     span: Span
@@ -152,3 +152,9 @@ class Playbook:
     no_next_is_error: bool = False
     failure: Literal["best_effort", "fail_fast"] | None = None
     timeout: Timeout | None = None
+    names: Dialect | None = None
+
+    @property
+    def names_era(self) -> Dialect:
+        """The dialect whose names the templates use: a migrated playbook keeps those of its own era."""
+        return self.names or self.dialect

@@ -8,18 +8,20 @@ from typing import Literal
 
 from noetl_compiler import graph
 from noetl_compiler.codes import Code
+from noetl_compiler.dialects.collecting import read_collect
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.values import amount, assigns, condition, seconds
 from noetl_compiler.graph import AdmitRule, Assign, Template, Value
-from noetl_compiler.nodes import MappingNode, Node
+from noetl_compiler.nodes import MappingNode, Node, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Policy, Rule
 
 __all__ = ["BACKOFFS", "read_admission", "read_assigns", "read_policy"]
 
-_ACTIONS: Mapping[str, Literal["continue", "retry", "jump", "break", "fail"]] = MappingProxyType(
-    {"continue": "continue", "retry": "retry", "jump": "jump", "break": "break", "fail": "fail"}
+_ACTIONS: Mapping[str, graph.Action] = MappingProxyType(
+    {"continue": "continue", "retry": "retry", "again": "again", "jump": "jump", "break": "break", "fail": "fail"}
 )
+_STATUSES: Mapping[str, Literal["any", "ok", "error"]] = MappingProxyType({"any": "any", "ok": "ok", "error": "error"})
 BACKOFFS: Mapping[str, Literal["none", "linear", "exponential"]] = MappingProxyType(
     {"none": "none", "fixed": "none", "constant": "none", "linear": "linear", "exponential": "exponential"}
 )
@@ -78,9 +80,11 @@ def _read_action(fields: Fields, when: Template | None, bare: str) -> Rule | Non
         fields.missing("to")
     retries = action == "retry"
     delay = seconds(fields.node_of("delay"), report)
+    patch = fields.mapping("patch")
     rule = graph.Rule(
         action or "fail",
         fields.span,
+        on=fields.choice("on_status", _STATUSES) or "any",
         when=when,
         attempts=amount(fields.node_of("attempts"), report) or (Value(_ATTEMPTS) if retries else None),
         backoff=fields.choice("backoff", BACKOFFS) or "none",
@@ -89,6 +93,8 @@ def _read_action(fields: Fields, when: Template | None, bare: str) -> Rule | Non
         max_delay=seconds(fields.node_of("max_delay"), report),
         jitter=fields.flag("jitter") or False,
         set=read_assigns(fields, bare),
+        patch=value_of(patch) if patch else None,
+        collect=read_collect(fields),
     )
     fields.close()
     return Rule(rule, to)

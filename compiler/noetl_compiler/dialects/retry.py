@@ -16,18 +16,17 @@ it always did here (the v10 default is to continue).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Literal
 
 from noetl_compiler import graph
 from noetl_compiler.codes import Code
+from noetl_compiler.dialects.collecting import read_collect
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.policies import BACKOFFS
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.values import amount, condition, seconds
-from noetl_compiler.graph import Collect, Sink, Span, Template, Value
+from noetl_compiler.graph import Sink, Span, Template, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Policy, Rule
@@ -37,9 +36,6 @@ __all__ = ["Retry", "read_retry"]
 
 _ERROR_ATTEMPTS, _PAGES = 3, 100
 _INITIAL_DELAY, _MAX_DELAY, _MULTIPLIER = Value(1.0), Value(60.0), 2.0
-_STRATEGIES: Mapping[str, Literal["append", "replace", "collect", "merge"]] = MappingProxyType(
-    {"append": "append", "extend": "append", "replace": "replace", "collect": "collect", "merge": "merge"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,27 +233,12 @@ def _repetition(fields: Fields, when: Template | None = None, calls: int = _PAGE
         attempts=amount(fields.node_of("max_attempts", "max_iterations"), report) or Value(calls),
         delay=seconds(fields.node_of("initial_delay", "delay", "interval"), report),
         patch=value_of(patch) if patch else None,
-        collect=_collect(fields),
+        collect=read_collect(fields),
     )
     fields.ignore("backoff_multiplier", why="pages follow each other at the same pace")
     sinks = _page_sinks(fields)
     fields.close()
     return _Part((Rule(rule),), sinks)
-
-
-def _collect(fields: Fields) -> Collect | None:
-    """``{strategy, path, into}``, or the strategy alone beside ``merge_path``."""
-    found, path = fields.node_of("collect"), fields.text("merge_path")
-    if isinstance(found, ScalarNode):
-        strategy = fields.choice("collect", _STRATEGIES)
-        return Collect(strategy, path) if strategy else None
-    if not isinstance(found, MappingNode):
-        return None
-    inner = Fields(found, fields.report, "collect")
-    strategy = inner.choice("strategy", _STRATEGIES) or "append"
-    collect = Collect(strategy, inner.text("path", "merge_path") or path, inner.text("into") or "pages")
-    inner.close()
-    return collect
 
 
 def _page_sinks(fields: Fields) -> tuple[Sink, ...]:

@@ -15,13 +15,14 @@ from noetl_compiler.graph import Timeout, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain, value_of
 from noetl_compiler.overlay import overlay
 from noetl_compiler.report import Report
-from noetl_compiler.syntax import Name, Playbook, Step
+from noetl_compiler.syntax import Dialect, Name, Playbook, Step
 
 __all__ = ["read_playbook"]
 
 Failure = Literal["best_effort", "fail_fast"]
 
 _FAILURE: Mapping[str, Failure] = MappingProxyType({"best_effort": "best_effort", "fail_fast": "fail_fast"})
+_NAMES: Mapping[str, Dialect] = MappingProxyType({"v1": "v1", "legacy": "legacy", "case": "case", "v10": "v10"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class _Executor:
     no_next_is_error: bool = False
     failure: Failure | None = None
     timeout: Timeout | None = None
+    names: Dialect | None = None
 
 
 def read_playbook(
@@ -57,6 +59,7 @@ def read_playbook(
         no_next_is_error=executor.no_next_is_error,
         failure=executor.failure,
         timeout=executor.timeout,
+        names=executor.names,
     )
     fields.ignore("tracing", why="Temporal traces every run")
     fields.node_of("description", "desc")
@@ -161,6 +164,7 @@ def _read_executor_spec(spec: Fields, report: Report) -> _Executor:
         spec.flag("no_next_is_error") or False,
         failure.choice("mode", _FAILURE) if failure else None,
         timeout(spec.node_of("timeout"), report),
+        spec.choice("names", _NAMES),
     )
     if failure:
         failure.close()

@@ -5,7 +5,7 @@ next: [a, b]                                      several at once
 next: [{step: a, args: {...}}]                    with names bound in the target
 next: [{when, then: [{step, args}]}, {else: ...}] the first that matches, all its steps at once
 next: [{when, then, else}]                        the same in one entry
-next: {spec: {mode, on_no_match}, arcs: [{step, when, set}]}
+next: {spec: {mode, on_no_match}, arcs: [{step, when, set}, {when, then: [{step, input}]}]}
 """
 
 from __future__ import annotations
@@ -59,10 +59,17 @@ def _read_arcs(fields: Fields) -> Next | None:
     if spec:
         spec.ignore("policy", why="a route has no policy")
         spec.close()
-    arcs = (_read_target(item, fields.report) for item in fields.items("arcs"))
-    groups = tuple((arc,) for arc in arcs if arc is not None)
+    groups = tuple(group for item in fields.items("arcs") if (group := _read_arc(item, fields.report)))
     fields.close()
     return Next(fields.span, mode, groups, on_no_match) if groups else None
+
+
+def _read_arc(node: Node, report: Report) -> Group:
+    """An arc leads to one step; with ``then`` to all of a list at once."""
+    if isinstance(node, MappingNode) and node.get("then"):
+        return _read_entry(node, report)
+    arc = _read_target(node, report)
+    return (arc,) if arc else ()
 
 
 def _read_list(items: tuple[Node, ...], report: Report) -> tuple[Group, ...]:

@@ -35,6 +35,7 @@ _MODES: Mapping[str, Mode] = MappingProxyType(
         "merge": "merge",
     }
 )
+_LEVELS: Mapping[str, Level] = MappingProxyType({"attempt": "attempt", "task": "task"})
 _CONFIG: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "table": ("table",),
@@ -76,6 +77,7 @@ def read_sink(node: Node, report: Report, level: Level) -> Sink | None:
     kind = fields.required_name(*_KIND)
     mode = fields.choice("mode", _MODES)
     auth = fields.node_of(*_AUTH)
+    level = fields.choice("level", _LEVELS) or level
     config = _config(fields)
     fields.ignore("concurrency", "name", why="the rows of one sink are stored in one go")
     fields.close()

@@ -8,6 +8,7 @@ set).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import Fields
@@ -28,7 +29,7 @@ __all__ = ["AUTHS", "INPUTS", "LOOSE_INPUTS", "Surroundings", "read_task", "read
 INPUTS = ("input", "args", "with")
 AUTHS = ("auth", "credential", "credentials", "connection")
 LOOSE_INPUTS = ("data", "params", "payload")
-_SPEC_FIELDS = frozenset({"policy", "timeout", "idempotent"})
+_SPEC_FIELDS = frozenset({"policy", "timeout", "idempotent", "template_code"})
 _OTHER_FIELDS = frozenset({*INPUTS, *AUTHS, "name", "kind", "timeout", "spec", "set", "retry", "sink"})
 _STORAGE = "results are kept inline or by reference as their size demands"
 
@@ -40,6 +41,13 @@ class Surroundings:
     dialect: Dialect
     report: Report
     bare: str = "ctx"
+
+
+class _Spec(NamedTuple):
+    policy: Policy | None = None
+    timeout: Timeout | None = None
+    idempotent: bool | None = None
+    template_code: bool = False
 
 
 def read_tool(node: Node | None, step: Name, around: Surroundings) -> tuple[Task, ...]:
@@ -94,8 +102,7 @@ def _read_item(node: Node, label: str, around: Surroundings) -> Task | None:
     kind = fields.required_name("kind", "type")
     if kind is None:
         return None
-    if kind.text not in ("workbook", "secrets"):
-        name = fields.name("name", "label") or name
+    name = fields.name(*(("label",) if kind.text in ("workbook", "secrets") else ("name", "label"))) or name
     task = read_task(fields, kind, name, around)
     fields.close(_known_fields(kind))
     return task
@@ -117,7 +124,7 @@ def _with_spec_fields(node: MappingNode) -> MappingNode:
 
 def read_task(fields: Fields, kind: Name, label: Name, around: Surroundings) -> Task | None:
     """A task out of its fields, which the caller closes. None when it neither calls nor stores anything."""
-    policy, spec_timeout, idempotent = _read_spec(fields, around)
+    spec = _read_spec(fields, around)
     retry = read_retry(fields, around.report)
     fields.ignore("output", why=_STORAGE)
     fields.ignore("assert", why="contracts of tasks are not checked")
@@ -127,11 +134,11 @@ def read_task(fields: Fields, kind: Name, label: Name, around: Surroundings) -> 
         kind,
         fields.span,
         auth=_auth(fields),
-        timeout=timeout(fields.node_of("timeout", "timeout_seconds"), around.report) or spec_timeout,
-        policy=_one_policy(policy, retry, around.report),
+        timeout=timeout(fields.node_of("timeout", "timeout_seconds"), around.report) or spec.timeout,
+        policy=_one_policy(spec.policy, retry, around.report),
         sinks=_sinks(fields, retry, around.report),
         set=read_assigns(fields, around.bare),
-        idempotent=idempotent,
+        idempotent=spec.idempotent,
     )
     if kind.text in PSEUDO_KINDS:
         return replace(task, kind=Name("noop", kind.span)) if task.sinks else None
@@ -140,7 +147,7 @@ def read_task(fields: Fields, kind: Name, label: Name, around: Surroundings) -> 
         return replace(task, workbook=called, input=_input(fields, ToolKind(frozenset()), around))
     tool = KINDS.get(kind.text, ToolKind())
     bound = _input(fields, tool, around)
-    return replace(task, input=bound, config=_config(fields, tool, bound, around))
+    return replace(task, input=bound, config=_config(fields, tool, bound, around, spec))
 
 
 def _auth(fields: Fields) -> Value | None:
@@ -155,16 +162,17 @@ def _auth(fields: Fields) -> Value | None:
     return value_of(for_both) if for_both else None
 
 
-def _read_spec(fields: Fields, around: Surroundings) -> tuple[Policy | None, Timeout | None, bool | None]:
+def _read_spec(fields: Fields, around: Surroundings) -> _Spec:
     found = fields.node_of("spec")
     if not isinstance(found, MappingNode):
-        return None, None, None
+        return _Spec()
     own = tuple(entry for entry in found.entries if entry[0].text in _SPEC_FIELDS)
     spec = Fields(MappingNode(own, found.span), around.report, "the spec of a task")
-    return (
+    return _Spec(
         read_policy(spec, around.bare),
         timeout(spec.node_of("timeout"), around.report),
         spec.flag("idempotent"),
+        spec.flag("template_code") or False,
     )
 
 
@@ -191,7 +199,7 @@ def _input(fields: Fields, tool: ToolKind, around: Surroundings) -> Value:
     return bound
 
 
-def _config(fields: Fields, tool: ToolKind, bound: Value, around: Surroundings) -> Value:
+def _config(fields: Fields, tool: ToolKind, bound: Value, around: Surroundings, spec: _Spec) -> Value:
     """The tool's own fields, each under its one name; code in them is no template."""
     fields.ignore(*sorted(tool.ignored), why="the tool does not know it")
     allowed = None if tool.fields is None else tool.fields | tool.renamed.keys()
@@ -203,8 +211,9 @@ def _config(fields: Fields, tool: ToolKind, bound: Value, around: Surroundings) 
     for group in tool.needs:
         if names.isdisjoint(group):
             fields.missing(group[0])
-    code = {f"/{key.text}" for key, node in entries if key.text in tool.code and not _is_template(node, around)}
-    return value_of(MappingNode(entries, fields.span), literal=code)
+    code = [(key, node) for key, node in entries if key.text in tool.code and not spec.template_code]
+    literal = {f"/{key.text}" for key, node in code if not _is_template(node, around)}
+    return value_of(MappingNode(entries, fields.span), literal=literal)
 
 
 def _bound_fields(tool: ToolKind, bound: Value, around: Surroundings) -> frozenset[str]:

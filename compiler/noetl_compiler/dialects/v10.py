@@ -14,8 +14,8 @@ from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.tasks import INPUTS, Surroundings, read_tool
 from noetl_compiler.dialects.values import assigns, condition, mapping_value, seconds, timeout
-from noetl_compiler.graph import AdmitRule, Timeout
-from noetl_compiler.nodes import MappingNode
+from noetl_compiler.graph import AdmitRule, Timeout, Value
+from noetl_compiler.nodes import MappingNode, value_of
 from noetl_compiler.syntax import Join, Name, Step, Task
 
 __all__ = ["read_step"]
@@ -28,6 +28,7 @@ class _Spec(NamedTuple):
     admit: tuple[AdmitRule, ...] = ()
     join: Join | None = None
     timeout: Timeout | None = None
+    returns: Value | None = None
 
 
 def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
@@ -50,6 +51,7 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
         loop=loop,
         tasks=_with_older_wrappers(fields, read_tool(fields.node_of("tool"), name, inner), inner),
         set=(*read_assigns(fields, "ctx"), *assigns(fields.mapping("vars"), "ctx", report)),
+        result=spec.returns,
         next=read_next(fields.node_of("next"), report),
         timeout=timeout(fields.node_of("timeout"), report) or spec.timeout,
     )
@@ -95,7 +97,8 @@ def _read_spec(fields: Fields) -> _Spec:
         admit, limit = read_admission(policy), limit or _lifecycle(policy)
         policy.ignore("failure", "emit", "results", why="failures are settled by arcs and by the playbook's policy")
         policy.close()
-    found = _Spec(admit, spec.choice("join", _JOINS), limit)
+    returns = spec.node_of("returns")
+    found = _Spec(admit, spec.choice("join", _JOINS), limit, value_of(returns) if returns else None)
     spec.close()
     return found
 
