@@ -18,7 +18,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.source import SourceFile, Span
 from noetl_compiler.syntax import Playbook
 
-__all__ = ["CompileError", "Result", "compile_file", "compile_or_raise", "compile_text"]
+__all__ = ["CompileError", "Result", "Understood", "compile_file", "compile_or_raise", "compile_text", "lowered", "understand"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,16 @@ class Result:
     graph: Graph | None
     diagnostics: tuple[Diagnostic, ...]
     source: SourceFile
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """A text before it is lowered. With an error among the diagnostics its syntax tree is not to be trusted."""
+
+    source: SourceFile
+    root: Node | None
+    playbook: Playbook | None
+    diagnostics: tuple[Diagnostic, ...]
 
 
 class CompileError(ValueError):
@@ -60,17 +70,26 @@ def compile_or_raise(text: str, file: str = "<text>") -> Graph:
     return result.graph
 
 
-def _compile(source: SourceFile) -> Result:
+def understand(source: SourceFile) -> Understood:
+    """The nodes and the checked syntax tree of a text, as far as it can be understood."""
     root, found = read(source)
     report = Report(source, found, dict(_expressions(root)) if root is not None else {})
     playbook = _parse(root, report) if root is not None else None
     if playbook is not None:
         for check in CHECKS:
             check(playbook, report)
-    diagnostics = sort_and_dedupe(report.found)
-    if playbook is None or any(one.severity is Severity.ERROR for one in diagnostics):
-        return Result(None, diagnostics, source)
-    return Result(lower(playbook, source.file), diagnostics, source)
+    return Understood(source, root, playbook, sort_and_dedupe(report.found))
+
+
+def lowered(found: Understood) -> Result:
+    """The graph of what was understood."""
+    wrong = any(one.severity is Severity.ERROR for one in found.diagnostics)
+    graph = None if found.playbook is None or wrong else lower(found.playbook, found.source.file)
+    return Result(graph, found.diagnostics, found.source)
+
+
+def _compile(source: SourceFile) -> Result:
+    return lowered(understand(source))
 
 
 def _expressions(node: Node) -> Iterator[tuple[Span, tuple[Span, ...]]]:

@@ -13,11 +13,12 @@ from typing import Any
 
 import yaml
 from yaml.constructor import SafeConstructor
+from yaml.representer import SafeRepresenter
 from yaml.resolver import Resolver
 
 from noetl_compiler.graph import Json
 
-__all__ = ["ScalarError", "is_merge", "resolve", "short_tag"]
+__all__ = ["ScalarError", "is_merge", "is_plain_text", "resolve", "short_tag", "written"]
 
 _PREFIX = "tag:yaml.org,2002:"
 _LONGEST_NUMBER = 100  # sexagesimal numbers cost the square of their length
@@ -34,6 +35,7 @@ class ScalarError(ValueError):
 
 _RESOLVER: Any = Resolver()
 _CONSTRUCTOR = SafeConstructor()
+_REPRESENTER: Any = SafeRepresenter()
 _CONSTRUCTORS: dict[str, Callable[[Any], Json]] = {
     "null": _CONSTRUCTOR.construct_yaml_null,
     "bool": _CONSTRUCTOR.construct_yaml_bool,
@@ -53,6 +55,18 @@ def resolve(text: str, tag: str | None, implicit: tuple[bool, bool]) -> Json:
     if kind not in _EXPLICIT:
         raise ScalarError(f'the tag "{short_tag(str(tag))}" is not supported', "remove the tag")
     return text if kind == "str" else _number_checked(text, kind)
+
+
+def is_plain_text(text: str) -> bool:
+    """Whether every YAML reader takes this text for a string when it has no quotes."""
+    return _kind(text, (True, False)) == "str"
+
+
+def written(value: Json) -> str:
+    """The text of a scalar that has this JSON value; a string is its own, and may need quotes."""
+    if isinstance(value, str):
+        return value
+    return str(_REPRESENTER.represent_data(value).value)
 
 
 def is_merge(text: str, tag: str | None, implicit: tuple[bool, bool]) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal
 
+from msgspec import structs
+
 from noetl_compiler import graph
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.collecting import read_collect
@@ -46,23 +48,28 @@ def read_policy(fields: Fields, bare: str) -> Policy | None:
 
 def _read_rule(node: Node, bare: str, report: Report) -> Rule | None:
     """``{when, then}``, ``{then}``, ``{else: {do}}``, ``{else: {then: {do}}}`` or ``{else:, then: {do}}``."""
-    found = _condition_and_action(node, report)
+    found = _condition_and_action(node, report, "on_status")
     if found is None:
         return None
     when, then = found
     if then is None:
         report.error(Code.MISSING_FIELD, node.span, 'a policy rule needs "then"', "write then: {do: continue}")
         return None
-    return _read_action(Fields(then, report, "a policy rule"), when, bare)
+    rule = _read_action(Fields(then, report, "a policy rule"), when, bare)
+    on = Fields(node, report, "a policy rule").choice("on_status", _STATUSES) if isinstance(node, MappingNode) else None
+    return Rule(structs.replace(rule.body, on=on), rule.to) if on else rule
 
 
-def _condition_and_action(node: Node, report: Report) -> tuple[Template | None, MappingNode | None] | None:
+def _condition_and_action(
+    node: Node, report: Report, *guards: str
+) -> tuple[Template | None, MappingNode | None] | None:
     if not isinstance(node, MappingNode):
         report.error(Code.WRONG_TYPE, node.span, f"a policy rule must be a mapping, not {kind_of(node)}")
         return None
     fields = Fields(node, report, "a policy rule")
     when, then = condition(fields.node_of("when"), report), fields.mapping("then")
     otherwise = fields.mapping("else")
+    fields.rest(guards)
     fields.close()
     if otherwise is not None:
         inner = otherwise.get("then")
@@ -70,7 +77,7 @@ def _condition_and_action(node: Node, report: Report) -> tuple[Template | None, 
     return when, then
 
 
-def _read_action(fields: Fields, when: Template | None, bare: str) -> Rule | None:
+def _read_action(fields: Fields, when: Template | None, bare: str) -> Rule:
     report = fields.report
     action = fields.choice("do", _ACTIONS)
     if "do" not in fields:
@@ -84,7 +91,6 @@ def _read_action(fields: Fields, when: Template | None, bare: str) -> Rule | Non
     rule = graph.Rule(
         action or "fail",
         fields.span,
-        on=fields.choice("on_status", _STATUSES) or "any",
         when=when,
         attempts=amount(fields.node_of("attempts"), report) or (Value(_ATTEMPTS) if retries else None),
         backoff=fields.choice("backoff", BACKOFFS) or "none",

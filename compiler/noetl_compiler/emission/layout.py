@@ -1,0 +1,117 @@
+"""The written lines with the comments of the author's text, and blank lines between sections.
+
+The written text is read again, which gives the line of every node, and the written nodes carry the places they
+had in the author's text: walking both trees side by side gives for every place that survived the line where it
+went. A comment on a line of its own goes before the next surviving place, one that trails something goes to
+the end of its line, or before it when the line opens a block of text.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from noetl_compiler.emission.comments import Comment, comments_of
+from noetl_compiler.emission.origins import NOWHERE
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from noetl_compiler.source import SourceFile
+
+__all__ = ["with_comments"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Moved:
+    """A place of the author's text, by offset and line, and the index of the line where it went."""
+
+    offset: int
+    line: int
+    to: int
+
+
+@dataclass(slots=True)
+class _Margin:
+    """What goes before each line and to the end of it."""
+
+    before: dict[int, list[Comment]] = field(default_factory=lambda: defaultdict[int, list[Comment]](list))
+    behind: dict[int, list[Comment]] = field(default_factory=lambda: defaultdict[int, list[Comment]](list))
+
+
+def with_comments(text: str, document: MappingNode, written: Node, source: SourceFile) -> str:
+    """``text`` is the written ``document``, which reads as ``written``; the comments are those of ``source``."""
+    lines = text.removesuffix("\n").split("\n")
+    moved = sorted(_moved(document, written, source))
+    margin = _placed(comments_of(source), moved, _block_headers(written), len(lines))
+    sections = _sections(written)
+    result: list[str] = []
+    for number, line in enumerate((*lines, "")):
+        indent = line[: len(line) - len(line.lstrip())]
+        _begin(result, number in sections)
+        for comment in margin.before[number]:
+            _begin(result, comment.apart)
+            result.append(indent + comment.text)
+        result.append("  ".join((line, *(comment.text for comment in margin.behind[number]))))
+    return "\n".join(result)
+
+
+def _begin(result: list[str], apart: bool) -> None:
+    """A blank line; never a second one, which would become part of a block of text before it."""
+    if apart and result and result[-1]:
+        result.append("")
+
+
+def _placed(comments: tuple[Comment, ...], moved: list[_Moved], headers: set[int], end: int) -> _Margin:
+    margin = _Margin()
+    for comment in comments:
+        trailed = _trailed(comment, moved) if comment.trailing else None
+        if trailed is not None and trailed.to not in headers:
+            margin.behind[trailed.to].append(comment)
+        else:
+            margin.before[trailed.to if trailed else _next_line(comment, moved, end)].append(comment)
+    return margin
+
+
+def _next_line(comment: Comment, moved: list[_Moved], end: int) -> int:
+    index = bisect.bisect_left(moved, comment.offset, key=lambda one: one.offset)
+    return moved[index].to if index < len(moved) else end
+
+
+def _trailed(comment: Comment, moved: list[_Moved]) -> _Moved | None:
+    """The last place before the comment on its line."""
+    index = bisect.bisect_left(moved, comment.offset, key=lambda one: one.offset)
+    found = moved[index - 1] if index else None
+    return found if found and found.line == comment.line else None
+
+
+def _moved(node: Node, written: Node, source: SourceFile) -> Iterator[_Moved]:
+    if node.span != NOWHERE:
+        offset = source.offset(node.span.line, node.span.col)
+        yield _Moved(offset, node.span.line, written.span.line - 1)
+    for child, its in zip(_children(node), _children(written), strict=True):
+        yield from _moved(child, its, source)
+
+
+def _children(node: Node) -> tuple[Node, ...]:
+    if isinstance(node, MappingNode):
+        return tuple(part for entry in node.entries for part in entry)
+    return node.items if isinstance(node, SequenceNode) else ()
+
+
+def _block_headers(node: Node) -> set[int]:
+    if isinstance(node, ScalarNode):
+        return {node.span.line - 1} if node.style in ("literal", "folded") else set()
+    return {line for child in _children(node) for line in _block_headers(child)}
+
+
+def _sections(root: Node) -> set[int]:
+    """Where a blank line helps: before each part of the document but its head, and between steps."""
+    if not isinstance(root, MappingNode):
+        return set()
+    parts = {key.span.line - 1 for key, item in root.entries if key.text not in _HEAD}
+    workflow = root.get("workflow")
+    steps = workflow.items[1:] if isinstance(workflow, SequenceNode) else ()
+    return parts | {step.span.line - 1 for step in steps}
+
+
+_HEAD = frozenset({"apiVersion", "kind", "metadata"})

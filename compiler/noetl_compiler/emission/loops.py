@@ -1,0 +1,66 @@
+"""Loops as v10 writes them: in, iterator, spec."""
+
+from __future__ import annotations
+
+from noetl_compiler import graph
+from noetl_compiler.emission.draft import Draft, mapping, unless_empty
+from noetl_compiler.emission.origins import Entry, Region, scalar
+from noetl_compiler.emission.values import emit_condition, emit_value
+from noetl_compiler.graph import Cursor
+from noetl_compiler.nodes import MappingNode, Node
+from noetl_compiler.syntax import Loop
+
+__all__ = ["emit_loop"]
+
+_FRAME = "frame"
+
+
+def emit_loop(draft: Draft, step: Region, loop: Loop) -> MappingNode:
+    """The loop of a step."""
+    body, region = loop.body, draft.origins.region(loop.body.span, step)
+    for key in ("where", "order_by", "limit", "chunk_size"):
+        if getattr(body, key) is not None:
+            draft.extension(key, body.span)
+    return mapping(
+        (region.key("in", "collection", "items"), _collection(region, body)),
+        (region.key("cursor"), _cursor(region, body.cursor) if body.cursor else None),
+        (region.key("iterator", "element", "as"), scalar(loop.element.text, loop.element.span)),
+        (region.key("where", "filter"), emit_condition(body.where)),
+        (region.key("order_by"), emit_condition(body.order_by)),
+        (region.key("limit"), emit_value(region, body.limit, "limit")),
+        (region.key("spec"), _spec(draft, region, body)),
+    )
+
+
+def _collection(region: Region, body: graph.Loop) -> Node | None:
+    return region.node(body.collection, "in", "collection", "items") if body.collection else None
+
+
+def _cursor(around: Region, cursor: Cursor) -> MappingNode:
+    return mapping(
+        (scalar("kind", cursor.span), around.scalar(cursor.kind, "kind")),
+        (around.key("auth", "credential"), emit_value(around, cursor.auth, "auth", "credential")),
+        *(entry for entry in around.entries(cursor.config) if entry[0].text != _FRAME),
+    )
+
+
+def _spec(draft: Draft, region: Region, body: graph.Loop) -> MappingNode:
+    if body.on_error != "continue":
+        draft.extension("on_error", body.span)
+    failure = mapping((scalar("mode"), scalar(body.failure) if body.failure != "fail" else None))
+    policy = mapping((scalar("failure"), unless_empty(failure)))
+    mode = "cursor" if body.cursor and body.mode == "parallel" else body.mode
+    in_flight, chunk = ("max_in_flight", "concurrency"), ("chunk_size", "chunk")
+    return mapping(
+        (region.key("mode"), region.scalar(mode, "mode")),
+        (region.key(*in_flight), emit_value(region, body.max_in_flight, *in_flight)),
+        (region.key(*chunk), emit_value(region, body.chunk_size, *chunk)),
+        *_frame(region, body.cursor),
+        (region.key("on_error"), scalar(body.on_error) if body.on_error != "continue" else None),
+        (region.key("policy"), unless_empty(policy)),
+    )
+
+
+def _frame(region: Region, cursor: Cursor | None) -> list[Entry]:
+    found = region.entries(cursor.config) if cursor else []
+    return [entry for entry in found if entry[0].text == _FRAME]

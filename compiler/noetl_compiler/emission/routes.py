@@ -1,0 +1,56 @@
+"""Ways on as v10 writes them: ``{spec, arcs}``."""
+
+from __future__ import annotations
+
+from noetl_compiler.emission.draft import Draft, mapping, unless_empty
+from noetl_compiler.emission.origins import NOWHERE, Region, scalar
+from noetl_compiler.emission.values import emit_assigns, emit_condition, emit_names
+from noetl_compiler.graph import Template
+from noetl_compiler.nodes import MappingNode, SequenceNode
+from noetl_compiler.syntax import Arc, Next
+
+__all__ = ["emit_next"]
+
+Group = tuple[Arc, ...]
+
+
+def emit_next(draft: Draft, step: Region, found: Next) -> MappingNode:
+    """The route of a step. One of a single arc has no mode worth saying."""
+    region = draft.origins.region(found.span, step)
+    several = sum(len(group) for group in found.groups) > 1
+    spec = mapping(
+        (region.key("mode"), scalar(found.mode) if several else None),
+        (region.key("on_no_match"), scalar(found.on_no_match) if found.on_no_match else None),
+    )
+    groups = _split(found) if found.mode == "inclusive" else found.groups
+    arcs = tuple(_group(draft, region, group) for group in groups)
+    return mapping(
+        (region.key("spec"), unless_empty(spec)),
+        (scalar("arcs", found.span), SequenceNode(arcs, NOWHERE)),
+    )
+
+
+def _split(found: Next) -> tuple[Group, ...]:
+    """All arcs are taken that match, so groups mean nothing here."""
+    return tuple((arc,) for group in found.groups for arc in group)
+
+
+def _group(draft: Draft, around: Region, group: Group) -> MappingNode:
+    when = group[0].when
+    if len(group) == 1:
+        return _arc(draft, around, group[0], when)
+    draft.extension("then", group[0].span)
+    targets = SequenceNode(tuple(_arc(draft, around, arc, None) for arc in group), NOWHERE)
+    return mapping((scalar("when"), emit_condition(when)), (scalar("then"), targets))
+
+
+def _arc(draft: Draft, around: Region, arc: Arc, when: Template | None) -> MappingNode:
+    region = draft.origins.region(arc.span, around)
+    if arc.args.data:
+        draft.extension("input", arc.span)
+    return mapping(
+        (scalar("step", arc.span), scalar(arc.to.text, arc.to.span)),
+        (region.key("when"), emit_condition(when)),
+        (region.key("input", "args", "with"), emit_names(region, arc.args, "input", "args", "with", "data")),
+        (region.key("set", "set_ctx"), emit_assigns(region, arc.set)),
+    )

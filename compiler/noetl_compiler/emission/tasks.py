@@ -1,0 +1,94 @@
+"""Tasks and sinks as v10 writes them: ``{name, kind, ...}``."""
+
+from __future__ import annotations
+
+from noetl_compiler.emission.draft import Draft, mapping, unless_empty
+from noetl_compiler.emission.origins import NOWHERE, Region, scalar
+from noetl_compiler.emission.policies import emit_policy
+from noetl_compiler.emission.values import emit_assigns, emit_names, emit_timeout, emit_value
+from noetl_compiler.graph import Sink
+from noetl_compiler.nodes import MappingNode, Node, SequenceNode, pointer
+from noetl_compiler.syntax import Step, Task
+from noetl_compiler.tools import KINDS
+
+__all__ = ["emit_tool", "emit_workbook"]
+
+_NAMED_KINDS = frozenset({"workbook", "secrets"})
+"""Kinds whose ``name`` is not the name of the task."""
+
+
+def emit_tool(draft: Draft, around: Region, step: Step) -> Node | None:
+    """The ``tool`` of a step: one mapping, or a list of them."""
+    if not step.tasks:
+        return None
+    if len(step.tasks) == 1:
+        return _task(draft, around, step.tasks[0], f"{step.name.text}_task")
+    return SequenceNode(tuple(_task(draft, around, task) for task in step.tasks), NOWHERE)
+
+
+def emit_workbook(draft: Draft) -> Node | None:
+    """The workbook, a list of ``{name, tool}``."""
+    tasks = tuple(_workbook_task(draft, task) for task in draft.playbook.workbook)
+    return SequenceNode(tasks, NOWHERE) if tasks else None
+
+
+def _workbook_task(draft: Draft, task: Task) -> MappingNode:
+    name = task.label
+    tool = _task(draft, draft.origins.root, task, name.text)
+    return mapping((scalar("name"), scalar(name.text, name.span)), (scalar("tool"), tool))
+
+
+def _task(draft: Draft, around: Region, task: Task, default_name: str = "") -> MappingNode:
+    """A task with all that belongs to it. A single one needs no name but the default."""
+    region = draft.origins.region(task.span, around)
+    name_key = "label" if task.kind.text in _NAMED_KINDS else "name"
+    named = task.label.text != default_name
+    if named and name_key == "label":
+        draft.extension("label", task.label.span)
+    return mapping(
+        (scalar(name_key), scalar(task.label.text, task.label.span) if named else None),
+        (scalar("kind"), scalar(task.kind.text, task.kind.span)),
+        (region.key("name", "task"), scalar(task.workbook.text, task.workbook.span) if task.workbook else None),
+        (region.key("auth", "credential", "credentials", "connection"), emit_value(region, task.auth, "auth")),
+        *region.entries(task.config),
+        (region.key("input", "args", "with"), emit_names(region, task.input, "input", "args", "with", "data")),
+        (region.key("timeout", "timeout_seconds"), emit_timeout(region, task.timeout)),
+        (region.key("sink", "save"), _sinks(draft, region, task.sinks)),
+        (region.key("set", "set_ctx", "set_iter"), emit_assigns(region, task.set)),
+        (region.key("spec", "retry"), _spec(draft, region, task)),
+    )
+
+
+def _spec(draft: Draft, region: Region, task: Task) -> MappingNode | None:
+    templated = _has_templated_code(task)
+    if templated:
+        draft.extension("template_code", task.span)
+    return unless_empty(
+        mapping(
+            (region.key("policy"), emit_policy(draft, region, task.policy)),
+            (region.key("idempotent"), scalar(task.idempotent) if task.idempotent is not None else None),
+            (scalar("template_code"), scalar(True) if templated else None),
+        )
+    )
+
+
+def _has_templated_code(task: Task) -> bool:
+    kind = KINDS.get(task.kind.text)
+    return kind is not None and any(pointer("", key) in task.config.templates for key in kind.code)
+
+
+def _sinks(draft: Draft, around: Region, sinks: tuple[Sink, ...]) -> Node | None:
+    nodes = tuple(_sink(draft, around, sink) for sink in sinks)
+    return nodes[0] if len(nodes) == 1 else SequenceNode(nodes, NOWHERE) if nodes else None
+
+
+def _sink(draft: Draft, around: Region, sink: Sink) -> MappingNode:
+    region = draft.origins.region(sink.span, around)
+    draft.extension("sink", sink.span)
+    return mapping(
+        (scalar("kind", sink.span), region.scalar(sink.kind, "kind", "tool", "type", "storage")),
+        (region.key("auth", "credential", "connection"), emit_value(region, sink.auth, "auth", "credential")),
+        *region.entries(sink.config),
+        (region.key("mode"), scalar(sink.mode) if sink.mode != "insert" else None),
+        (scalar("level"), scalar(sink.level) if sink.level != "attempt" else None),
+    )

@@ -1,0 +1,71 @@
+"""The small parts that many places share: conditions, durations, assignments."""
+
+from __future__ import annotations
+
+from noetl_compiler.emission.draft import mapping
+from noetl_compiler.emission.origins import NOWHERE, Region, scalar
+from noetl_compiler.graph import Assign, Template, Timeout, Value
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+__all__ = ["emit_assigns", "emit_condition", "emit_duration", "emit_names", "emit_timeout", "emit_value"]
+
+
+def emit_value(region: Region, value: Value | None, name: str, *older: str) -> Node | None:
+    """A value that the author may have left out."""
+    return region.node(value, name, *older) if value else None
+
+
+def emit_names(region: Region, value: Value, name: str, *older: str) -> Node | None:
+    """What a mapping binds; one that binds nothing is left out."""
+    return region.node(value, name, *older) if value.data else None
+
+
+def emit_condition(when: Template | None) -> ScalarNode | None:
+    """A predicate at its place."""
+    return scalar(when.source, when.span) if when else None
+
+
+def emit_duration(region: Region, value: Value | None, name: str, *older: str) -> Node | None:
+    """Seconds: a fraction with its unit, as ``30s`` was read as 30.0; whole numbers and templates as they are."""
+    if value is None or not isinstance(value.data, float) or not _is_decimal(value.data):
+        return region.node(value, name, *older) if value else None
+    number = int(value.data) if value.data.is_integer() else value.data
+    return region.scalar(f"{number}s", name, *older)
+
+
+def _is_decimal(number: float) -> bool:
+    return number >= 0 and "e" not in repr(number)
+
+
+def emit_timeout(region: Region, limit: Timeout | None) -> Node | None:
+    """Seconds as a whole, or ``{connect, read, total}``."""
+    if limit is None:
+        return None
+    total = emit_duration(region, limit.total, "timeout", "total", "timeout_seconds", "timeout_s", "deadline_s")
+    parts = mapping(
+        (region.key("connect"), emit_duration(region, limit.connect, "connect")),
+        (region.key("read"), emit_duration(region, limit.read, "read")),
+        (region.key("total"), total),
+    )
+    return total if total and len(parts.entries) == 1 else parts
+
+
+def emit_assigns(region: Region, assigns: tuple[Assign, ...]) -> Node | None:
+    """``set``, every target with its root. A target that is set twice needs a list, which is read in order."""
+    groups: list[dict[str, Assign]] = [{}]
+    for assign in assigns:
+        if assign.target in groups[-1]:
+            groups.append({})
+        groups[-1][assign.target] = assign
+    nodes = [_assignments(region, tuple(group.values())) for group in groups if group]
+    return nodes[0] if len(nodes) == 1 else SequenceNode(tuple(nodes), NOWHERE) if nodes else None
+
+
+def _assignments(region: Region, assigns: tuple[Assign, ...]) -> MappingNode:
+    entries = ((scalar(one.target, one.span), _assigned(region, one)) for one in assigns)
+    return MappingNode(tuple(entries), NOWHERE)
+
+
+def _assigned(region: Region, assign: Assign) -> Node:
+    bare = assign.target.partition(".")[2]
+    return region.node(assign.value, assign.target, bare, f"step.{bare}")
