@@ -18,7 +18,16 @@ from noetl_compiler.report import Report
 from noetl_compiler.source import SourceFile, Span
 from noetl_compiler.syntax import Playbook
 
-__all__ = ["CompileError", "Result", "Understood", "compile_file", "compile_or_raise", "compile_text", "lowered", "understand"]
+__all__ = [
+    "CompileError",
+    "Result",
+    "Understood",
+    "compile_file",
+    "compile_or_raise",
+    "compile_text",
+    "lowered",
+    "understand",
+]
 
 
 @dataclass(frozen=True, slots=True)

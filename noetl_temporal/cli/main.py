@@ -19,6 +19,7 @@ __all__ = ["cli", "main"]
 COMMANDS = {
     "run": "noetl_temporal.cli.run:run_command",
     "compile": "noetl_temporal.cli.compile:compile_command",
+    "migrate": "noetl_temporal.cli.migrate:migrate_command",
     "status": "noetl_temporal.cli.status:status_command",
     "events": "noetl_temporal.cli.events:events_command",
     "dev": "noetl_temporal.cli.dev:dev_group",
@@ -55,6 +56,7 @@ def cli() -> None:
     noetl run playbook.yaml                 run a playbook here, with nothing to set up
     noetl run playbook.yaml --set city=Oslo change what it works on
     noetl compile playbook.yaml             check a playbook and draw what it compiles to
+    noetl migrate playbook.yaml             write a playbook of any year in today's form
     noetl dev up                            keep Temporal, Postgres, a worker and the mirror running
     """
 

@@ -14,7 +14,7 @@ from noetl_compiler.dialects.collecting import read_collect
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.values import amount, assigns, condition, seconds
 from noetl_compiler.graph import AdmitRule, Assign, Template, Value
-from noetl_compiler.nodes import MappingNode, Node, value_of
+from noetl_compiler.nodes import MappingNode, Node, SequenceNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Policy, Rule
 
@@ -109,11 +109,19 @@ def _read_action(fields: Fields, when: Template | None, bare: str) -> Rule:
 def read_assigns(fields: Fields, bare: str) -> tuple[Assign, ...]:
     """``set`` and its first spellings ``set_ctx`` and ``set_iter``, in this order."""
     found = (
-        (fields.mapping("set"), bare),
+        *((node, bare) for node in _in_turn(fields, "set")),
         (fields.mapping("set_ctx"), "ctx"),
         (fields.mapping("set_iter"), "iter"),
     )
     return tuple(one for node, root in found for one in assigns(node, root, fields.report))
+
+
+def _in_turn(fields: Fields, key: str) -> tuple[MappingNode | None, ...]:
+    """One mapping, or a list of them where a name is set twice."""
+    found = fields.node_of(key)
+    if isinstance(found, SequenceNode) and all(isinstance(item, MappingNode) for item in found.items):
+        return tuple(item for item in found.items if isinstance(item, MappingNode))
+    return (fields.mapping(key),)
 
 
 def read_admission(fields: Fields) -> tuple[AdmitRule, ...]:

@@ -9,48 +9,55 @@ result is compiled before it is handed out: when its graph were another one, the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import Diagnostic, Severity
+from noetl_compiler.diagnostics import Severity
 from noetl_compiler.emission.document import emit_document
 from noetl_compiler.emission.draft import Draft, Note
 from noetl_compiler.emission.layout import with_comments
 from noetl_compiler.emission.origins import Origins
-from noetl_compiler.emission.places import without_places
+from noetl_compiler.emission.places import first_difference, without_places
+from noetl_compiler.emission.remarks import remarks
 from noetl_compiler.emission.write import write
-from noetl_compiler.graph import encode
-from noetl_compiler.lower import lower
 from noetl_compiler.nodes import MappingNode, plain
-from noetl_compiler.pipeline import compile_text, understand
+from noetl_compiler.pipeline import Result, compile_text, lowered, understand
 from noetl_compiler.reader import read
-from noetl_compiler.source import SourceFile, Span
-from noetl_compiler.syntax import Playbook
+from noetl_compiler.source import SourceFile
 
 __all__ = ["Migration", "Note", "migrate", "without_places"]
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """``text`` is None when the playbook has errors; the diagnostics say which. ``notes`` are in reading order."""
+    """``compiled`` is the playbook as it was, ``text`` as it is now: None when it has errors or ``defect`` says
+    where the result would mean something else, which is a fault of ours. ``notes`` are in reading order.
+    """
 
-    text: str | None
-    diagnostics: tuple[Diagnostic, ...]
+    compiled: Result
+    text: str | None = None
     notes: tuple[Note, ...] = ()
+    defect: str = ""
 
 
 def migrate(source: SourceFile) -> Migration:
     """The playbook in canonical v10. Never raises, whatever the text."""
     found = understand(source)
-    if found.playbook is None or found.has_errors or not isinstance(found.root, MappingNode):
-        return Migration(None, found.diagnostics)
+    compiled = lowered(found)
+    if compiled.graph is None or found.playbook is None or not isinstance(found.root, MappingNode):
+        return Migration(compiled)
     draft = Draft(found.playbook, Origins(found.root))
     document = emit_document(draft)
-    notes = tuple(sorted(set(draft.notes)))
-    if _same(plain(document), plain(found.root)):
-        return Migration(source.text, found.diagnostics, notes)
+    if _says(document, found.root):
+        return Migration(compiled, source.text)
     text = _text(document, source)
-    return Migration(text, found.diagnostics, notes)
+    defect = _defect(compiled, compile_text(text, source.file))
+    notes = tuple(sorted({*draft.notes, *remarks(found, found.root)}))
+    return Migration(compiled, None if defect else text, notes, defect)
+
+
+def _says(one: MappingNode, other: MappingNode) -> bool:
+    """Whether two documents are the same up to style: also the order of keys and the types of numbers count."""
+    return repr(plain(one)) == repr(plain(other))
 
 
 def _text(document: MappingNode, source: SourceFile) -> str:
@@ -59,6 +66,7 @@ def _text(document: MappingNode, source: SourceFile) -> str:
     return with_comments(text, document, written, source) if written else text
 
 
-def _same(one: object, other: object) -> bool:
-    """Equal with the order of keys and the types of numbers."""
-    return repr(one) == repr(other)
+def _defect(before: Result, after: Result) -> str:
+    if before.graph and after.graph:
+        return first_difference(without_places(before.graph), without_places(after.graph))
+    return next((found.message for found in after.diagnostics if found.severity is Severity.ERROR), "")

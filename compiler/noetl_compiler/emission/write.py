@@ -91,6 +91,7 @@ class _Emitter(Emitter):
 
     def choose_scalar_style(self) -> Any:
         style: Any = super().choose_scalar_style()
-        text: str = self.event.value
+        event: Any = self.event
+        text: str = event.value
         escapes = '"' in text or "\\" in text
         return '"' if style == "'" and (not escapes or "\n" in text) else style

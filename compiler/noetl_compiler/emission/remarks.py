@@ -1,0 +1,98 @@
+"""What a migration leaves out or leaves as it was, for the person who asked for it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from types import MappingProxyType
+
+from noetl_compiler.codes import Code
+from noetl_compiler.emission.draft import Note
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from noetl_compiler.overlay import names_in
+from noetl_compiler.pipeline import Understood
+from noetl_compiler.source import Span
+from noetl_compiler.syntax import Playbook
+from noetl_compiler.templates import TemplateFailure, paths
+
+__all__ = ["remarks"]
+
+_SUCCESSORS = MappingProxyType(
+    {
+        "outcome": "output",
+        "response": "output.data",
+        "error": "output.error",
+        "vars": "ctx",
+        "work": "workload",
+        "_loop": "iter",
+        "loop": "iter",
+    }
+)
+"""Names of older dialects in templates -> what v10 calls it. Both are read at run time."""
+
+
+def remarks(found: Understood, root: MappingNode) -> Iterator[Note]:
+    """What is to be said of a playbook that was understood."""
+    yield from _left_out(found)
+    yield from _written_out(root)
+    if found.playbook is None:
+        return
+    yield from _older_names(root, _own_names(found.playbook))
+    if (era := found.playbook.names_era) != "v10":
+        yield Note(root.span, f'templates keep the names of the {era} dialect, so the playbook says "names: {era}"')
+
+
+def _left_out(found: Understood) -> Iterator[Note]:
+    for one in found.diagnostics:
+        if one.code is Code.IGNORED_FIELD:
+            yield Note(one.span, f"left out: {one.message}")
+
+
+def _written_out(root: MappingNode) -> Iterator[Note]:
+    """The canonical form has no anchors."""
+    seen: set[int] = set()
+    for node in _walk(root):
+        if id(node) in seen:
+            yield Note(node.span, "what an alias stands for is written out")
+            return
+        seen.add(id(node))
+
+
+def _own_names(playbook: Playbook) -> set[str]:
+    """What the author calls by a name of his own choice."""
+    bound = [playbook.workload]
+    for step in playbook.steps:
+        arcs = (arc for group in step.next.groups for arc in group) if step.next else ()
+        bound += (step.args, *(task.input for task in step.tasks), *(arc.args for arc in arcs))
+    return {name for value in bound for name in names_in(value)} | {step.name.text for step in playbook.steps}
+
+
+def _older_names(root: MappingNode, own: set[str]) -> Iterator[Note]:
+    places: dict[str, list[Span]] = defaultdict(list)
+    for node in _walk(root):
+        if isinstance(node, ScalarNode) and (span := node.template_span):
+            for name in {path.partition(".")[0] for path in _paths(node.text)} - own:
+                places[name].append(span)
+    for name, successor in _SUCCESSORS.items():
+        if found := places.get(name):
+            count = f"{len(found)} templates use" if len(found) > 1 else "a template uses"
+            yield Note(min(found), f'{count} the older name "{name}", which v10 calls "{successor}"')
+
+
+def _paths(template: str) -> tuple[str, ...]:
+    """Nothing for a text that is no template, such as code with braces."""
+    try:
+        return paths(template)
+    except TemplateFailure:
+        return ()
+
+
+def _walk(node: Node) -> Iterator[Node]:
+    yield node
+    if isinstance(node, MappingNode):
+        for key, item in node.entries:
+            yield key
+            yield from _walk(item)
+    elif isinstance(node, SequenceNode):
+        for item in node.items:
+            yield from _walk(item)

@@ -1,0 +1,71 @@
+"""``noetl migrate``: write a playbook of any dialect anew in canonical v10."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from noetl_compiler.diagnostics import printable
+from noetl_compiler.emission import Migration, migrate
+from noetl_compiler.reader import read_file
+from noetl_compiler.source import SourceFile
+from noetl_temporal.cli.findings import show_findings
+
+__all__ = ["migrate_command"]
+
+_STDIN = "<stdin>"
+
+
+@click.command("migrate")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), metavar="FILE|-")
+@click.option("--write", "in_place", is_flag=True, help="Rewrite FILE instead of printing.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
+def migrate_command(file: str, in_place: bool, output: Path | None) -> None:
+    """Write the playbook FILE anew in canonical v10, with its comments; - stands for stdin.
+
+    The result means the same. What v10 has no form for, and what was left out, is told on stderr. A playbook that is
+    canonical already stays as it is. The exit status is 1 when the playbook has errors; then nothing is written.
+    """
+    if in_place and (output or file == "-"):
+        raise click.UsageError("--write rewrites FILE itself: it goes with a file alone")
+    migration = migrate(_source(file))
+    _tell(migration)
+    if migration.text is None:
+        sys.exit(1)
+    target = Path(file) if in_place else output
+    if target is None:
+        click.echo(migration.text, nl=False)
+    else:
+        _write(target, migration.text)
+
+
+def _source(file: str) -> SourceFile:
+    if file == "-":
+        return SourceFile(_STDIN, sys.stdin.read())
+    source, unreadable = read_file(Path(file))
+    if unreadable:
+        raise click.UsageError(unreadable[0].message)
+    return source
+
+
+def _tell(migration: Migration) -> None:
+    source = migration.compiled.source
+    if migration.compiled.graph is None:
+        show_findings(migration.compiled, "nothing was written")
+    for note in migration.notes:
+        click.echo(f"{source.file}:{note.span.line}:{note.span.col}: note: {printable(note.message)}", err=True)
+    if migration.defect:
+        click.echo(
+            f"{source.file}: migrated, it would not mean the same ({migration.defect}): nothing was written; "
+            "this is a bug, please report it with the playbook",
+            err=True,
+        )
+
+
+def _write(target: Path, text: str) -> None:
+    try:
+        target.write_text(text, encoding="utf-8", newline="")
+    except OSError as error:
+        raise click.ClickException(f"cannot write {target}: {(error.strerror or str(error)).lower()}") from None
