@@ -80,8 +80,9 @@ def _next_line(comment: Comment, moved: list[_Moved], end: int) -> int:
 def _trailed(comment: Comment, moved: list[_Moved]) -> _Moved | None:
     """The last place before the comment on its line."""
     index = bisect.bisect_left(moved, comment.offset, key=lambda one: one.offset)
-    found = moved[index - 1] if index else None
-    return found if found and found.line == comment.line else None
+    if not index or moved[index - 1].line != comment.line:
+        return None
+    return moved[bisect.bisect_left(moved, moved[index - 1].offset, key=lambda one: one.offset)]
 
 
 def _moved(node: Node, written: Node, source: SourceFile) -> Iterator[_Moved]:

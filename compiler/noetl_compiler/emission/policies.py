@@ -20,7 +20,7 @@ def emit_policy(draft: Draft, task: Region, policy: Policy | None) -> MappingNod
     unmatched = policy.unmatched or (None if draft.playbook.dialect == "v10" else "fail")
     rules = SequenceNode(tuple(_rule(draft, task, rule) for rule in policy.rules), NOWHERE)
     return mapping(
-        (scalar("rules", policy.span), rules),
+        (task.key("rules"), rules),
         (task.key("on_unmatched"), scalar(unmatched) if unmatched else None),
     )
 
@@ -33,7 +33,7 @@ def _rule(draft: Draft, task: Region, rule: Rule) -> MappingNode:
     if body.on != "any":
         draft.extension("on_status", body.span)
     return mapping(
-        (scalar("on_status"), _unless(body.on, "any")),
+        (scalar("on_status", body.span), _unless(body.on, "any")),
         (region.key("when", "while", "retry_when", "stop_when"), emit_condition(body.when)),
         (scalar("then", body.span), action),
     )

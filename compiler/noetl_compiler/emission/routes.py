@@ -26,7 +26,7 @@ def emit_next(draft: Draft, step: Region, found: Next) -> MappingNode:
     arcs = tuple(_group(draft, region, group) for group in groups)
     return mapping(
         (region.key("spec"), unless_empty(spec)),
-        (scalar("arcs", found.span), SequenceNode(arcs, NOWHERE)),
+        (region.key("arcs"), SequenceNode(arcs, NOWHERE)),
     )
 
 

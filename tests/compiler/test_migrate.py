@@ -1,0 +1,79 @@
+"""Playbooks written anew in v10: the same graph, the comments in their places, and no change the second time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from noetl_compiler import compile_text
+from noetl_compiler.diagnostics import Severity
+from noetl_compiler.emission import Migration, migrate, without_places
+from noetl_compiler.graph import Graph
+from noetl_compiler.source import SourceFile
+
+HERE = Path(__file__).parent
+MIGRATIONS = HERE / "migrations"
+CORPUS = HERE.parents[1].parent / "shared" / "corpus"
+
+Golden = Callable[[Path, str], None]
+
+
+def migrated(text: str) -> Migration:
+    return migrate(SourceFile("playbook.yaml", text))
+
+
+def graph_of(text: str) -> Graph:
+    graph = compile_text(text).graph
+    assert graph is not None
+    return without_places(graph)
+
+
+def befores() -> list[Path]:
+    return [path for path in sorted(MIGRATIONS.glob("*.yaml")) if not path.stem.endswith(".v10")]
+
+
+def own_playbooks() -> list[Path]:
+    return [*befores(), *sorted((HERE / "corpus" / "ok").glob("*.yaml"))]
+
+
+def assert_survives(text: str) -> None:
+    result = migrated(text)
+    assert result.defect == ""
+    assert result.text is not None
+    assert graph_of(result.text) == graph_of(text)
+    assert migrated(result.text).text == result.text
+
+
+@pytest.mark.parametrize("path", befores(), ids=lambda path: path.stem)
+def test_a_playbook_has_its_v10_form(path: Path, golden: Golden) -> None:
+    result = migrated(path.read_text(encoding="utf-8"))
+    assert result.text is not None
+    golden(path.with_suffix(".v10.yaml"), result.text)
+    told = [f"{note.span.line}:{note.span.col}: {note.message}" for note in result.notes]
+    golden(path.with_suffix(".notes"), "".join(f"{line}\n" for line in told))
+
+
+@pytest.mark.parametrize("path", own_playbooks(), ids=lambda path: path.stem)
+def test_the_graph_survives_and_a_second_time_changes_nothing(path: Path) -> None:
+    assert_survives(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="../shared/corpus is not here")
+def test_what_upstream_wrote_survives() -> None:
+    manifest = json.loads((CORPUS / "manifest.json").read_text(encoding="utf-8"))
+    texts = {entry["path"]: (CORPUS / entry["path"]).read_text(encoding="utf-8") for entry in manifest}
+    results = {path: migrated(text) for path, text in texts.items()}
+    compiled = {path: result for path, result in results.items() if result.compiled.graph is not None}
+    assert {path: result.defect for path, result in compiled.items() if result.defect} == {}
+    changed = {path for path, result in compiled.items() if migrated(result.text or "").text != result.text}
+    assert changed == set()
+    assert len(compiled) > 300
+
+
+def test_a_playbook_with_errors_is_not_written() -> None:
+    result = migrated("metadata: {name: x}\nworkflow:\n  - step: start\n    next: nowhere\n")
+    assert result.text is None
+    assert Severity.ERROR in {found.severity for found in result.compiled.diagnostics}
