@@ -35,7 +35,7 @@ def lower(playbook: syntax.Playbook, file: str) -> Graph:
         Graph(
             version=graph.VERSION,
             digest="",
-            source=SourceRef(file, playbook.path, playbook.name, playbook.version, playbook.names_era),
+            source=SourceRef(file, playbook.path, playbook.name, playbook.version, playbook.dialect),
             entry=entry_of(playbook),
             final=final,
             steps=steps,

@@ -136,7 +136,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Playbook:
-    """A whole playbook as its front end understood it. ``names`` is what the author says of his templates."""
+    """A whole playbook as its front end understood it.
+
+    ``dialect`` is the one whose names and defaults count. That need not be the one of its form: a migrated playbook
+    has the form of v10 and says which dialect it came from.
+    """
 
     dialect: Dialect
     span: Span
@@ -152,9 +156,3 @@ class Playbook:
     no_next_is_error: bool = False
     failure: Literal["best_effort", "fail_fast"] | None = None
     timeout: Timeout | None = None
-    names: Dialect | None = None
-
-    @property
-    def names_era(self) -> Dialect:
-        """The dialect whose names the templates use: a migrated playbook keeps those of its own era."""
-        return self.names or self.dialect

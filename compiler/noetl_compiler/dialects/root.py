@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -14,7 +14,6 @@ from noetl_compiler.dialects.values import mapping_value, timeout
 from noetl_compiler.graph import Timeout, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain, value_of
 from noetl_compiler.overlay import overlay
-from noetl_compiler.report import Report
 from noetl_compiler.syntax import Dialect, Name, Playbook, Step
 
 __all__ = ["read_playbook"]
@@ -22,7 +21,7 @@ __all__ = ["read_playbook"]
 Failure = Literal["best_effort", "fail_fast"]
 
 _FAILURE: Mapping[str, Failure] = MappingProxyType({"best_effort": "best_effort", "fail_fast": "fail_fast"})
-_NAMES: Mapping[str, Dialect] = MappingProxyType({"v1": "v1", "legacy": "legacy", "case": "case", "v10": "v10"})
+_DIALECTS: Mapping[str, Dialect] = MappingProxyType({"v1": "v1", "legacy": "legacy", "case": "case", "v10": "v10"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class _Executor:
     no_next_is_error: bool = False
     failure: Failure | None = None
     timeout: Timeout | None = None
-    names: Dialect | None = None
+    dialect: Dialect | None = None
 
 
 def read_playbook(
@@ -43,7 +42,8 @@ def read_playbook(
     fields.node_of("apiVersion", "api_version")
     fields.node_of("kind")
     name, path, version = _identity(fields)
-    executor = _read_executor(fields)
+    executor = _read_executor(fields, around)
+    around = replace(around, dialect=executor.dialect or around.dialect)
     playbook = Playbook(
         around.dialect,
         root.span,
@@ -59,7 +59,6 @@ def read_playbook(
         no_next_is_error=executor.no_next_is_error,
         failure=executor.failure,
         timeout=executor.timeout,
-        names=executor.names,
     )
     fields.ignore("tracing", why="Temporal traces every run")
     fields.node_of("description", "desc")
@@ -143,7 +142,7 @@ def _read_keychain(fields: Fields) -> tuple[object, ...]:
     return tuple(plain(node) for node in entries)
 
 
-def _read_executor(fields: Fields) -> _Executor:
+def _read_executor(fields: Fields, around: Surroundings) -> _Executor:
     executor = fields.fields("executor", "the executor")
     if executor is None:
         return _Executor()
@@ -152,10 +151,10 @@ def _read_executor(fields: Fields) -> _Executor:
     executor.node_of("requires")
     spec = executor.fields("spec", "the executor's spec")
     executor.close()
-    return _read_executor_spec(spec, fields.report) if spec else _Executor()
+    return _read_executor_spec(spec, around) if spec else _Executor()
 
 
-def _read_executor_spec(spec: Fields, report: Report) -> _Executor:
+def _read_executor_spec(spec: Fields, around: Surroundings) -> _Executor:
     policy = spec.fields("policy", "the executor's policy")
     failure = policy.fields("failure", "the failure policy") if policy else None
     found = _Executor(
@@ -163,8 +162,8 @@ def _read_executor_spec(spec: Fields, report: Report) -> _Executor:
         spec.name("final_step"),
         spec.flag("no_next_is_error") or False,
         failure.choice("mode", _FAILURE) if failure else None,
-        timeout(spec.node_of("timeout"), report),
-        spec.choice("names", _NAMES),
+        timeout(spec.node_of("timeout"), around.report),
+        _read_dialect(spec, around),
     )
     if failure:
         failure.close()
@@ -173,3 +172,11 @@ def _read_executor_spec(spec: Fields, report: Report) -> _Executor:
         policy.close()
     spec.close()
     return found
+
+
+def _read_dialect(spec: Fields, around: Surroundings) -> Dialect | None:
+    """Whose names and defaults count in a playbook that has been given the form of v10 (dev/decisions/0012)."""
+    if around.dialect == "v10":
+        return spec.choice("dialect", _DIALECTS)
+    spec.ignore("dialect", why="a playbook in the form of its own dialect is read as that")
+    return None

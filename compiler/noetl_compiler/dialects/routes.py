@@ -59,17 +59,17 @@ def _read_arcs(fields: Fields) -> Next | None:
     if spec:
         spec.ignore("policy", why="a route has no policy")
         spec.close()
-    groups = tuple(group for item in fields.items("arcs") if (group := _read_arc(item, fields.report)))
+    groups = tuple(group for item in fields.items("arcs") for group in _read_arc(item, fields.report) if group)
     fields.close()
     return Next(fields.span, mode, groups, on_no_match) if groups else None
 
 
-def _read_arc(node: Node, report: Report) -> Group:
+def _read_arc(node: Node, report: Report) -> tuple[Group, ...]:
     """An arc leads to one step; with ``then`` to all of a list at once."""
     if isinstance(node, MappingNode) and node.get("then"):
         return _read_entry(node, report)
     arc = _read_target(node, report)
-    return (arc,) if arc else ()
+    return ((arc,),) if arc else ()
 
 
 def _read_list(items: tuple[Node, ...], report: Report) -> tuple[Group, ...]:

@@ -29,7 +29,7 @@ __all__ = ["AUTHS", "INPUTS", "LOOSE_INPUTS", "Surroundings", "read_task", "read
 INPUTS = ("input", "args", "with")
 AUTHS = ("auth", "credential", "credentials", "connection")
 LOOSE_INPUTS = ("data", "params", "payload")
-_SPEC_FIELDS = frozenset({"policy", "timeout", "idempotent", "template_code"})
+_SPEC_FIELDS = frozenset({"policy", "timeout", "idempotent"})
 _OTHER_FIELDS = frozenset({*INPUTS, *AUTHS, "name", "kind", "timeout", "spec", "set", "retry", "sink"})
 _STORAGE = "results are kept inline or by reference as their size demands"
 
@@ -47,7 +47,6 @@ class _Spec(NamedTuple):
     policy: Policy | None = None
     timeout: Timeout | None = None
     idempotent: bool | None = None
-    template_code: bool = False
 
 
 def read_tool(node: Node | None, step: Name, around: Surroundings) -> tuple[Task, ...]:
@@ -147,7 +146,7 @@ def read_task(fields: Fields, kind: Name, label: Name, around: Surroundings) -> 
         return replace(task, workbook=called, input=_input(fields, ToolKind(frozenset()), around))
     tool = KINDS.get(kind.text, ToolKind())
     bound = _input(fields, tool, around)
-    return replace(task, input=bound, config=_config(fields, tool, bound, around, spec))
+    return replace(task, input=bound, config=_config(fields, tool, bound, around))
 
 
 def _auth(fields: Fields) -> Value | None:
@@ -172,7 +171,6 @@ def _read_spec(fields: Fields, around: Surroundings) -> _Spec:
         read_policy(spec, around.bare),
         timeout(spec.node_of("timeout"), around.report),
         spec.flag("idempotent"),
-        spec.flag("template_code") or False,
     )
 
 
@@ -199,7 +197,7 @@ def _input(fields: Fields, tool: ToolKind, around: Surroundings) -> Value:
     return bound
 
 
-def _config(fields: Fields, tool: ToolKind, bound: Value, around: Surroundings, spec: _Spec) -> Value:
+def _config(fields: Fields, tool: ToolKind, bound: Value, around: Surroundings) -> Value:
     """The tool's own fields, each under its one name; code in them is no template."""
     fields.ignore(*sorted(tool.ignored), why="the tool does not know it")
     allowed = None if tool.fields is None else tool.fields | tool.renamed.keys()
@@ -211,9 +209,8 @@ def _config(fields: Fields, tool: ToolKind, bound: Value, around: Surroundings, 
     for group in tool.needs:
         if names.isdisjoint(group):
             fields.missing(group[0])
-    code = [(key, node) for key, node in entries if key.text in tool.code and not spec.template_code]
-    literal = {f"/{key.text}" for key, node in code if not _is_template(node, around)}
-    return value_of(MappingNode(entries, fields.span), literal=literal)
+    code = {f"/{key.text}" for key, node in entries if key.text in tool.code and not _is_template(node, around)}
+    return value_of(MappingNode(entries, fields.span), literal=code)
 
 
 def _bound_fields(tool: ToolKind, bound: Value, around: Surroundings) -> frozenset[str]:

@@ -14,7 +14,7 @@ from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.tasks import INPUTS, Surroundings, read_tool
 from noetl_compiler.dialects.values import assigns, condition, mapping_value, seconds, timeout
-from noetl_compiler.graph import AdmitRule, Timeout, Value
+from noetl_compiler.graph import AdmitRule, Sink, Timeout, Value
 from noetl_compiler.nodes import MappingNode, value_of
 from noetl_compiler.syntax import Join, Name, Step, Task
 
@@ -29,6 +29,8 @@ class _Spec(NamedTuple):
     join: Join | None = None
     timeout: Timeout | None = None
     returns: Value | None = None
+    ends: Name | None = None
+    sinks: tuple[Sink, ...] = ()
 
 
 def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
@@ -54,6 +56,8 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
         result=spec.returns,
         next=read_next(fields.node_of("next"), report),
         timeout=timeout(fields.node_of("timeout"), report) or spec.timeout,
+        ends=spec.ends,
+        sinks=spec.sinks,
     )
     fields.close()
     return step
@@ -98,7 +102,14 @@ def _read_spec(fields: Fields) -> _Spec:
         policy.ignore("failure", "emit", "results", why="failures are settled by arcs and by the playbook's policy")
         policy.close()
     returns = spec.node_of("returns")
-    found = _Spec(admit, spec.choice("join", _JOINS), limit, value_of(returns) if returns else None)
+    found = _Spec(
+        admit,
+        spec.choice("join", _JOINS),
+        limit,
+        value_of(returns) if returns else None,
+        spec.name("end_loop"),
+        read_sinks(spec, spec.report, "attempt"),
+    )
     spec.close()
     return found
 

@@ -8,12 +8,14 @@ from noetl_compiler.emission.steps import emit_step
 from noetl_compiler.emission.tasks import emit_workbook
 from noetl_compiler.emission.values import emit_names, emit_timeout, emit_value
 from noetl_compiler.graph import Value
-from noetl_compiler.nodes import MappingNode, Node, SequenceNode
+from noetl_compiler.nodes import MappingNode, ScalarNode, SequenceNode
 
 __all__ = ["emit_document"]
 
 _API_VERSION = "noetl.io/v2"
 """v10 files say v2; upstream's engines accept nothing else."""
+_IDENTITY = ("name", "path", "version", "description", "desc")
+"""What v1 has at the root, and v10 in the metadata."""
 
 
 def emit_document(draft: Draft) -> MappingNode:
@@ -36,10 +38,11 @@ def emit_document(draft: Draft) -> MappingNode:
 def _metadata(root: Region) -> MappingNode:
     found = root.entry("metadata")
     own = found[1].entries if found and isinstance(found[1], MappingNode) else ()
-    described = any(key.text in ("description", "desc") for key, _ in own)
-    keys = ("name", "path", "version", "description", "desc")
-    outer = (root.entry(key) for key in keys if not (described and key.startswith("desc")))
-    return MappingNode((*own, *(entry for entry in outer if entry)), NOWHERE)
+    said = {key.text for key, item in own if isinstance(item, ScalarNode) and item.text}
+    outer = [root.entry(key) for key in _IDENTITY if key not in said and not (key == "desc" and "description" in said)]
+    added = {entry[0].text: entry for entry in outer if entry}
+    kept = (entry for entry in own if entry[0].text not in added)
+    return MappingNode((*kept, *added.values()), NOWHERE)
 
 
 def _executor(draft: Draft, root: Region) -> MappingNode | None:
@@ -60,10 +63,5 @@ def _executor_spec(draft: Draft, region: Region) -> MappingNode:
         (region.key("no_next_is_error"), scalar(True) if playbook.no_next_is_error else None),
         (region.key("timeout"), emit_timeout(region, playbook.timeout)),
         (region.key("policy"), unless_empty(policy)),
-        (scalar("names"), _names(draft)),
+        (region.key("dialect"), scalar(playbook.dialect) if playbook.dialect != "v10" else None),
     )
-
-
-def _names(draft: Draft) -> Node | None:
-    era = draft.playbook.names_era
-    return None if era == "v10" else scalar(era)

@@ -38,8 +38,8 @@ def remarks(found: Understood, root: MappingNode) -> Iterator[Note]:
     if found.playbook is None:
         return
     yield from _older_names(root, _own_names(found.playbook))
-    if (era := found.playbook.names_era) != "v10":
-        yield Note(root.span, f'templates keep the names of the {era} dialect, so the playbook says "names: {era}"')
+    if (dialect := found.playbook.dialect) != "v10":
+        yield Note(root.span, f'names and defaults stay those of {dialect}: the executor says "dialect: {dialect}"')
 
 
 def _left_out(found: Understood) -> Iterator[Note]:

@@ -7,7 +7,7 @@ from noetl_compiler.emission.loops import emit_loop
 from noetl_compiler.emission.origins import Region, scalar
 from noetl_compiler.emission.policies import emit_admission
 from noetl_compiler.emission.routes import emit_next
-from noetl_compiler.emission.tasks import emit_tool
+from noetl_compiler.emission.tasks import emit_sinks, emit_tool
 from noetl_compiler.emission.values import emit_assigns, emit_names, emit_timeout
 from noetl_compiler.nodes import MappingNode, Node
 from noetl_compiler.syntax import Step
@@ -31,14 +31,17 @@ def emit_step(draft: Draft, step: Step) -> MappingNode:
 
 
 def _spec(draft: Draft, region: Region, step: Step) -> MappingNode | None:
-    if step.result is not None:
-        draft.extension("returns", step.span)
+    for key, present in (("end_loop", step.ends), ("returns", step.result), ("sink of a loop", step.sinks)):
+        if present:
+            draft.extension(key, step.span)
     policy = mapping((region.key("admit"), emit_admission(region, step.admit)))
     return unless_empty(
         mapping(
             (region.key("join"), scalar(step.join) if step.join else None),
             (region.key("timeout"), emit_timeout(region, step.timeout)),
+            (region.key("end_loop"), scalar(step.ends.text, step.ends.span) if step.ends else None),
             (region.key("returns", "result"), _returns(region, step)),
+            (region.key("sink", "save"), emit_sinks(draft, region, step.sinks)),
             (region.key("policy"), unless_empty(policy)),
         )
     )

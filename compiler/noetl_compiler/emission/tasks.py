@@ -7,11 +7,10 @@ from noetl_compiler.emission.origins import NOWHERE, Region, scalar
 from noetl_compiler.emission.policies import emit_policy
 from noetl_compiler.emission.values import emit_assigns, emit_names, emit_timeout, emit_value
 from noetl_compiler.graph import Sink
-from noetl_compiler.nodes import MappingNode, Node, SequenceNode, pointer
+from noetl_compiler.nodes import MappingNode, Node, SequenceNode
 from noetl_compiler.syntax import Step, Task
-from noetl_compiler.tools import KINDS
 
-__all__ = ["emit_tool", "emit_workbook"]
+__all__ = ["emit_sinks", "emit_tool", "emit_workbook"]
 
 _NAMED_KINDS = frozenset({"workbook", "secrets"})
 """Kinds whose ``name`` is not the name of the task."""
@@ -53,31 +52,23 @@ def _task(draft: Draft, around: Region, task: Task, default_name: str = "") -> M
         *region.entries(task.config),
         (region.key("input", "args", "with"), emit_names(region, task.input, "input", "args", "with", "data")),
         (region.key("timeout", "timeout_seconds"), emit_timeout(region, task.timeout)),
-        (region.key("sink", "save"), _sinks(draft, region, task.sinks)),
+        (region.key("sink", "save"), emit_sinks(draft, region, task.sinks)),
         (region.key("set", "set_ctx", "set_iter"), emit_assigns(region, task.set)),
         (region.key("spec", "retry"), _spec(draft, region, task)),
     )
 
 
 def _spec(draft: Draft, region: Region, task: Task) -> MappingNode | None:
-    templated = _has_templated_code(task)
-    if templated:
-        draft.extension("template_code", task.span)
     return unless_empty(
         mapping(
             (region.key("policy"), emit_policy(draft, region, task.policy)),
             (region.key("idempotent"), scalar(task.idempotent) if task.idempotent is not None else None),
-            (scalar("template_code"), scalar(True) if templated else None),
         )
     )
 
 
-def _has_templated_code(task: Task) -> bool:
-    kind = KINDS.get(task.kind.text)
-    return kind is not None and any(pointer("", key) in task.config.templates for key in kind.code)
-
-
-def _sinks(draft: Draft, around: Region, sinks: tuple[Sink, ...]) -> Node | None:
+def emit_sinks(draft: Draft, around: Region, sinks: tuple[Sink, ...]) -> Node | None:
+    """``sink``, one or a list of them."""
     nodes = tuple(_sink(draft, around, sink) for sink in sinks)
     return nodes[0] if len(nodes) == 1 else SequenceNode(nodes, NOWHERE) if nodes else None
 
