@@ -48,7 +48,7 @@ def migrate(source: SourceFile) -> Migration:
     draft = Draft(found.playbook, Origins(found.root))
     document = emit_document(draft)
     if _says(document, found.root):
-        return Migration(compiled, source.text)
+        return Migration(compiled, source.text, tuple(sorted(set(draft.notes))))
     text = _text(document, source)
     defect = _defect(compiled, compile_text(text, source.file))
     notes = tuple(sorted({*draft.notes, *remarks(found, found.root)}))

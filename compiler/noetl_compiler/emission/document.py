@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.emission.draft import Draft, mapping, unless_empty
+from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.origins import NOWHERE, Entry, Region, scalar
 from noetl_compiler.emission.steps import emit_step
 from noetl_compiler.emission.tasks import emit_workbook
@@ -55,6 +56,9 @@ def _executor(draft: Draft, root: Region) -> MappingNode | None:
 
 def _executor_spec(draft: Draft, region: Region) -> MappingNode:
     playbook = draft.playbook
+    if playbook.dialect != "v10":
+        why = f"names and defaults stay those of the {playbook.dialect} dialect"
+        draft.extend(Extension.DIALECT, region.span, why)
     failure = mapping((scalar("mode"), scalar(playbook.failure) if playbook.failure else None))
     policy = mapping((scalar("failure"), unless_empty(failure)))
     return mapping(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.origins import NOWHERE, Entry, Origins
 from noetl_compiler.graph import Span
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
@@ -28,9 +30,15 @@ class Draft:
     origins: Origins
     notes: list[Note] = field(default_factory=list[Note])
 
-    def extension(self, key: str, span: Span) -> None:
-        """Say that v10 has no form for this, and which key of ours stands for it."""
-        self.notes.append(Note(span, f'v10 has no form for this: "{key}" is an extension'))
+    def extend(self, extension: Extension, span: Span, why: str = "v10 has no form for this") -> None:
+        """Say which key of ours stands for what v10 cannot say."""
+        self.notes.append(Note(span, f'{why}: it is said with the extension "{extension.value}"'))
+
+    def extend_where(self, span: Span, used: Mapping[Extension, object]) -> None:
+        """Say it of every extension that is used: one whose value is neither None nor False nor empty."""
+        for extension, value in used.items():
+            if value not in (None, False, ()):
+                self.extend(extension, span)
 
 
 def mapping(*entries: tuple[ScalarNode, Node | None]) -> MappingNode:

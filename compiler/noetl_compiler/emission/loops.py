@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler import graph
 from noetl_compiler.emission.draft import Draft, mapping, unless_empty
+from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.origins import Entry, Region, scalar
 from noetl_compiler.emission.values import emit_condition, emit_value
 from noetl_compiler.graph import Cursor
@@ -18,9 +19,16 @@ _FRAME = "frame"
 def emit_loop(draft: Draft, step: Region, loop: Loop) -> MappingNode:
     """The loop of a step."""
     body, region = loop.body, draft.origins.region(loop.body.span, step)
-    for key in ("where", "order_by", "limit", "chunk_size"):
-        if getattr(body, key) is not None:
-            draft.extension(key, body.span)
+    draft.extend_where(
+        body.span,
+        {
+            Extension.WHERE: body.where,
+            Extension.ORDER_BY: body.order_by,
+            Extension.LIMIT: body.limit,
+            Extension.CHUNK_SIZE: body.chunk_size,
+            Extension.ON_ERROR: body.on_error != "continue",
+        },
+    )
     return mapping(
         (region.key("in", "collection", "items"), _collection(region, body)),
         (region.key("cursor"), _cursor(region, body.cursor) if body.cursor else None),
@@ -28,7 +36,7 @@ def emit_loop(draft: Draft, step: Region, loop: Loop) -> MappingNode:
         (region.key("where", "filter"), emit_condition(body.where)),
         (region.key("order_by"), emit_condition(body.order_by)),
         (region.key("limit"), emit_value(region, body.limit, "limit")),
-        (region.key("spec"), _spec(draft, region, body)),
+        (region.key("spec"), _spec(region, body)),
     )
 
 
@@ -44,9 +52,7 @@ def _cursor(around: Region, cursor: Cursor) -> MappingNode:
     )
 
 
-def _spec(draft: Draft, region: Region, body: graph.Loop) -> MappingNode:
-    if body.on_error != "continue":
-        draft.extension("on_error", body.span)
+def _spec(region: Region, body: graph.Loop) -> MappingNode:
     failure = mapping((scalar("mode"), scalar(body.failure) if body.failure != "fail" else None))
     policy = mapping((scalar("failure"), unless_empty(failure)))
     mode = "cursor" if body.cursor and body.mode == "parallel" else body.mode

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler import graph
 from noetl_compiler.emission.draft import Draft, mapping
+from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.origins import NOWHERE, Entry, Region, scalar
 from noetl_compiler.emission.values import emit_assigns, emit_condition, emit_duration, emit_value
 from noetl_compiler.graph import AdmitRule, Collect, Json
@@ -11,6 +12,9 @@ from noetl_compiler.nodes import MappingNode, Node, SequenceNode
 from noetl_compiler.syntax import Policy, Rule
 
 __all__ = ["emit_admission", "emit_policy"]
+
+_MULTIPLIER = 2.0
+"""What exponential means when nothing else is said."""
 
 
 def emit_policy(draft: Draft, task: Region, policy: Policy | None) -> MappingNode | None:
@@ -30,8 +34,6 @@ def _rule(draft: Draft, task: Region, rule: Rule) -> MappingNode:
     action = _action(draft, region, rule)
     if body.when is None and body.on == "any":
         return mapping((scalar("else"), mapping((scalar("then", body.span), action))))
-    if body.on != "any":
-        draft.extension("on_status", body.span)
     return mapping(
         (scalar("on_status", body.span), _unless(body.on, "any")),
         (region.key("when", "while", "retry_when", "stop_when"), emit_condition(body.when)),
@@ -41,18 +43,25 @@ def _rule(draft: Draft, task: Region, rule: Rule) -> MappingNode:
 
 def _action(draft: Draft, region: Region, rule: Rule) -> MappingNode:
     body = rule.body
-    if body.do == "again":
-        draft.extension("do: again", body.span)
-    for key in ("patch", "collect"):
-        if getattr(body, key) is not None:
-            draft.extension(key, body.span)
+    draft.extend_where(
+        body.span,
+        {
+            Extension.ON_STATUS: body.on != "any",
+            Extension.AGAIN: body.do == "again",
+            Extension.PATCH: body.patch,
+            Extension.COLLECT: body.collect,
+            Extension.MAX_DELAY: body.max_delay,
+            Extension.MULTIPLIER: body.multiplier != _MULTIPLIER,
+            Extension.JITTER: body.jitter,
+        },
+    )
     return mapping(
         (scalar("do", body.span), scalar(body.do)),
         (region.key("to"), scalar(rule.to.text, rule.to.span) if rule.to else None),
         *_pace(region, body),
         (region.key("patch", "next_call"), emit_value(region, body.patch, "patch", "next_call")),
         (region.key("collect"), _collect(body.collect)),
-        (region.key("set", "set_ctx", "set_iter"), emit_assigns(region, body.set)),
+        (region.key("set", "set_ctx", "set_iter"), emit_assigns(draft, region, body.set)),
     )
 
 
@@ -64,7 +73,7 @@ def _pace(region: Region, body: graph.Rule) -> tuple[Entry, ...]:
         (region.key(*calls), region.node(body.attempts, *calls) if body.attempts else None),
         (region.key(*delay), emit_duration(region, body.delay, *delay)),
         (region.key("backoff"), _unless(body.backoff, "none")),
-        (region.key("multiplier", "backoff_multiplier"), _unless(body.multiplier, 2.0)),
+        (region.key("multiplier", "backoff_multiplier"), _unless(body.multiplier, _MULTIPLIER)),
         (region.key("max_delay"), emit_duration(region, body.max_delay, "max_delay")),
         (region.key("jitter"), _unless(body.jitter, False)),
     ).entries

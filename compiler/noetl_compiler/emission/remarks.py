@@ -35,11 +35,8 @@ def remarks(found: Understood, root: MappingNode) -> Iterator[Note]:
     """What is to be said of a playbook that was understood."""
     yield from _left_out(found)
     yield from _written_out(root)
-    if found.playbook is None:
-        return
-    yield from _older_names(root, _own_names(found.playbook))
-    if (dialect := found.playbook.dialect) != "v10":
-        yield Note(root.span, f'names and defaults stay those of {dialect}: the executor says "dialect: {dialect}"')
+    if found.playbook is not None:
+        yield from _older_names(root, _own_names(found.playbook))
 
 
 def _left_out(found: Understood) -> Iterator[Note]:

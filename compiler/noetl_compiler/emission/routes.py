@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.emission.draft import Draft, mapping, unless_empty
+from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.origins import NOWHERE, Region, scalar
 from noetl_compiler.emission.values import emit_assigns, emit_condition, emit_names
 from noetl_compiler.graph import Template
@@ -39,7 +40,7 @@ def _group(draft: Draft, around: Region, group: Group) -> MappingNode:
     when = group[0].when
     if len(group) == 1:
         return _arc(draft, around, group[0], when)
-    draft.extension("then", group[0].span)
+    draft.extend(Extension.ARC_THEN, group[0].span)
     targets = SequenceNode(tuple(_arc(draft, around, arc, None) for arc in group), NOWHERE)
     return mapping((scalar("when"), emit_condition(when)), (scalar("then"), targets))
 
@@ -47,10 +48,10 @@ def _group(draft: Draft, around: Region, group: Group) -> MappingNode:
 def _arc(draft: Draft, around: Region, arc: Arc, when: Template | None) -> MappingNode:
     region = draft.origins.region(arc.span, around)
     if arc.args.data:
-        draft.extension("input", arc.span)
+        draft.extend(Extension.ARC_INPUT, arc.span)
     return mapping(
         (scalar("step", arc.span), scalar(arc.to.text, arc.to.span)),
         (region.key("when"), emit_condition(when)),
         (region.key("input", "args", "with"), emit_names(region, arc.args, "input", "args", "with", "data")),
-        (region.key("set", "set_ctx"), emit_assigns(region, arc.set)),
+        (region.key("set", "set_ctx"), emit_assigns(draft, region, arc.set)),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.emission.draft import Draft, mapping, unless_empty
+from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.loops import emit_loop
 from noetl_compiler.emission.origins import Region, scalar
 from noetl_compiler.emission.policies import emit_admission
@@ -25,15 +26,21 @@ def emit_step(draft: Draft, step: Step) -> MappingNode:
         (region.key("input", "args", "with"), emit_names(region, step.args, "input", "args", "with")),
         (region.key("loop"), emit_loop(draft, region, step.loop) if step.loop else None),
         (region.key("tool"), emit_tool(draft, region, step)),
-        (region.key("set", "set_ctx", "vars"), emit_assigns(region, step.set)),
+        (region.key("set", "set_ctx", "vars"), emit_assigns(draft, region, step.set)),
         (region.key("next"), emit_next(draft, region, step.next) if step.next else None),
     )
 
 
 def _spec(draft: Draft, region: Region, step: Step) -> MappingNode | None:
-    for key, present in (("end_loop", step.ends), ("returns", step.result), ("sink of a loop", step.sinks)):
-        if present:
-            draft.extension(key, step.span)
+    draft.extend_where(
+        step.span,
+        {
+            Extension.JOIN: step.join,
+            Extension.END_LOOP: step.ends,
+            Extension.RETURNS: step.result,
+            Extension.LOOP_SINK: step.sinks,
+        },
+    )
     policy = mapping((region.key("admit"), emit_admission(region, step.admit)))
     return unless_empty(
         mapping(

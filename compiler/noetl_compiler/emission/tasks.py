@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.emission.draft import Draft, mapping, unless_empty
+from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.origins import NOWHERE, Region, scalar
 from noetl_compiler.emission.policies import emit_policy
 from noetl_compiler.emission.values import emit_assigns, emit_names, emit_timeout, emit_value
@@ -43,7 +44,7 @@ def _task(draft: Draft, around: Region, task: Task, default_name: str = "") -> M
     name_key = "label" if task.kind.text in _NAMED_KINDS else "name"
     named = task.label.text != default_name
     if named and name_key == "label":
-        draft.extension("label", task.label.span)
+        draft.extend(Extension.LABEL, task.label.span)
     return mapping(
         (scalar(name_key), scalar(task.label.text, task.label.span) if named else None),
         (scalar("kind"), scalar(task.kind.text, task.kind.span)),
@@ -53,12 +54,15 @@ def _task(draft: Draft, around: Region, task: Task, default_name: str = "") -> M
         (region.key("input", "args", "with"), emit_names(region, task.input, "input", "args", "with", "data")),
         (region.key("timeout", "timeout_seconds"), emit_timeout(region, task.timeout)),
         (region.key("sink", "save"), emit_sinks(draft, region, task.sinks)),
-        (region.key("set", "set_ctx", "set_iter"), emit_assigns(region, task.set)),
+        (region.key("set", "set_ctx", "set_iter"), emit_assigns(draft, region, task.set)),
         (region.key("spec", "retry"), _spec(draft, region, task)),
     )
 
 
 def _spec(draft: Draft, region: Region, task: Task) -> MappingNode | None:
+    draft.extend_where(task.span, {Extension.IDEMPOTENT: task.idempotent is not None})
+    for sink in task.sinks:
+        draft.extend(Extension.SINK, sink.span)
     return unless_empty(
         mapping(
             (region.key("policy"), emit_policy(draft, region, task.policy)),
@@ -69,13 +73,11 @@ def _spec(draft: Draft, region: Region, task: Task) -> MappingNode | None:
 
 def emit_sinks(draft: Draft, around: Region, sinks: tuple[Sink, ...]) -> Node | None:
     """``sink``, one or a list of them."""
-    nodes = tuple(_sink(draft, around, sink) for sink in sinks)
+    nodes = tuple(_sink(draft.origins.region(sink.span, around), sink) for sink in sinks)
     return nodes[0] if len(nodes) == 1 else SequenceNode(nodes, NOWHERE) if nodes else None
 
 
-def _sink(draft: Draft, around: Region, sink: Sink) -> MappingNode:
-    region = draft.origins.region(sink.span, around)
-    draft.extension("sink", sink.span)
+def _sink(region: Region, sink: Sink) -> MappingNode:
     return mapping(
         (scalar("kind", sink.span), region.scalar(sink.kind, "kind", "tool", "type", "storage")),
         (region.key("auth", "credential", "connection"), emit_value(region, sink.auth, "auth", "credential")),

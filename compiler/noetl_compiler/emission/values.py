@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from noetl_compiler.emission.draft import mapping
+from noetl_compiler.emission.draft import Draft, mapping
+from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.origins import NOWHERE, Region, scalar
 from noetl_compiler.graph import Assign, Template, Timeout, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -50,13 +51,15 @@ def emit_timeout(region: Region, limit: Timeout | None) -> Node | None:
     return total if total and len(parts.entries) == 1 else parts
 
 
-def emit_assigns(region: Region, assigns: tuple[Assign, ...]) -> Node | None:
+def emit_assigns(draft: Draft, region: Region, assigns: tuple[Assign, ...]) -> Node | None:
     """``set``, every target with its root. A target that is set twice needs a list, which is read in order."""
     groups: list[dict[str, Assign]] = [{}]
     for assign in assigns:
         if assign.target in groups[-1]:
             groups.append({})
         groups[-1][assign.target] = assign
+    if len(groups) > 1:
+        draft.extend(Extension.SET_LIST, assigns[0].span)
     nodes = [_assignments(region, tuple(group.values())) for group in groups if group]
     return nodes[0] if len(nodes) == 1 else SequenceNode(tuple(nodes), NOWHERE) if nodes else None
 
