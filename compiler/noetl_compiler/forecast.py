@@ -91,7 +91,10 @@ def forecast(graph: Graph, request: Mapping[str, Json] | None = None, sizes: Siz
     known = sizes or Sizes()
     scope = _scope(graph, request or {})
     items = {step.name: _items(step.loop, known.items.get(step.name), scope) for step in _loops(graph)}
-    steps = tuple(_step(graph, step, items, scope, known) for step in graph.steps.values())
+    loop_of = {name: step.name for step in _loops(graph) if step.loop for name in step.loop.region}
+    steps = tuple(
+        _step(graph, step, _times_around(step, loop_of, items), items, scope, known) for step in graph.steps.values()
+    )
     own = _START + _END + 1 + sum(_in_parent(graph, one) for one in steps)
     runs = 1 + max(0, math.ceil(own / PLAYBOOK_EVENTS) - 1)
     around = own - sum(_in_parent(graph, one) for one in steps) + (_START + _END) * (runs - 1)
@@ -183,11 +186,17 @@ def _bound(rule: Rule, scope: Mapping[str, Any], otherwise: int) -> int:
     return found if isinstance(found, int) and found > 0 else otherwise
 
 
+def _times_around(step: Step, loop_of: Mapping[str, str], items: Mapping[str, _Count]) -> int:
+    """How often a step runs for all iterations of the loops around it; ``loop_of`` has the innermost of each."""
+    times, name = 1, step.name
+    while (name := loop_of.get(name, "")) in items:
+        times *= items[name].number
+    return times
+
+
 def _step(
-    graph: Graph, step: Step, items: Mapping[str, _Count], scope: Mapping[str, Any], known: Sizes
+    graph: Graph, step: Step, outer: int, items: Mapping[str, _Count], scope: Mapping[str, Any], known: Sizes
 ) -> StepForecast:
-    around = (one.name for one in _loops(graph) if one.loop and step.name in one.loop.region)
-    outer = math.prod(items[name].number for name in around)
     own = items.get(step.name, _Count(1))
     counts = _task_calls(step, known.pages.get(step.name), scope)
     paired = list(zip(step.tasks, counts, strict=True))

@@ -95,8 +95,7 @@ class _Lowering:
         owner = name if name in self._regions.ends else self._regions.owner.get(name)
         end = self._regions.ends[owner] if owner is not None else None
         last = arrival_name(end) if end else self._final
-        renamed = {end.name.text: last} if end else {}
-        return Ways(last, renamed, self._playbook.dialect == "v1", self._names)
+        return Ways(last, end.name.text if end else "", self._playbook.dialect == "v1", self._names)
 
     def _step(self, step: syntax.Step) -> Step:
         passed = self._passed.get(step.name.text, Value({}))

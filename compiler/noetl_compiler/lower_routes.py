@@ -11,8 +11,8 @@ pass is null.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Literal
 
 from noetl_compiler import syntax
@@ -28,12 +28,15 @@ _OUTCOME_NAMES = frozenset({"event", "error", "output", "outcome", "_outcome"})
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """How the ways of one level are lowered. ``last`` is where a path ends that names no way on; ``renamed`` is what
-    an end of a loop is called inside of it; ``propagates`` binds what an arc passes for all steps to come too, except
-    under the names of ``steps``, which are their results."""
+    """How the ways of one level are lowered.
+
+    ``last`` is where a path ends that names no way on. ``end`` is the end of the loop around, which is called ``last``
+    inside. ``propagates`` binds what an arc passes for all steps to come too, except under the names of ``steps``,
+    which are their results.
+    """
 
     last: str
-    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
+    end: str = ""
     propagates: bool = False
     steps: Collection[str] = ()
 
@@ -49,7 +52,8 @@ class Ways:
             self._arc(group[0]) if len(group) == 1 else self._to_router(step, index, group)
             for index, group in enumerate(found.groups)
         )
-        return Route("exclusive", on_no_match, choices)
+        is_closed = any(group[0].when is None for group in found.groups) or on_no_match != "end" or not self.end
+        return Route("exclusive", on_no_match, choices if is_closed else (*choices, Arc(self.last, step.span)))
 
     def routers(self, step: syntax.Step) -> tuple[Step, ...]:
         """The steps to inject for choices with several targets."""
@@ -70,7 +74,7 @@ class Ways:
         return Arc(_router_name(step, index), group[0].span, _boundary(when), when, passed)
 
     def _arc(self, arc: syntax.Arc) -> Arc:
-        to = self.renamed.get(arc.to.text, arc.to.text)
+        to = self.last if arc.to.text == self.end else arc.to.text
         return Arc(to, arc.span, _boundary(arc.when), arc.when, (*arc.set, *self._passing(arc)))
 
     def _passing(self, arc: syntax.Arc) -> tuple[Assign, ...]:

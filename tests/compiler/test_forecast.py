@@ -50,6 +50,21 @@ def test_a_jump_repeats_the_tasks_it_leads_back_over() -> None:
     assert foretold(sizes=Sizes(pages={"fetch": 4})).steps[0].calls == 2 * (1 + 4)
 
 
+def test_a_step_in_a_loop_in_a_loop_runs_for_every_pair_of_items() -> None:
+    nested = """apiVersion: noetl.io/v1
+kind: Playbook
+name: x
+workflow:
+  - {step: outer, loop: {in: [1, 2], iterator: n}, next: inner}
+  - {step: inner, loop: {in: [1, 2, 3], iterator: m}, next: work}
+  - {step: work, type: noop, next: inner_end}
+  - {step: inner_end, end_loop: inner, next: outer_end}
+  - {step: outer_end, end_loop: outer}
+"""
+    calls = {step.name: step.calls for step in forecast(compile_or_raise(nested)).steps}
+    assert calls["work"] == 2 * 3
+
+
 def test_retries_cost_actions_only() -> None:
     once, often = foretold({"tries": 1}).steps[0], foretold({"tries": 5}).steps[0]
     assert once.events == often.events

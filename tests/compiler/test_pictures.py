@@ -72,7 +72,7 @@ def test_no_name_breaks_a_picture(name: str) -> None:
 
 
 def test_a_loop_and_its_region_are_told_apart() -> None:
-    loop = Loop("city", SPAN, collection=Value([1]), region=("b",))
+    loop = Loop("city", SPAN, collection=Value([1]), region=("b",), enter=Route(arcs=(Arc("b", SPAN),)), end="b")
     graph = graph_of(Step("a", SPAN, loop=loop), leading("b", "end"))
     assert 'subgraph cluster_n0 { label="each city"; n1 }' in dot(graph)
     assert 'n0 -> n1 [label="each", style=bold]' in dot(graph)

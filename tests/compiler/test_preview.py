@@ -149,7 +149,8 @@ def test_a_failure_route_and_the_unreached_are_told_apart() -> None:
 
 
 def test_the_steps_of_a_loop_stand_in_a_frame() -> None:
-    loop = Loop("city", SPAN, collection=Value("{{ cities }}", {"": SPAN}), region=("b", "c"))
+    enter = Route(arcs=(Arc("b", SPAN),))
+    loop = Loop("city", SPAN, collection=Value("{{ cities }}", {"": SPAN}), region=("b", "c"), enter=enter, end="c")
     graph = graph_of(
         Step("a", SPAN, loop=loop, route=Route(arcs=(Arc("d", SPAN),))),
         Step("d", SPAN),
@@ -159,7 +160,9 @@ def test_the_steps_of_a_loop_stand_in_a_frame() -> None:
     drawn = mermaid(graph)
     assert 'subgraph n0_region["each city"]\n        n1\n        n2\n    end' in drawn
     assert '    n0 -->|"each"| n1' in drawn
-    assert [line for line in tree(graph).splitlines() if line[:1].isalpha()][3:] == ["a", "b", "c", "d", "end"]
+    lines = tree(graph).splitlines()
+    assert [line for line in lines if line[:1].isalpha()][3:] == ["a", "b", "c", "d", "end"]
+    assert ["│  ├─ each time then -> b", "│  └─ each time over at c"] == [line for line in lines if "each time" in line]
 
 
 @pytest.mark.parametrize("name", ['end"]', "end", "a|b", "<b>", "#35;", "a`b", "日本", "\x1b[2J", "x\ny"])

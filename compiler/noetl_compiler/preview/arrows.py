@@ -23,8 +23,8 @@ class Arrow(NamedTuple):
 
 def arrows(graph: Graph, step: Step) -> Iterator[Arrow]:
     """The arrows that leave a step, in the order of its arcs."""
-    region = step.loop.region if step.loop else ()
-    yield from (Arrow(step.name, name, "each", "each") for name in region[:1] if name in graph.steps)
+    for arc in step.loop.enter.arcs if step.loop and step.loop.enter else ():
+        yield Arrow(step.name, arc.to, f"each {condition(arc.when)}".strip(), "each")
     yield from (_arrow(step, arc) for arc in step.route.arcs if arc.to in graph.steps)
     if falls_to_final(graph, step) and graph.final in graph.steps:
         yield Arrow(step.name, graph.final, "otherwise" if step.route.arcs else "")

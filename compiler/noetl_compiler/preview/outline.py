@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from noetl_compiler.graph import Arc, Assign, Graph, Step, Task
+from noetl_compiler.graph import Arc, Assign, Graph, Loop, Step, Task
 from noetl_compiler.preview.order import falls_to_final
 from noetl_compiler.preview.words import condition, loop_in_words, rule_in_words, shown, sink_in_words
 
@@ -39,12 +39,19 @@ def content(step: Step) -> list[Line]:
     """What a step does: admission, loop, join, tasks with their rules and sinks, what it sets."""
     lines = [Line(f"{'admit' if rule.allow else 'skip'} {condition(rule.when)}".rstrip()) for rule in step.admit]
     if step.loop:
-        lines.append(Line(loop_in_words(step.loop)))
+        lines.append(Line(loop_in_words(step.loop), _iteration(step.loop)))
     if step.join != "wave":
         lines.append(Line("runs for each arrival" if step.join == "each" else "runs at the first arrival"))
     if step.timeout and step.timeout.total:
         lines.append(Line(f"at most {shown(step.timeout.total)} s"))
     return [*lines, *map(_task, step.tasks), *_sets(step.set)]
+
+
+def _iteration(loop: Loop) -> list[Line]:
+    """How each iteration of a loop over steps begins and ends."""
+    if loop.enter is None:
+        return []
+    return [*(Line(f"each time {_way(arc)}") for arc in loop.enter.arcs), Line(f"each time over at {loop.end}")]
 
 
 def _task(task: Task) -> Line:
