@@ -93,7 +93,7 @@ def forecast(graph: Graph, request: Mapping[str, Json] | None = None, sizes: Siz
     items = {step.name: _items(step.loop, known.items.get(step.name), scope) for step in _loops(graph)}
     loop_of = {name: step.name for step in _loops(graph) if step.loop for name in step.loop.region}
     steps = tuple(
-        _step(graph, step, _times_around(step, loop_of, items), items, scope, known) for step in graph.steps.values()
+        _step(step, _times_around(step, loop_of, items), items, scope, known) for step in graph.steps.values()
     )
     own = _START + _END + 1 + sum(_in_parent(graph, one) for one in steps)
     runs = 1 + max(0, math.ceil(own / PLAYBOOK_EVENTS) - 1)
@@ -194,9 +194,7 @@ def _times_around(step: Step, loop_of: Mapping[str, str], items: Mapping[str, _C
     return times
 
 
-def _step(
-    graph: Graph, step: Step, outer: int, items: Mapping[str, _Count], scope: Mapping[str, Any], known: Sizes
-) -> StepForecast:
+def _step(step: Step, outer: int, items: Mapping[str, _Count], scope: Mapping[str, Any], known: Sizes) -> StepForecast:
     own = items.get(step.name, _Count(1))
     counts = _task_calls(step, known.pages.get(step.name), scope)
     paired = list(zip(step.tasks, counts, strict=True))

@@ -61,7 +61,7 @@ workflow:
   - {step: inner_end, end_loop: inner, next: outer_end}
   - {step: outer_end, end_loop: outer}
 """
-    calls = {step.name: step.calls for step in forecast(compile_or_raise(nested)).steps}
+    calls = {step.step: step.calls for step in forecast(compile_or_raise(nested)).steps}
     assert calls["work"] == 2 * 3
 
 

@@ -162,7 +162,7 @@ def test_the_steps_of_a_loop_stand_in_a_frame() -> None:
     assert '    n0 -->|"each"| n1' in drawn
     lines = tree(graph).splitlines()
     assert [line for line in lines if line[:1].isalpha()][3:] == ["a", "b", "c", "d", "end"]
-    assert ["│  ├─ each time then -> b", "│  └─ each time over at c"] == [line for line in lines if "each time" in line]
+    assert [line for line in lines if "each time" in line] == ["│  ├─ each time then -> b", "│  └─ each time over at c"]
 
 
 @pytest.mark.parametrize("name", ['end"]', "end", "a|b", "<b>", "#35;", "a`b", "日本", "\x1b[2J", "x\ny"])

@@ -14,11 +14,11 @@ HEAD = "apiVersion: noetl.io/v1\nkind: Playbook\nname: x\npath: x\nworkload: {nu
 WORKBOOK = "workbook:\n  - {name: price_of, type: python, code: ''}\n"
 
 
-def doubled(call: ToolCall) -> Any:
-    return call.config["result"] if "result" in call.config else {"input": call.input}
+def echoed(call: ToolCall) -> Any:
+    return call.config.get("result", {"input": call.input})
 
 
-def result_of(workflow: str, answer: Any = doubled) -> Any:
+def result_of(workflow: str, answer: Any = echoed) -> Any:
     run = run_text(HEAD + "workflow:\n" + workflow + WORKBOOK, answer)
     assert run.finish.status == "completed", run.finish
     return run.finish.result
@@ -67,7 +67,7 @@ workflow:
   - {step: chosen, type: noop}
   - {step: other, type: noop}
 """,
-        doubled,
+        echoed,
     )
     assert [event.node for event in run.of("step.started")] == ["start", "start/then_1", "chosen", "always", "end"]
 
@@ -104,7 +104,7 @@ def test_a_loop_gives_its_results_under_every_name(template: str, expected: Any)
 
 def test_a_save_beside_an_iterator_stores_all_results_once() -> None:
     save = 'save: {storage: duckdb, table: t, data: {n: "{{ count }}", all: "{{ results }}"}}'
-    run = run_text(HEAD + "workflow:\n" + ITERATOR % (save, '"{{ squares.count }}"'), doubled)
+    run = run_text(HEAD + "workflow:\n" + ITERATOR % (save, '"{{ squares.count }}"'), echoed)
     stored = [call for call in run.calls if call.sinks]
     assert [call.step for call in stored] == ["squares/save"]
     assert stored[0].scope == {"count": 2, "results": ITEMS}
