@@ -16,7 +16,7 @@ heartbeat that carries its record, each timer, each change of search attributes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
@@ -91,18 +91,19 @@ def forecast(graph: Graph, request: Mapping[str, Json] | None = None, sizes: Siz
     known = sizes or Sizes()
     scope = _scope(graph, request or {})
     items = {step.name: _items(step.loop, known.items.get(step.name), scope) for step in _loops(graph)}
-    loop_of = {name: step.name for step in _loops(graph) if step.loop for name in step.loop.region}
-    steps = tuple(
-        _step(step, _times_around(step, loop_of, items), items, scope, known) for step in graph.steps.values()
-    )
-    own = _START + _END + 1 + sum(_in_parent(graph, one) for one in steps)
+    around = _around(graph)
+    work = {step.name: _work(step, around[step.name], items, scope, known) for step in graph.steps.values()}
+    steps = tuple(_foretold(graph, step, work, known) for step in graph.steps.values())
+    outermost = [step for step in graph.steps.values() if not around[step.name]]
+    inside = sum(_LOOP if step.loop else work[step.name].events for step in outermost)
+    own = inside + _START + _END + 1
     runs = 1 + max(0, math.ceil(own / PLAYBOOK_EVENTS) - 1)
-    around = own - sum(_in_parent(graph, one) for one in steps) + (_START + _END) * (runs - 1)
+    framing = (_START + _END) * runs + 1
     return Forecast(
         steps,
         calls=sum(one.calls for one in steps),
-        events=around + sum(one.events for one in steps),
-        bytes=len(encode(graph)) * runs + _EVENT_BYTES * around + sum(one.bytes for one in steps),
+        events=framing + sum(one.events for one in steps),
+        bytes=len(encode(graph)) * runs + _EVENT_BYTES * framing + sum(one.bytes for one in steps),
         actions=runs + 1 + sum(one.actions for one in steps),
         actions_with_retries=runs + 1 + sum(one.actions_with_retries for one in steps),
         workflow_runs=runs + sum(one.workflow_runs for one in steps),
@@ -186,36 +187,74 @@ def _bound(rule: Rule, scope: Mapping[str, Any], otherwise: int) -> int:
     return found if isinstance(found, int) and found > 0 else otherwise
 
 
-def _times_around(step: Step, loop_of: Mapping[str, str], items: Mapping[str, _Count]) -> int:
-    """How often a step runs for all iterations of the loops around it; ``loop_of`` has the innermost of each."""
-    times, name = 1, step.name
-    while (name := loop_of.get(name, "")) in items:
-        times *= items[name].number
-    return times
+class _Work(NamedTuple):
+    """What a step does in a whole run. ``arrivals``: how often it runs, the iterations of the loops around it."""
+
+    arrivals: int
+    items: int
+    calls: int
+    calls_with_retries: int
+    timers: int
+    assumed: tuple[str, ...]
+
+    @property
+    def events(self) -> int:
+        """In the workflow that runs its tasks."""
+        return self.calls * _CALL + self.timers * _TIMER
 
 
-def _step(step: Step, outer: int, items: Mapping[str, _Count], scope: Mapping[str, Any], known: Sizes) -> StepForecast:
+def _work(
+    step: Step, around: Sequence[str], items: Mapping[str, _Count], scope: Mapping[str, Any], known: Sizes
+) -> _Work:
+    arrivals = math.prod(items[name].number for name in around)
     own = items.get(step.name, _Count(1))
+    times = arrivals * own.number
     counts = _task_calls(step, known.pages.get(step.name), scope)
     paired = list(zip(step.tasks, counts, strict=True))
-    times = outer * own.number
-    calls = times * sum(count.number for count in counts)
-    timers = times * sum(count.number - 1 for task, count in paired if _waits(task))
-    inside = calls * _CALL + timers * _TIMER
-    runs = outer * max(1, math.ceil(inside // max(1, outer) / LOOP_EVENTS)) if step.loop else 0
-    events = inside + (_LOOP * outer + (_START + _END) * runs if step.loop else 0)
-    started = timers + (outer + runs if step.loop else 0)
-    return StepForecast(
-        step.name,
-        items=own.number if step.loop else 0,
-        calls=calls,
-        events=events,
-        bytes=_bytes(step, calls, events, known),
-        actions=2 * calls + started,
-        actions_with_retries=2 * times * sum(count.number * _attempts(task, scope) for task, count in paired) + started,
-        workflow_runs=runs,
+    return _Work(
+        arrivals,
+        own.number if step.loop else 0,
+        calls=times * sum(count.number for count in counts),
+        calls_with_retries=times * sum(count.number * _attempts(task, scope) for task, count in paired),
+        timers=times * sum(count.number - 1 for task, count in paired if _waits(task)),
         assumed=tuple(dict.fromkeys(one.assumed for one in (own, *counts) if one.assumed)),
     )
+
+
+def _around(graph: Graph) -> dict[str, list[str]]:
+    """Step -> the loops around it. A region names the steps between a loop and its end, not those of loops inside."""
+    loops = {name: step.name for step in _loops(graph) if step.loop for name in step.loop.region}
+    return {name: list(_chain(name, loops)) for name in graph.steps}
+
+
+def _chain(name: str, loops: Mapping[str, str]) -> Iterator[str]:
+    while (outer := loops.get(name)) is not None:
+        yield outer
+        name = outer
+
+
+def _foretold(graph: Graph, step: Step, work: Mapping[str, _Work], known: Sizes) -> StepForecast:
+    """A loop over steps has the workflows in which its region runs; the events of those steps are the steps' own."""
+    mine, region = work[step.name], step.loop.region if step.loop else ()
+    hosted = mine.events + sum(work[name].events + _LOOP * _loops_begun(graph, name, work) for name in region)
+    begun = _loops_begun(graph, step.name, work)
+    runs = begun * max(1, math.ceil(hosted // max(1, begun) / LOOP_EVENTS))
+    events = mine.events + _LOOP * begun + (_START + _END) * runs
+    return StepForecast(
+        step.name,
+        items=mine.items,
+        calls=mine.calls,
+        events=events,
+        bytes=_bytes(step, mine.calls, events, known),
+        actions=2 * mine.calls + mine.timers + begun + runs,
+        actions_with_retries=2 * mine.calls_with_retries + mine.timers + begun + runs,
+        workflow_runs=runs,
+        assumed=mine.assumed,
+    )
+
+
+def _loops_begun(graph: Graph, name: str, work: Mapping[str, _Work]) -> int:
+    return work[name].arrivals if graph.steps[name].loop else 0
 
 
 def _attempts(task: Task, scope: Mapping[str, Any]) -> int:
@@ -231,11 +270,6 @@ def _bytes(step: Step, calls: int, events: int, known: Sizes) -> int:
     config = sum(len(msgspec.json.encode(task.config.data)) for task in step.tasks) // max(1, len(step.tasks))
     whole = len(msgspec.json.encode(step)) if step.loop else 0
     return calls * (_CALL_BYTES + config + result) + events * _EVENT_BYTES + whole
-
-
-def _in_parent(graph: Graph, one: StepForecast) -> int:
-    """Events of a step in the playbook's own history."""
-    return _LOOP if graph.steps[one.step].loop else one.events
 
 
 def _warnings(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from noetl_compiler import compile_or_raise
@@ -96,3 +98,16 @@ def test_the_whole_is_more_than_its_steps() -> None:
     found = foretold()
     assert found.events > sum(step.events for step in found.steps)
     assert found.calls == sum(step.calls for step in found.steps)
+
+
+def test_loops_within_loops_multiply_and_each_has_workflows_of_its_own() -> None:
+    text = (Path(__file__).parent / "corpus/ok/v1_regions.yaml").read_text(encoding="utf-8")
+    graph = compile_or_raise(text)
+    outer, inner = (step for step in graph.steps.values() if step.loop)
+    assert inner.name in outer.loop.region if outer.loop else False
+    found = forecast(graph, sizes=Sizes(items={outer.name: 3, inner.name: 5}))
+    by_name = {step.step: step for step in found.steps}
+    assert inner.loop is not None
+    tasks = [name for name in inner.loop.region if graph.steps[name].tasks]
+    assert [by_name[name].calls for name in tasks] == [15 * len(graph.steps[name].tasks) for name in tasks]
+    assert (by_name[outer.name].workflow_runs, by_name[inner.name].workflow_runs) == (1, 3)

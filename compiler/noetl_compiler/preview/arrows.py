@@ -1,4 +1,7 @@
-"""The ways of a graph as arrows between steps: what every picture of it draws."""
+"""The ways of a graph as arrows between steps: what every picture of it draws.
+
+What follows a loop over steps is drawn behind its region, from the region's last step.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +26,23 @@ class Arrow(NamedTuple):
 
 def arrows(graph: Graph, step: Step) -> Iterator[Arrow]:
     """The arrows that leave a step, in the order of its arcs."""
-    for arc in step.loop.enter.arcs if step.loop and step.loop.enter else ():
-        yield Arrow(step.name, arc.to, f"each {condition(arc.when)}".strip(), "each")
-    yield from (_arrow(step, arc) for arc in step.route.arcs if arc.to in graph.steps)
-    if falls_to_final(graph, step) and graph.final in graph.steps:
-        yield Arrow(step.name, graph.final, "otherwise" if step.route.arcs else "")
+    entering = step.loop.enter.arcs if step.loop and step.loop.enter else ()
+    yield from (_entering(step, arc) for arc in entering if arc.to in graph.steps)
+    start = step.loop.end if step.loop and step.loop.end in graph.steps else step.name
+    yield from (_arrow(start, arc) for arc in step.route.arcs if arc.to in graph.steps)
+    if falls_to_final(graph, step) and graph.final in graph.steps and not _ends_a_region(graph, step):
+        yield Arrow(start, graph.final, "otherwise" if step.route.arcs else "")
 
 
-def _arrow(step: Step, arc: Arc) -> Arrow:
+def _ends_a_region(graph: Graph, step: Step) -> bool:
+    return any(one.loop is not None and one.loop.end == step.name for one in graph.steps.values())
+
+
+def _entering(step: Step, arc: Arc) -> Arrow:
+    return Arrow(step.name, arc.to, f"each {condition(arc.when)}".strip(), "each")
+
+
+def _arrow(start: str, arc: Arc) -> Arrow:
     if arc.on == "error":
-        return Arrow(step.name, arc.to, f"failed {condition(arc.when)}".strip(), "failure")
-    return Arrow(step.name, arc.to, shown(arc.when.source) if arc.when else "")
+        return Arrow(start, arc.to, f"failed {condition(arc.when)}".strip(), "failure")
+    return Arrow(start, arc.to, shown(arc.when.source) if arc.when else "")

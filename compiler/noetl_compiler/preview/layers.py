@@ -146,20 +146,27 @@ def _mean(neighbours: list[_Node], otherwise: float) -> float:
 
 
 def _spread(rows: list[list[_Node]]) -> None:
-    """Set each row side by side, its middle at x = 0, below the row before."""
+    """Set each row side by side, its middle at x = 0, below the row before; joints lead straight past its boxes."""
     y = 0.0
     for row in rows:
         x = -(sum(node.box.width for node in row) + GAP * (len(row) - 1)) / 2
         for node in row:
             node.box.x, node.box.y = x + node.box.width / 2, y
             x += node.box.width + GAP
-        y += max(node.box.height for node in row) + LAYER_GAP
+        tallest = max(node.box.height for node in row)
+        for joint in (node for node in row if not node.box.name):
+            joint.box.height = tallest
+        y += tallest + LAYER_GAP
 
 
 def _route(arrow: Arrow, chain: list[_Node]) -> Route:
     start, end = chain[0].box, chain[-1].box
-    joints = [(node.box.x, node.box.y) for node in chain[1:-1]]
+    joints = [point for node in chain[1:-1] for point in _ends(node.box)]
     return Route(arrow, [(start.x, start.y + start.height), *joints, (end.x, end.y)])
+
+
+def _ends(box: Box) -> tuple[Point, Point]:
+    return (box.x, box.y), (box.x, box.y + box.height)
 
 
 def _around(arrow: Arrow, nodes: dict[str, _Node]) -> Route:

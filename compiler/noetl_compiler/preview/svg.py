@@ -43,9 +43,9 @@ _MARKER = (
 def svg(graph: Graph) -> str:
     """One ``<svg>`` element of many lines without a line break at the end."""
     steps = reading_order(graph)
-    texts = {step.name: _text(step) for step in steps}
+    texts = {step.name: _rows(step) for step in steps}
     drawn = [arrow for step in steps for arrow in arrows(graph, step)]
-    boxes, routes = place({name: _size(rows) for name, rows in texts.items()}, drawn)
+    boxes, routes = place({name: _size(name, rows) for name, rows in texts.items()}, drawn)
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" {_view(boxes, routes)} role="img">',
@@ -58,7 +58,7 @@ def svg(graph: Graph) -> str:
     )
 
 
-def _text(step: Step) -> list[tuple[int, str]]:
+def _rows(step: Step) -> list[tuple[int, str]]:
     """The rows of a box below its name, with their depth."""
     return [(depth, _cut(line.text)) for depth, line in _flat(content(step), 0)]
 
@@ -73,8 +73,8 @@ def _cut(text: str, longest: int = LONGEST) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
-def _size(rows: list[tuple[int, str]]) -> Size:
-    longest = max([16, *(len(text) + 2 * depth for depth, text in rows)])
+def _size(name: str, rows: list[tuple[int, str]]) -> Size:
+    longest = max([16, 1.1 * len(_cut(name)), *(len(text) + 2 * depth for depth, text in rows)])
     return longest * CHARACTER + 2 * PADDING, (len(rows) + 1) * ROW + 1.5 * PADDING
 
 
