@@ -3,22 +3,25 @@
     result = compile_file("playbook.yaml")
     result.graph, result.diagnostics
 
-The names below are loaded when first asked for, because most importers only want the graph's types.
+The names below are loaded when first asked for, because many importers only want one of the modules.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from noetl_compiler.pipeline import CompileError, Result, compile_file, compile_or_raise, compile_text
+    from noetl_compiler.api import CompileError, Result, compile_file, compile_or_raise, compile_text
+    from noetl_compiler.diagnostics import Diagnostic
+    from noetl_compiler.graph import Graph
 
-__all__ = ["CompileError", "Result", "compile_file", "compile_or_raise", "compile_text"]
+__all__ = ["CompileError", "Diagnostic", "Graph", "Result", "compile_file", "compile_or_raise", "compile_text"]
+
+_ELSEWHERE = {"Diagnostic": "diagnostics", "Graph": "graph"}
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from noetl_compiler import pipeline
-
-    return getattr(pipeline, name)
+    return getattr(import_module(f"{__name__}.{_ELSEWHERE.get(name, 'api')}"), name)

@@ -4,41 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
+from noetl_compiler.api import Result
 from noetl_compiler.checks import CHECKS
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import Diagnostic, Severity, one_line, sort_and_dedupe
+from noetl_compiler.diagnostics import Diagnostic, Severity, sort_and_dedupe
 from noetl_compiler.dialects import parse
-from noetl_compiler.graph import Graph
 from noetl_compiler.lower import lower
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from noetl_compiler.reader import read, read_file
+from noetl_compiler.reader import read
 from noetl_compiler.report import Report
 from noetl_compiler.source import SourceFile, Span
 from noetl_compiler.syntax import Playbook
 
-__all__ = [
-    "CompileError",
-    "Result",
-    "Understood",
-    "compile_file",
-    "compile_or_raise",
-    "compile_text",
-    "lowered",
-    "understand",
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """``graph`` is None when any diagnostic is an error. Diagnostics are in reading order. ``source`` is the text that
-    was read, empty when it could not be.
-    """
-
-    graph: Graph | None
-    diagnostics: tuple[Diagnostic, ...]
-    source: SourceFile
+__all__ = ["Understood", "lowered", "understand"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,34 +28,6 @@ class Understood:
     root: Node | None
     playbook: Playbook | None
     diagnostics: tuple[Diagnostic, ...]
-
-
-class CompileError(ValueError):
-    """The playbook has errors; ``diagnostics`` has all that was found, warnings too."""
-
-    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
-        errors = (found for found in diagnostics if found.severity is Severity.ERROR)
-        super().__init__("\n".join(one_line(found) for found in errors))
-        self.diagnostics = diagnostics
-
-
-def compile_text(text: str, file: str = "<text>") -> Result:
-    """Compile a playbook's text; ``file`` is how diagnostics call it. Never raises, whatever the text."""
-    return _compile(SourceFile(file, text))
-
-
-def compile_file(path: str | Path) -> Result:
-    """Compile a playbook's file. A file that cannot be read is a diagnostic."""
-    source, unreadable = read_file(Path(path))
-    return Result(None, sort_and_dedupe(unreadable), source) if unreadable else _compile(source)
-
-
-def compile_or_raise(text: str, file: str = "<text>") -> Graph:
-    """The graph of a playbook's text. Raises :class:`CompileError` when it has errors."""
-    result = compile_text(text, file)
-    if result.graph is None:
-        raise CompileError(result.diagnostics)
-    return result.graph
 
 
 def understand(source: SourceFile) -> Understood:
@@ -95,10 +46,6 @@ def lowered(found: Understood) -> Result:
     wrong = any(one.severity is Severity.ERROR for one in found.diagnostics)
     graph = None if found.playbook is None or wrong else lower(found.playbook, found.source.file)
     return Result(graph, found.diagnostics, found.source)
-
-
-def _compile(source: SourceFile) -> Result:
-    return lowered(understand(source))
 
 
 def _expressions(node: Node) -> Iterator[tuple[Span, tuple[Span, ...]]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from noetl_compiler.api import Result, compile_text
 from noetl_compiler.diagnostics import Severity
 from noetl_compiler.emission.document import emit_document
 from noetl_compiler.emission.draft import Draft, Note
@@ -20,7 +21,7 @@ from noetl_compiler.emission.places import first_difference, without_places
 from noetl_compiler.emission.remarks import remarks
 from noetl_compiler.emission.write import write
 from noetl_compiler.nodes import MappingNode, plain
-from noetl_compiler.pipeline import Result, compile_text, lowered, understand
+from noetl_compiler.pipeline import lowered, understand
 from noetl_compiler.reader import read
 from noetl_compiler.source import SourceFile
 

@@ -1,0 +1,60 @@
+"""What others call: text in, graph and diagnostics out.
+
+The phases themselves (pipeline.py) are imported when something is compiled, so that a program which only mentions the
+compiler starts fast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from noetl_compiler.diagnostics import Diagnostic, Severity, one_line, sort_and_dedupe
+from noetl_compiler.graph import Graph
+from noetl_compiler.source import SourceFile
+
+__all__ = ["CompileError", "Result", "compile_file", "compile_or_raise", "compile_text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """``graph`` is None when any diagnostic is an error. Diagnostics are in reading order. ``source`` is the text that
+    was read, empty when it could not be.
+    """
+
+    graph: Graph | None
+    diagnostics: tuple[Diagnostic, ...]
+    source: SourceFile
+
+
+class CompileError(ValueError):
+    """The playbook has errors; ``diagnostics`` has all that was found, warnings too."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
+        errors = (found for found in diagnostics if found.severity is Severity.ERROR)
+        super().__init__("\n".join(one_line(found) for found in errors))
+        self.diagnostics = diagnostics
+
+
+def compile_text(text: str, file: str = "<text>") -> Result:
+    """Compile a playbook's text; ``file`` is how diagnostics call it. Never raises, whatever the text."""
+    from noetl_compiler.pipeline import lowered, understand
+
+    return lowered(understand(SourceFile(file, text)))
+
+
+def compile_file(path: str | Path) -> Result:
+    """Compile a playbook's file. A file that cannot be read is a diagnostic."""
+    from noetl_compiler.pipeline import lowered, understand
+    from noetl_compiler.reader import read_file
+
+    source, unreadable = read_file(Path(path))
+    return Result(None, sort_and_dedupe(unreadable), source) if unreadable else lowered(understand(source))
+
+
+def compile_or_raise(text: str, file: str = "<text>") -> Graph:
+    """The graph of a playbook's text. Raises :class:`CompileError` when it has errors."""
+    result = compile_text(text, file)
+    if result.graph is None:
+        raise CompileError(result.diagnostics)
+    return result.graph
