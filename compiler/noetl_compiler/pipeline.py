@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from noetl_compiler.api import Result
@@ -11,10 +10,10 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Severity, sort_and_dedupe
 from noetl_compiler.dialects import parse
 from noetl_compiler.lower import lower
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.reader import read
 from noetl_compiler.report import Report
-from noetl_compiler.source import SourceFile, Span
+from noetl_compiler.source import SourceFile
 from noetl_compiler.syntax import Playbook
 
 __all__ = ["Understood", "lowered", "understand"]
@@ -33,7 +32,7 @@ class Understood:
 def understand(source: SourceFile) -> Understood:
     """The nodes and the checked syntax tree of a text, as far as it can be understood."""
     root, found = read(source)
-    report = Report(source, found, dict(_expressions(root)) if root is not None else {})
+    report = Report(source, found, root)
     playbook = _parse(root, report) if root is not None else None
     if playbook is not None:
         for check in CHECKS:
@@ -48,15 +47,6 @@ def lowered(found: Understood) -> Result:
     return Result(graph, found.diagnostics, found.source)
 
 
-def _expressions(node: Node) -> Iterator[tuple[Span, tuple[Span, ...]]]:
-    """The span of every templated text with those of its expressions."""
-    if isinstance(node, ScalarNode):
-        if span := node.template_span:
-            yield span, node.expressions
-        return
-    children = node.items if isinstance(node, SequenceNode) else (item for _, item in node.entries)
-    for child in children:
-        yield from _expressions(child)
 
 
 def _parse(root: Node, report: Report) -> Playbook | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Related, Severity
+from noetl_compiler.nodes import Node
 from noetl_compiler.source import SourceFile, Span
+from noetl_compiler.template_places import TemplatePlaces
 
 __all__ = ["Report"]
 
@@ -14,18 +16,19 @@ __all__ = ["Report"]
 class Report:
     """Collects diagnostics; every pass goes on after reporting.
 
-    ``expressions`` tells for the span of a templated text where each of its expressions stands.
+    ``root`` is the document and ``places`` knows where parts of its templates stand.
     """
 
     def __init__(
         self,
         source: SourceFile,
         found: Iterable[Diagnostic] = (),
-        expressions: Mapping[Span, tuple[Span, ...]] | None = None,
+        root: Node | None = None,
     ) -> None:
         self.source = source
         self.found: list[Diagnostic] = list(found)
-        self.expressions = expressions or {}
+        self.root = root
+        self.places = TemplatePlaces(source, root)
         self._said: set[str] = set()
 
     def first(self, what: str) -> bool:

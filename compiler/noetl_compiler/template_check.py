@@ -1,12 +1,7 @@
-"""What is wrong with a template before it runs: syntax, unknown filters and tests, parts that are not
-deterministic.
-
-Jinja tells the line only. The column comes from the expression that stands there, found anew in the text.
-"""
+"""What is wrong with a template before it runs: syntax, unknown filters and tests, parts that are not deterministic."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
@@ -16,8 +11,8 @@ from jinja2.exceptions import TemplateSyntaxError
 
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.filters import FILTERS, TESTS
-from noetl_compiler.source import expressions
 from noetl_compiler.template_program import compiled, parsed
+from noetl_compiler.template_words import OFFSET, Role, broken_part, find_word
 
 __all__ = ["Problem", "check"]
 
@@ -28,16 +23,12 @@ _CLOCK_HINT = "use now(), which a replay sees unchanged, or make it in a python 
 
 
 class Problem(NamedTuple):
-    """A finding. ``line`` and ``col`` are 1-based in the template; ``expression`` is the index of the
-    expression it is in (source.expressions), None outside of all. ``forbidden`` tells what is unsafe or not
-    deterministic from bad syntax.
-    """
+    """A finding at offsets of the template. ``forbidden`` tells what is unsafe or not deterministic from bad syntax."""
 
     message: str
     hint: str
-    line: int
-    col: int
-    expression: int | None
+    start: int
+    end: int
     forbidden: bool = False
 
 
@@ -52,34 +43,22 @@ def check(source: str) -> tuple[Problem, ...]:
     except TemplateSyntaxError as error:
         return (_syntax(source, error),)
     except RecursionError:
-        return (_problem(source, 0, "the template is nested too deeply", "split it"),)
+        return (Problem("the template is nested too deeply", "split it", 0, len(source)),)
     return problems
 
 
 def _place(problem: Problem) -> tuple[int, int]:
-    return problem.line, problem.col
+    return problem.start, problem.end
 
 
 def _syntax(source: str, error: TemplateSyntaxError) -> Problem:
-    return _problem(source, _offset_of_error(source, error.lineno), error.message or "not valid Jinja2", "")
+    return Problem(_in_our_words(error.message or "not valid Jinja2"), "", *broken_part(source, error))
 
 
-def _offset_of_error(source: str, line: int) -> int:
-    """The first expression on the line that does not parse alone, else the first there."""
-    start = _line_start(source, line)
-    places = [place for place in expressions(source) if place[1] >= start]
-    for begin, end in places[:50]:
-        if source.startswith("{{", begin) and not _parses(source[begin:end]):
-            return begin
-    return max(start, places[0][0]) if places else start
-
-
-def _parses(expression: str) -> bool:
-    try:
-        parsed(expression)
-    except TemplateSyntaxError:
-        return False
-    return True
+def _in_our_words(message: str) -> str:
+    """Jinja's message as ours are: lower case, no full stop, double quotes; the place is told elsewhere."""
+    told = OFFSET.sub("", message[:1].lower() + message[1:].removesuffix("."))
+    return told if '"' in told else told.replace("'", '"')
 
 
 def _names(source: str, tree: nodes.Template) -> Iterator[Problem]:
@@ -97,35 +76,14 @@ def _call(source: str, node: nodes.Call) -> Iterator[Problem]:
     if name in _CHANCE or name in _CLOCK:
         hint = _CHANCE_HINT if name in _CHANCE else _CLOCK_HINT
         message = f'"{name}()" gives something else at every run, and a replay must not'
-        yield _problem(source, _offset_of_name(source, node.lineno, name), message, hint, forbidden=True)
+        yield Problem(message, hint, *find_word(source, name, "call", node.lineno), forbidden=True)
 
 
-def _unknown(source: str, node: nodes.Filter | nodes.Test, kind: str, known: Iterable[str]) -> Iterator[Problem]:
-    place = _offset_of_name(source, node.lineno, node.name)
+def _unknown(source: str, node: nodes.Filter | nodes.Test, kind: Role, known: Iterable[str]) -> Iterator[Problem]:
+    place = find_word(source, node.name, kind, node.lineno)
     if node.name in _CHANCE:
         message = f'the {kind} "{node.name}" is not deterministic'
-        yield _problem(source, place, message, _CHANCE_HINT, forbidden=True)
+        yield Problem(message, _CHANCE_HINT, *place, forbidden=True)
     elif node.name not in known:
         hint = nearest(node.name, (name for name in known if " " not in name))
-        yield _problem(source, place, f'there is no {kind} "{node.name}"', hint)
-
-
-def _offset_of_name(source: str, line: int, name: str) -> int:
-    start = _line_start(source, line)
-    found = re.compile(rf"(?<![\w.]){re.escape(name)}\b").search(source, start)
-    return found.start() if found else start
-
-
-def _line_start(source: str, line: int) -> int:
-    offset = 0
-    for _ in range(line - 1):
-        offset = source.find("\n", offset) + 1
-    return offset
-
-
-def _problem(source: str, offset: int, message: str, hint: str, *, forbidden: bool = False) -> Problem:
-    line_start = source.rfind("\n", 0, offset) + 1
-    line = source.count("\n", 0, offset) + 1
-    places = expressions(source)
-    inside = next((index for index, (start, end) in enumerate(places) if start <= offset < end), None)
-    return Problem(message, hint, line, offset - line_start + 1, inside, forbidden)
+        yield Problem(f'there is no {kind} "{node.name}"', hint, *place)

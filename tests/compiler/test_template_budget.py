@@ -130,7 +130,7 @@ def test_what_is_too_large_to_compile_is_a_problem_with_a_place(source: str) -> 
     with pytest.raises(TemplateFailure):
         render_text(source, SCOPE)
     (problem,) = check(source)
-    assert (problem.line, problem.col) == (1, 1)
+    assert source[problem.start :].startswith("{")
 
 
 def test_what_recurses_too_deeply_in_the_result_is_refused() -> None:

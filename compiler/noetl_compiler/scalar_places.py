@@ -1,0 +1,71 @@
+"""Where a character of a decoded YAML scalar stands in the text.
+
+How it works. Between a scalar's raw text and its value lie escapes, doubled quotes, indentation and folding. Escapes
+and quotes can be resolved one by one; what folding adds, drops or changes is white space and nothing else. So without
+white space both are the same characters in the same order, and the n-th of one is the n-th of the other. Where they
+are not (a style this page does not know), there is no answer instead of a wrong one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from noetl_compiler.graph import Span
+from noetl_compiler.nodes import ScalarNode
+from noetl_compiler.source import SourceFile
+
+__all__ = ["span_in_scalar"]
+
+_BLANK = frozenset(" \t\r\n\x85\u2028\u2029")
+_PROPERTIES = re.compile(r"(?:[!&]\S*\s+)*")
+_HEADER = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
+_UNIT = {
+    "double": re.compile(r"\\(?:\r\n|x..|u.{4}|U.{8}|.)|.", re.DOTALL),
+    "single": re.compile(r"''|.", re.DOTALL),
+}
+_SHORT = {"0": "\0", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v", "n": "\n", "r": "\r", "t": "\t"}
+_SHORT |= {"N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029"}
+
+
+def span_in_scalar(source: SourceFile, node: ScalarNode, start: int, end: int) -> Span | None:
+    """The place of ``node.text[start:end]`` without the white space around it; None when there is nothing else in
+    it, or no honest answer.
+    """
+    written = list(_written(source, node))
+    meant = [offset for offset, char in enumerate(node.text) if char not in _BLANK]
+    if [node.text[offset] for offset in meant] != [char for char, _, _ in written]:
+        return None
+    inside = [place for place, offset in zip(written, meant, strict=True) if start <= offset < end]
+    return source.span(inside[0][1], inside[-1][2]) if inside else None
+
+
+def _written(source: SourceFile, node: ScalarNode) -> Iterator[tuple[str, int, int]]:
+    """Every character the raw text stands for, with its start and end offset in the file; no white space."""
+    base, raw = source.offset(node.span.line, node.span.col), source.slice(node.span)
+    first = _PROPERTIES.match(raw).end()  # type: ignore[union-attr]  # it matches anything
+    last = len(raw)
+    if node.style in ("literal", "folded"):
+        first = _HEADER.match(raw, first).end()  # type: ignore[union-attr]
+    elif node.style != "plain":
+        first, last = first + 1, last - 1
+    for char, start, end in _units(raw, first, last, node.style):
+        if char not in _BLANK:
+            yield char, base + start, base + end
+
+
+def _units(raw: str, first: int, last: int, style: str) -> Iterator[tuple[str, int, int]]:
+    if style not in _UNIT:
+        yield from ((raw[at], at, at + 1) for at in range(first, last))
+        return
+    for unit in _UNIT[style].finditer(raw, first, last):
+        yield _meaning(unit.group()), unit.start(), unit.end()
+
+
+def _meaning(unit: str) -> str:
+    """The character of an escape; a line break that is escaped away is white space."""
+    if len(unit) == 1 or unit == "''":
+        return unit[0]
+    if unit[1] in "xuU":
+        return chr(int(unit[2:], 16))
+    return _SHORT.get(unit[1], unit[1])

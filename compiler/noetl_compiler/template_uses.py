@@ -1,0 +1,118 @@
+"""Every template of a syntax tree with the place it stands in: the place decides which names are bound there."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import cast
+
+import msgspec
+
+from noetl_compiler.graph import Assign, Json, Template, Value
+from noetl_compiler.syntax import Loop, Playbook, Step, Task
+
+__all__ = ["Place", "Use", "assigns_in", "uses"]
+
+
+class Place(Enum):
+    """When a template is rendered, which is in this order in the life of a step."""
+
+    WORKLOAD = "the workload's defaults, once, when a run starts"
+    STEP = "a step that is about to begin: admission, what it binds, its loop's collection"
+    ITEM = "an item of a loop that is about to be chosen: where, order_by"
+    TASK = "a task that is about to be called"
+    OUTCOME = "a task that was called: rules, sinks, what it sets"
+    AFTER = "a step that is over: what it sets, its result"
+    ARC = "a way on"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A template at its place. ``step`` None: the workload, or a task of the workbook, which any step may call."""
+
+    template: Template
+    place: Place
+    step: Step | None = None
+    task: Task | None = None
+    is_predicate: bool = False
+
+
+def uses(playbook: Playbook) -> Iterator[Use]:
+    """The uses of a whole playbook, in its order."""
+    yield from _at(Place.WORKLOAD, None, None, playbook.workload)
+    yield from _at(Place.STEP, None, None, playbook.timeout)
+    for task in playbook.workbook:
+        yield from _of_task(None, task)
+    for step in playbook.steps:
+        yield from _of_step(step)
+
+
+def _of_step(step: Step) -> Iterator[Use]:
+    yield from _at(Place.STEP, step, None, step.admit, step.timeout)
+    yield from _at(Place.TASK if step.loop else Place.STEP, step, None, step.args)
+    if step.loop is not None:
+        yield from _of_loop(step, step.loop)
+    for task in step.tasks:
+        yield from _of_task(step, task)
+    yield from _at(Place.AFTER, step, None, step.set, step.result)
+    yield from _at(Place.ARC, step, None, step.next)
+
+
+def _of_loop(step: Step, loop: Loop) -> Iterator[Use]:
+    body = loop.body
+    yield from _at(Place.STEP, step, None, body.collection, body.cursor)
+    yield from _at(Place.STEP, step, None, body.max_in_flight, body.chunk_size, body.limit)
+    yield from _at(Place.ITEM, step, None, body.where, body.order_by)
+
+
+def _of_task(step: Step | None, task: Task) -> Iterator[Use]:
+    yield from _at(Place.TASK, step, task, task.input, task.config, task.auth, task.timeout)
+    yield from _at(Place.OUTCOME, step, task, task.policy, task.sinks, task.set)
+
+
+def _at(place: Place, step: Step | None, task: Task | None, *parts: object) -> Iterator[Use]:
+    for part in parts:
+        for template, is_predicate in _found(part):
+            yield Use(template, place, step, task, is_predicate)
+
+
+def assigns_in(part: object) -> Iterator[Assign]:
+    """Every ``set`` entry in a part of the tree."""
+    if isinstance(part, Assign):
+        yield part
+    elif isinstance(part, tuple):
+        for item in cast("tuple[object, ...]", part):
+            yield from assigns_in(item)
+    elif not isinstance(part, Value | Template):
+        for name in _field_names(part):
+            yield from assigns_in(getattr(part, name))
+
+
+def _found(part: object) -> Iterator[tuple[Template, bool]]:
+    """Templates, and whether each is a predicate: those stand alone, others in a value."""
+    if isinstance(part, Template):
+        yield part, True
+    elif isinstance(part, Value):
+        for pointer, span in part.templates.items():
+            yield Template(_text_at(part.data, pointer), span), False
+    elif isinstance(part, tuple):
+        for item in cast("tuple[object, ...]", part):
+            yield from _found(item)
+    else:
+        for name in _field_names(part):
+            yield from _found(getattr(part, name))
+
+
+def _field_names(part: object) -> tuple[str, ...]:
+    if dataclasses.is_dataclass(part):
+        return tuple(field.name for field in dataclasses.fields(part))
+    return part.__struct_fields__ if isinstance(part, msgspec.Struct) else ()
+
+
+def _text_at(data: Json, pointer: str) -> str:
+    for token in pointer.split("/")[1:]:
+        name = token.replace("~1", "/").replace("~0", "~")
+        data = cast("Json", data[name] if isinstance(data, dict) else data[int(token)])
+    return str(data)

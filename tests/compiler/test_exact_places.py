@@ -1,0 +1,78 @@
+"""A finding inside a template stands at its very line and column, however the YAML around it is written."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noetl_compiler import compile_text
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import Diagnostic
+from noetl_compiler.source import SourceFile
+
+HEAD = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: x}
+workflow:
+  - step: start
+    tool:
+      kind: noop
+"""
+
+STYLES = {
+    "plain": "      message: a {{ 1 | bad }}\n",
+    "plain on several lines": "      message: a\n        b {{\n        1 |\n        bad }}\n",
+    "single": "      message: 'it''s {{ ''x'' | bad }}'\n",
+    "double": '      message: "\\t\\u00e9 \\"{{ \\"x\\" | bad }}"\n',
+    "double with an escaped line break": '      message: "a \\\n        \\  {{ 1 \\\n        | bad }}"\n',
+    "double with an escaped brace": '      message: "\\x7b\\x7b 1 | bad }} {{ 2 }}"\n',
+    "literal": "      message: |  # {{ 0 | not_this }}\n        select 1\n          {{ 1\n          | bad }}\n",
+    "literal with an indicator": "      message: |2-\n           x\n        {{ 1 | bad }}\n",
+    "folded": "      message: >-\n        one\n        two\n\n        {{ 1 |\n        bad }}\n",
+    "windows line ends": "      message: |\r\n        a\r\n        {{ 1 | bad }}\r\n",
+    "flow": "      message: [a, {b: '{{ 1 | bad }}'}]\n",
+    "flow on several lines": "      message: {a: [x,\n        'y {{ 1\n        | bad }}']}\n",
+    "with an anchor and a tag": "      message: !!str &x\n        'a {{ 1 | bad }}'\n",
+    "the second of two on a line": "      message: '{{ bad }} {{ \"bad\" | bad }}'\n",
+    "a name as in a string": "      message: |\n        {{ '| bad' }} {{ 1 | bad }}\n",
+}
+
+
+def unknown_filters(text: str) -> list[Diagnostic]:
+    return [found for found in compile_text(text).diagnostics if found.code is Code.TEMPLATE_SYNTAX]
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_every_style_gives_the_very_place(style: str) -> None:
+    text = HEAD + STYLES[style]
+    (found,) = unknown_filters(text)
+    source = SourceFile("", text)
+    assert source.slice(found.span) == "bad"
+    assert source.offset(found.span.line, found.span.col) == text.rindex("bad")
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_what_cannot_be_read_stands_at_its_token(style: str) -> None:
+    text = (HEAD + STYLES[style]).replace("| bad", "bad").replace("|\n        bad", " \n        bad")
+    (found,) = unknown_filters(text)
+    source = SourceFile("", text)
+    assert source.offset(found.span.line, found.span.col) == text.rindex("bad")
+
+
+WORDS = st.sampled_from(["word", " ", "\n", "'", '"', "\\", "é", "# ", ": ", "\t", "%", "日本", "}", "bad", "{{ 1 }}"])
+WRITTEN = st.sampled_from(["'", '"', "|", ">", None])
+
+
+@given(st.lists(WORDS), st.lists(WORDS), WRITTEN, st.booleans())
+def test_whatever_stands_around_it(before: list[str], after: list[str], style: str | None, flow: bool) -> None:
+    message = "".join([*before, "{{ 'x' | bad_filter }}", *after])
+    task = {"kind": "noop", "message": message}
+    document = {"metadata": {"name": "x"}, "workflow": [{"step": "start", "tool": task}]}
+    text = yaml.dump(document, default_style=style, default_flow_style=flow, allow_unicode=True, width=30)
+    (found,) = unknown_filters(text)
+    source = SourceFile("", text)
+    assert source.slice(found.span) == "bad_filter"
+    assert source.offset(found.span.line, found.span.col) == text.index("bad_filter")
