@@ -29,6 +29,8 @@ class Code(Enum):
     MIXED_DIALECTS = "NT108"
     CONFLICTING_FIELDS = "NT109"
     DEPRECATED_FORM = "NT110"
+    CREDENTIAL_IN_TEXT = "NT111"
+    OVERSIZED_DATA = "NT112"
     DUPLICATE_STEP = "NT201"
     DUPLICATE_LABEL = "NT202"
     UNKNOWN_STEP = "NT203"
@@ -38,14 +40,22 @@ class Code(Enum):
     NO_SUCH_LOOP = "NT207"
     OPEN_REGION = "NT208"
     REGION_BORDER = "NT209"
+    ENDLESS_CYCLE = "NT210"
+    DEAD_ROUTE = "NT211"
     TEMPLATE_SYNTAX = "NT301"
     FORBIDDEN_TEMPLATE = "NT302"
+    UNDEFINED_NAME = "NT303"
+    FOREIGN_NAME = "NT304"
+    CONSTANT_CONDITION = "NT305"
     ERRORS_UNMATCHED = "NT401"
     PARALLEL_SET = "NT402"
+    DEAD_RULE = "NT403"
+    ENDLESS_JUMP = "NT404"
     UNKNOWN_TOOL = "NT501"
     NO_EXECUTOR = "NT502"
     UNKNOWN_WORKBOOK_TASK = "NT503"
     TEMPLATE_IN_CODE = "NT504"
+    UNUSED_WORKBOOK_TASK = "NT505"
 
     @property
     def meaning(self) -> str:
@@ -71,6 +81,8 @@ _MEANINGS: dict[Code, str] = {
     ),
     Code.CONFLICTING_FIELDS: "Two fields that say the same thing, or exclude each other, stand side by side.",
     Code.DEPRECATED_FORM: "A form still works but has a better successor in the current dialect.",
+    Code.CREDENTIAL_IN_TEXT: "A password, key or token stands in the playbook as plain text.",
+    Code.OVERSIZED_DATA: "More data stands in the playbook than a run should carry with it.",
     Code.DUPLICATE_STEP: "Two steps have the same name.",
     Code.DUPLICATE_LABEL: "Two tasks of one step, or of the workbook, have the same name.",
     Code.UNKNOWN_STEP: "A route, the entry or the final step names a step that does not exist.",
@@ -80,16 +92,24 @@ _MEANINGS: dict[Code, str] = {
     Code.NO_SUCH_LOOP: "An end_loop names no loop whose steps could end there.",
     Code.OPEN_REGION: "A loop has no task to repeat, and its steps never reach an end of the loop.",
     Code.REGION_BORDER: "A way leads into or out of the steps of a loop past its beginning or its end.",
+    Code.ENDLESS_CYCLE: "Steps lead to each other in a circle that no way leaves.",
+    Code.DEAD_ROUTE: "A way on can never be taken, because one before it always is.",
     Code.TEMPLATE_SYNTAX: "A template is not valid Jinja2.",
     Code.FORBIDDEN_TEMPLATE: "A template uses something that is unsafe or not deterministic.",
+    Code.UNDEFINED_NAME: "A template reads a name that nothing binds there.",
+    Code.FOREIGN_NAME: "A template uses a variable of another dialect.",
+    Code.CONSTANT_CONDITION: "A condition is the same at every run, because it compares nothing.",
     Code.ERRORS_UNMATCHED: ("A policy has no rule for errors, so a failed task goes on as if it had succeeded."),
     Code.PARALLEL_SET: (
         "Iterations that run in parallel set the same name; the last in order wins when the loop ends."
     ),
+    Code.DEAD_RULE: "A rule can never match, because one before it always does.",
+    Code.ENDLESS_JUMP: "A task goes back, or is called again, without any condition that ends it.",
     Code.UNKNOWN_TOOL: "A tool kind does not exist.",
     Code.NO_EXECUTOR: "A tool kind is known but cannot be run here, so a run refuses to start.",
     Code.UNKNOWN_WORKBOOK_TASK: (
         "A step calls a workbook task that does not exist, or workbook tasks call each other in a circle."
     ),
     Code.TEMPLATE_IN_CODE: "Python code has a template in it, but code is never a template.",
+    Code.UNUSED_WORKBOOK_TASK: "A task of the workbook is called by nobody.",
 }

@@ -69,7 +69,7 @@ def one_line(diagnostic: Diagnostic) -> str:
 
 def render(diagnostic: Diagnostic, source: SourceFile) -> str:
     """The one-line form, the line of the text with a caret below it, the related places and the hint."""
-    lines = [one_line(diagnostic), *_snippet(diagnostic.span, source)]
+    lines = [one_line(diagnostic), *_snippet(diagnostic.span, source, diagnostic.code is Code.CREDENTIAL_IN_TEXT)]
     for other in diagnostic.related:
         lines.append(f"{source.file}:{other.span.line}:{other.span.col}: note: {printable(other.message)}")
         lines += _snippet(other.span, source)
@@ -78,13 +78,17 @@ def render(diagnostic: Diagnostic, source: SourceFile) -> str:
     return "\n".join(lines)
 
 
-def _snippet(span: Span, source: SourceFile) -> list[str]:
-    """The first line of the span; a long line is cut around the place. Nothing of a text that could not be read."""
+def _snippet(span: Span, source: SourceFile, masked: bool = False) -> list[str]:
+    """The first line of the span, cut around the place when it is long; a masked place shows as asterisks. Nothing of
+    a text that could not be read.
+    """
     if not source.text:
         return []
     text = source.line(span.line)
     last = span.end_col - 1 if span.end_line == span.line else len(text)
     first = min(span.col - 1, len(text))
+    if masked:
+        text = text[:first] + "*" * (last - first) + text[last:]
     cut = max(0, first - _SNIPPET_WIDTH // 2)
     shown = text[cut : cut + _SNIPPET_WIDTH]
     before = text[cut:first]

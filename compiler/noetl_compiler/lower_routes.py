@@ -21,7 +21,7 @@ from noetl_compiler.nodes import pointer
 from noetl_compiler.overlay import names_in, picked
 from noetl_compiler.templates import paths
 
-__all__ = ["Ways", "passed_names", "routers_of"]
+__all__ = ["Ways", "boundary", "passed_names", "routers_of"]
 
 _OUTCOME_NAMES = frozenset({"event", "error", "output", "outcome", "_outcome"})
 
@@ -71,11 +71,11 @@ class Ways:
         """The choice itself: what its targets are passed is set here, where the step's outcome is in scope."""
         passed = tuple(assign for arc in group for assign in self._passing(arc))
         when = group[0].when
-        return Arc(_router_name(step, index), group[0].span, _boundary(when), when, passed)
+        return Arc(_router_name(step, index), group[0].span, boundary(when), when, passed)
 
     def _arc(self, arc: syntax.Arc) -> Arc:
         to = self.last if arc.to.text == self.end else arc.to.text
-        return Arc(to, arc.span, _boundary(arc.when), arc.when, (*arc.set, *self._passing(arc)))
+        return Arc(to, arc.span, boundary(arc.when), arc.when, (*arc.set, *self._passing(arc)))
 
     def _passing(self, arc: syntax.Arc) -> tuple[Assign, ...]:
         if not arc.args.data:
@@ -105,7 +105,7 @@ def _unconditional(arc: syntax.Arc) -> syntax.Arc:
     return syntax.Arc(arc.to, arc.span, None, arc.set, Value({}))
 
 
-def _boundary(when: Template | None) -> Literal["any", "ok"]:
+def boundary(when: Template | None) -> Literal["any", "ok"]:
     """An arc can follow a failure only if it asks about the outcome (dev/decisions/0007)."""
     if when is None:
         return "ok"

@@ -19,7 +19,7 @@ from noetl_compiler.meter import Meter
 from noetl_compiler.sandbox import ENVIRONMENT
 from noetl_compiler.template_program import parsed
 
-__all__ = ["follow", "free_paths", "project"]
+__all__ = ["follow", "free_paths", "guarded_paths", "project"]
 
 
 @lru_cache(maxsize=1024)
@@ -33,6 +33,16 @@ def free_paths(source: str) -> tuple[str, ...]:
     except RecursionError as error:
         raise TemplateSyntaxError("the template is nested too deeply", 1) from error
     return tuple(sorted(path for path in found if path.partition(".")[0] in free))
+
+
+@lru_cache(maxsize=1024)
+def guarded_paths(source: str) -> tuple[str, ...]:
+    """The sorted paths of which a template asks whether they are there: ``a.b is defined``, ``a.b | default(0)``."""
+    tree = parsed(source)
+    tested = (test.node for test in tree.find_all(nodes.Test) if test.name in ("defined", "undefined"))
+    replaced = (applied.node for applied in tree.find_all(nodes.Filter) if applied.name in ("default", "d"))
+    found = (_path(node)[0] for node in (*tested, *replaced) if node is not None)
+    return tuple(sorted({".".join(parts) for parts in found if parts}))
 
 
 def _collect(node: nodes.Node, found: set[str]) -> None:

@@ -19,9 +19,11 @@ def workload_of(defaults: Value, payload: dict[str, Json], execution_id: int) ->
     """
     ident = str(execution_id)
     wanted = {pointer: span for pointer, span in defaults.templates.items() if not _overridden(pointer, payload)}
+    given: dict[str, Json] = trees.merged(defaults.data or {}, payload)
     scope = {
+        **given,
         "payload": payload,
-        "workload": trees.merged(defaults.data or {}, payload),
+        "workload": given,
         "execution_id": ident,
         "job": {"id": ident, "uuid": ident, "execution_id": ident},
     }

@@ -249,7 +249,7 @@ class _IterationHost:
         """The iteration's names over what the playbook sent along."""
         outer, loop_ctx, own = self._machine.input.scope, self._machine.state.ctx, self._own
         ctx = Chain(own.ctx, loop_ctx, outer.get("ctx") or {})
-        return Chain(*layers, self._iteration_names(), {"ctx": ctx}, own.ctx, loop_ctx, outer)
+        return Chain(*layers, self._iteration_names(), {"ctx": ctx}, own.bound, own.ctx, loop_ctx, outer)
 
     def _iteration_names(self) -> dict[str, Any]:
         given, index, own = self._machine.input, self._own.index, self._own
@@ -266,7 +266,8 @@ class _IterationHost:
         }
         element = given.step.loop.element if given.step.loop else "item"
         iter_ = {**place, **{f"_{name}": value for name, value in place.items()}, element: item, **own.bound}
-        names: dict[str, Any] = {element: item, "iter": iter_, "loop": place, "_loop": place, "_index": index}
+        names: dict[str, Any] = {element: item, "iter": iter_, "loop": place, "_loop": place}
+        names |= {"_index": index, "loop_index": index}
         is_old = given.source.dialect in ("v1", "legacy")
         return {given.step.name: {"result_index": index}, **names} if is_old else names
 

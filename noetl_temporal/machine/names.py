@@ -78,7 +78,7 @@ def playbook_scope(
         "workload": state.workload,
         "work": state.workload,
         "ctx": Chain(state.ctx, results, state.workload),
-        "vars": state.vars,
+        "vars": Chain(state.vars, state.ctx),
         "payload": state.payload,
         "results": results,
         "execution_id": ident,
@@ -86,7 +86,7 @@ def playbook_scope(
     }
     if run is not None:
         reserved |= {"iter": run.bound, **own_step(dialect, run.step, "")}
-        return Chain(*layers, run.args, reserved, state.ctx, results, state.workload)
+        return Chain(*layers, run.args, reserved, run.bound, state.ctx, results, state.workload)
     return Chain(*layers, reserved, state.ctx, results, state.workload)
 
 

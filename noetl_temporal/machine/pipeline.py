@@ -34,7 +34,7 @@ from noetl_temporal.machine.journal import abridged
 from noetl_temporal.machine.scope import outcome_names, own_step
 from noetl_temporal.machine.state import PipelineState, TaskRecord
 from noetl_temporal.machine.tool_calls import Caller, call_id, store_call, summary, tool_call
-from noetl_temporal.machine.views import result_view
+from noetl_temporal.machine.views import OutcomeView, result_view
 
 __all__ = ["MAX_EXECUTIONS", "End", "Host", "Pipeline"]
 
@@ -322,7 +322,7 @@ class Pipeline:
         return self.state.records[last].kind if last is not None else ""
 
     def _task_names(self) -> Mapping[str, Any]:
-        """Results of the tasks before, by label, and the last as ``_prev``."""
+        """Results of the tasks before, by label, and the last as ``_prev``; its outcome as ``output``."""
         state = self.state
         names: dict[str, Any] = {
             label: result_view(record.kind, record.outcome.get("result"))
@@ -331,6 +331,9 @@ class Pipeline:
         }
         names["_task"] = self._task().label if state.index < len(self.host.step.tasks) else None
         names["_prev"] = names.get(state.last or "")
+        if state.last is not None:
+            last = state.records[state.last]
+            names["output"] = names["outcome"] = OutcomeView(last.kind, last.outcome)
         return names
 
     def _emit_started(self, task: Task) -> int:

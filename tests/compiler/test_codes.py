@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "dev" / "codes.md"
 ERR = Path(__file__).parent / "corpus" / "err"
 
-NO_EXAMPLE = {Code.UNREADABLE_FILE, Code.BUDGET_EXCEEDED}
+NO_EXAMPLE = {Code.UNREADABLE_FILE, Code.BUDGET_EXCEEDED, Code.OVERSIZED_DATA}
 """Codes that no text of a readable size can show; they are tested here by what it takes."""
 
 SECTION = re.compile(r"^## (NT\d+) ([^\n]+)\n\n(.+?)\n(?=## |\Z)", re.MULTILINE | re.DOTALL)
@@ -60,6 +60,21 @@ def test_a_missing_file_is_a_finding() -> None:
     result = compile_file("no/such/playbook.yaml")
     assert [found.code for found in result.diagnostics] == [Code.UNREADABLE_FILE]
     assert result.graph is None
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("x" * 65_537, "this value has 65,537 bytes, and every run carries it along"),
+        (f"[{'a, ' * 65_537}]", "this value has 65,537 bytes, and every run carries it along"),
+        ("x" * 65_000, None),
+    ],
+    ids=["a text", "a list", "just small enough"],
+)
+def test_data_that_is_too_large_is_a_finding(value: str, message: str | None) -> None:
+    text = f"metadata: {{name: x}}\nworkload:\n  a: {value}\nworkflow: [{{step: start, tool: {{kind: noop}}}}]\n"
+    found = [one for one in compile_text(text).diagnostics if one.code is Code.OVERSIZED_DATA]
+    assert [(one.message, one.span.line, one.span.col) for one in found] == ([(message, 3, 6)] if message else [])
 
 
 def test_a_huge_text_is_a_finding() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from noetl_compiler.codes import Code
-from noetl_compiler.graph import Rule
+from noetl_compiler.graph import Rule, Template
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Policy
 
-__all__ = ["warn_of_unmatched_errors"]
+__all__ = ["is_about_errors", "warn_of_unmatched_errors"]
 
 _ABOUT_ERRORS = re.compile(r"\b(?:status|error|http|pg|py)\b")
 
@@ -31,4 +31,9 @@ def _covers_errors(policy: Policy) -> bool:
 
 
 def _covers(rule: Rule) -> bool:
-    return rule.on != "ok" and (rule.when is None or _ABOUT_ERRORS.search(rule.when.source) is not None)
+    return rule.on != "ok" and (rule.when is None or is_about_errors(rule.when))
+
+
+def is_about_errors(when: Template | None) -> bool:
+    """Whether a condition asks how a call went."""
+    return when is not None and _ABOUT_ERRORS.search(when.source) is not None

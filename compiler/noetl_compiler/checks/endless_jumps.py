@@ -1,0 +1,66 @@
+"""Tasks that go back for ever."""
+
+from __future__ import annotations
+
+from noetl_compiler.checks.dead_routes import is_always_true
+from noetl_compiler.checks.unmatched_errors import is_about_errors
+from noetl_compiler.codes import Code
+from noetl_compiler.lower_tasks import PREVIOUS
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Playbook, Rule, Step
+
+__all__ = ["warn_of_endless_jumps"]
+
+
+def warn_of_endless_jumps(playbook: Playbook, report: Report) -> None:
+    """NT404. Told when every success goes back and no rule between the two tasks may end it; errors do not count."""
+    for step in playbook.steps:
+        for index, task in enumerate(step.tasks):
+            for rule in task.policy.rules if task.policy else ():
+                if _always_goes_back(rule, index, step) and not _may_leave(rule, index, step):
+                    message = f'task "{task.label.text}" always goes back, so the step never ends'
+                    hint = "give the jump a condition, or put a rule with do: break before it"
+                    report.warning(Code.ENDLESS_JUMP, rule.body.span, message, hint)
+
+
+def _always_goes_back(rule: Rule, index: int, step: Step) -> bool:
+    if rule.body.on == "error" or not is_always_true(rule.body.when):
+        return False
+    return (rule.body.do == "again" and rule.body.attempts is None) or _target(rule, index, step) <= index
+
+
+def _may_leave(jump: Rule, index: int, step: Step) -> bool:
+    """Whether any other rule of the tasks that are gone over again leads on."""
+    first = _target(jump, index, step)
+    for at in range(first, index + 1):
+        policy = step.tasks[at].policy
+        for rule in policy.rules if policy else ():
+            if rule is jump:
+                break
+            if _leads_on(rule, at, (first, index), step):
+                return True
+    return False
+
+
+def _leads_on(rule: Rule, at: int, circle: tuple[int, int], step: Step) -> bool:
+    match rule.body.do:
+        case "break":
+            return True
+        case "continue":
+            return at == circle[1] and rule.body.on != "error"
+        case "fail":
+            return not (rule.body.on == "error" or is_about_errors(rule.body.when))
+        case "jump":
+            return not circle[0] <= _target(rule, at, step) <= circle[1]
+        case _:
+            return False
+
+
+def _target(rule: Rule, index: int, step: Step) -> int:
+    """The index of the task that a jump leads to; behind all of them for what is no jump back."""
+    if rule.to is None:
+        return index if rule.body.do == "again" else len(step.tasks)
+    labels = [task.label.text for task in step.tasks]
+    if rule.to.text in PREVIOUS and rule.to.text not in labels:
+        return max(0, index - 1)
+    return labels.index(rule.to.text) if rule.to.text in labels else len(labels)

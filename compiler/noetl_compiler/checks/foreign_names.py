@@ -1,0 +1,47 @@
+"""Variables of another dialect. They work, for a run binds the names of all of them; a reader is misled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from jinja2.exceptions import TemplateSyntaxError
+
+from noetl_compiler.codes import Code
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Dialect, Playbook
+from noetl_compiler.template_paths import free_paths
+from noetl_compiler.template_uses import Use, uses
+from noetl_compiler.template_words import find_path
+
+__all__ = ["warn_of_foreign_names"]
+
+_OUTCOME = "write result, or response for the body"
+_SINCE_V10 = {"ctx": "write vars", "outcome": _OUTCOME, "output": _OUTCOME}
+_FOREIGN: Mapping[Dialect, Mapping[str, str]] = MappingProxyType(
+    {
+        "v1": {**_SINCE_V10, "iter": "write the iterator's own name"},
+        "legacy": {**_SINCE_V10, "iter": "write the element's own name"},
+        "case": {"outcome": "write response"},
+        "v10": {"vars": "write ctx"},
+    }
+)
+"""Dialect -> names it never had -> what it says instead."""
+
+
+def warn_of_foreign_names(playbook: Playbook, report: Report) -> None:
+    """NT304, once a name in a file."""
+    foreign = _FOREIGN[playbook.dialect]
+    for use in uses(playbook):
+        for name in _names(use) & foreign.keys():
+            if report.first(f"foreign {name}"):
+                span = report.places.span(use.template, *find_path(use.template.source, name))
+                message = f'"{name}" is no variable of the dialect "{playbook.dialect}"'
+                report.warning(Code.FOREIGN_NAME, span, message, foreign[name])
+
+
+def _names(use: Use) -> set[str]:
+    try:
+        return {path.partition(".")[0] for path in free_paths(use.template.source)}
+    except TemplateSyntaxError:
+        return set()

@@ -1,0 +1,86 @@
+"""Names that nothing in the playbook binds where a template reads them.
+
+The request may add names to the workload, and a sub-playbook's workload comes from its parent. So an unknown name is
+a warning, and none at all where the template itself asks whether it is there. Only names that neither the playbook
+nor the request can bind are errors.
+"""
+
+from __future__ import annotations
+
+from jinja2.exceptions import TemplateSyntaxError
+
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import nearest
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Playbook
+from noetl_compiler.template_paths import free_paths, guarded_paths
+from noetl_compiler.template_uses import Use, uses
+from noetl_compiler.template_words import find_path
+from noetl_compiler.visible_names import OUTCOME, VisibleNames
+
+__all__ = ["warn_of_undefined_names"]
+
+_CLOSED = {
+    "iter": "the names of an iteration are bound in the tasks of its loop",
+    "job": "a job has id, uuid and execution_id",
+    "results": "the names below it are those of steps",
+}
+"""Roots below which only the playbook can bind a name -> what is there."""
+
+_HINTS = {
+    **dict.fromkeys(OUTCOME, "a call binds it: read it in the task's rules, in set, or in a route"),
+    "auth": "templates never see credentials: name them in the auth of the tool",
+}
+_OPEN = frozenset({"workload", "work"})
+_OTHERWISE = {"workload": "if the request brings it, declare it under workload", "ctx": "set it before it is read"}
+
+
+def warn_of_undefined_names(playbook: Playbook, report: Report) -> None:
+    """NT303."""
+    names = VisibleNames(playbook)
+    for use in uses(playbook):
+        for path in _unguarded(use.template.source):
+            _check(path, use, names, report)
+
+
+def _unguarded(source: str) -> list[str]:
+    """The paths a template reads without asking first whether they are there."""
+    try:
+        free, guarded = free_paths(source), guarded_paths(source)
+    except TemplateSyntaxError:
+        return []
+    return [path for path in free if not any(_related(path, other) for other in guarded)]
+
+
+def _related(path: str, other: str) -> bool:
+    return path == other or path.startswith(f"{other}.") or other.startswith(f"{path}.")
+
+
+def _check(path: str, use: Use, names: VisibleNames, report: Report) -> None:
+    head, _, rest = path.partition(".")
+    visible = names.at(use)
+    if visible is not None and head not in visible:
+        _report(head, use, visible, report)
+        return
+    below = names.below(use, head) if rest else None
+    name = rest.partition(".")[0]
+    if below is not None and name not in below:
+        _report_below(head, name, use, below, report)
+
+
+def _report(name: str, use: Use, visible: frozenset[str], report: Report) -> None:
+    hint = _HINTS.get(name) or nearest(name, visible) or _OTHERWISE["workload"]
+    span = report.places.span(use.template, *find_path(use.template.source, name))
+    report.warning(Code.UNDEFINED_NAME, span, f'nothing binds "{name}" here', hint)
+
+
+def _report_below(head: str, name: str, use: Use, known: frozenset[str], report: Report) -> None:
+    if head in _OPEN and not known:
+        return  # a playbook that declares no workload takes all of it from the request
+    path = f"{head}.{name}"
+    span = report.places.span(use.template, *find_path(use.template.source, path))
+    message = f'nothing binds "{path}" here'
+    if head in _CLOSED and not use.is_predicate:
+        report.error(Code.UNDEFINED_NAME, span, message, nearest(name, known) or _CLOSED[head])
+    else:
+        report.warning(Code.UNDEFINED_NAME, span, message, nearest(name, known) or _OTHERWISE.get(head, ""))

@@ -1,0 +1,95 @@
+"""The compiler's tables of names say what a run really binds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+
+from noetl_compiler import visible_names as tables
+from tests.machine.driver import error, run_text
+from tests.machine.playbooks import playbook
+
+ONLY_OF_AN_ERROR = {"error"}
+ONLY_OF_HTTP = {"status_code"}
+
+
+def asked(names: Collection[str]) -> str:
+    """A mapping from each name to whether it is bound."""
+    return json.dumps({name: f"{{{{ {name} is defined }}}}" for name in sorted(names)})
+
+
+def bound(answers: dict[str, Any]) -> set[str]:
+    return {name for name, is_bound in answers.items() if is_bound}
+
+
+EVERY = tables.RUN | tables.ITERATION | tables.PIPELINE | tables.OUTCOME | tables.ARC | tables.BEFORE
+SOURCES = {
+    tables.RUN: f"  - step: start\n    tool: {{kind: noop, message: {asked(EVERY)}}}\n",
+    tables.RUN | tables.ITERATION: (
+        f"  - step: start\n    loop: {{in: [1], iterator: one}}\n    tool: {{kind: noop, message: {asked(EVERY)}}}\n"
+    ),
+    tables.RUN | tables.BEFORE: (
+        "  - step: start\n    tool:\n      - {name: first, kind: noop}\n"
+        f"      - {{name: second, kind: noop, message: {asked(EVERY)}}}\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("names", SOURCES)
+def test_a_task_sees_what_the_table_says(names: frozenset[str]) -> None:
+    run = run_text(playbook(SOURCES[names]), lambda call: call.config)
+    assert bound(run.calls[-1].config["message"]) == (names | tables.PIPELINE) - tables.OUTSIDE
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_way_on_sees_what_the_table_says(fails: bool) -> None:
+    when = "{{ event.name is defined }}"
+    text = playbook(
+        "  - step: start\n    tool: {kind: http, url: u}\n"
+        f"    next: {{arcs: [{{step: end, when: '{when}', set: {{ctx.seen: {asked(EVERY)}}}}}]}}\n"
+        "  - step: end\n    tool: {kind: noop, message: '{{ ctx.seen }}'}\n"
+    )
+
+    def answer(call: Any) -> Any:
+        return call.config if call.kind == "noop" else error(http={"status": 500}) if fails else {"status_code": 200}
+
+    run = run_text(text, answer)
+    absent = tables.OUTSIDE if fails else tables.OUTSIDE | ONLY_OF_AN_ERROR | ONLY_OF_HTTP
+    assert bound(run.calls[-1].config["message"]) == (tables.RUN | tables.OUTCOME | tables.ARC) - absent
+
+
+def test_the_workload_sees_what_the_table_says() -> None:
+    workload = f"workload: {{own: 1, seen: {asked({*EVERY, 'own', 'asked'})}}}\n"
+    text = playbook("  - step: start\n    tool: {kind: noop, message: '{{ workload.seen }}'}\n", workload)
+    run = run_text(text, lambda call: call.config, {"asked": 1})
+    assert bound(run.calls[0].config["message"]) == (tables.START - tables.OUTSIDE) | {"own", "asked"}
+
+
+def test_an_iteration_has_its_counts() -> None:
+    counts = [f"iter.{mark}{name}" for name in tables.COUNTS for mark in ("", "_")]
+    text = playbook(
+        f"  - step: start\n    loop: {{in: [1], iterator: one}}\n    tool: {{kind: noop, message: {asked(counts)}}}\n"
+    )
+    assert bound(run_text(text, lambda call: call.config).calls[0].config["message"]) == set(counts)
+
+
+@pytest.mark.parametrize("loop", ["", "    loop: {in: [1], iterator: one}\n"])
+def test_what_is_set_for_the_iteration_needs_no_root(loop: str) -> None:
+    text = playbook(
+        f"  - step: start\n{loop}    tool:\n"
+        "      - {name: first, kind: noop, set: {iter.made: '{{ output.data }}'}}\n"
+        "      - {name: second, kind: noop, message: '{{ made }}{{ output.data }}'}\n"
+    )
+    run = run_text(text, lambda call: call.config.get("message", 5))
+    assert run.calls[-1].config["message"] == "55"
+
+
+def test_vars_are_the_older_name_of_ctx() -> None:
+    text = playbook(
+        "  - step: start\n    tool: {kind: noop}\n    set: {ctx.made: 5}\n    next: {arcs: [{step: use}]}\n"
+        "  - step: use\n    tool: {kind: noop, message: '{{ vars.made }}'}\n"
+    )
+    assert run_text(text, lambda call: call.config.get("message")).finish.result == 5
