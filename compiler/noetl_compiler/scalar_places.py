@@ -24,8 +24,7 @@ _UNIT = {
     "double": re.compile(r"\\(?:\r\n|x..|u.{4}|U.{8}|.)|.", re.DOTALL),
     "single": re.compile(r"''|.", re.DOTALL),
 }
-_SHORT = {"0": "\0", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v", "n": "\n", "r": "\r", "t": "\t"}
-_SHORT |= {"N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029"}
+_SHORT = dict(zip("0abefvnrtN_LP", "\0\a\b\x1b\f\v\n\r\t\x85\xa0\u2028\u2029", strict=True))
 
 
 def span_in_scalar(source: SourceFile, node: ScalarNode, start: int, end: int) -> Span | None:

@@ -50,6 +50,7 @@ CLAIM = frozenset({"__frame_max_rows"})
 """In the claim of a cursor."""
 
 _IN_LOOP = (Place.ITEM, Place.TASK, Place.OUTCOME)
+_NONE: frozenset[str] = frozenset()
 _JOB = frozenset({"id", "uuid", "execution_id"})
 
 
@@ -121,7 +122,7 @@ class VisibleNames:
         """The names of the engine itself, and those set for the iteration."""
         names = self._set_under("iter", self._steps(use))
         if use.place in (Place.TASK, Place.OUTCOME):
-            names |= PIPELINE | (BEFORE if len(_tasks(self._steps(use))) > 1 else frozenset())
+            names |= PIPELINE | (BEFORE if len(_tasks(self._steps(use))) > 1 else _NONE)
         if use.place in (Place.OUTCOME, Place.AFTER, Place.ARC):
             names |= OUTCOME
         return names | ARC if use.place is Place.ARC else names
@@ -159,7 +160,7 @@ class VisibleNames:
 
     def _labels(self, use: Use) -> frozenset[str]:
         if use.place not in (Place.TASK, Place.OUTCOME):
-            return frozenset()
+            return _NONE
         return frozenset(task.label.text for task in _tasks(self._steps(use)))
 
     def _iteration(self, use: Use) -> frozenset[str]:

@@ -26,7 +26,7 @@ def warn_of_constant_conditions(playbook: Playbook, report: Report) -> None:
             tree, reads = parsed(source), free_paths(source)
         except TemplateSyntaxError:
             continue
-        if any(True for _ in _text_around(tree)):
+        if _has_text(tree):
             message = "the text around the expression makes this condition always true"
             report.warning(Code.CONSTANT_CONDITION, use.template.span, message, "put all of it into the braces")
         elif not reads and not _is_plain(tree):
@@ -35,13 +35,12 @@ def warn_of_constant_conditions(playbook: Playbook, report: Report) -> None:
             report.warning(Code.CONSTANT_CONDITION, use.template.span, message, "compare something the run decides")
 
 
-def _text_around(tree: nodes.Template) -> list[str]:
-    return [data.data for data in tree.find_all(nodes.TemplateData) if data.data.strip()]
+def _has_text(tree: nodes.Template) -> bool:
+    return any(text.data.strip() for text in tree.find_all(nodes.TemplateData))
 
 
 def _is_plain(tree: nodes.Template) -> bool:
     """Whether nothing but ``true`` or ``false`` stands there."""
-    return all(isinstance(constant.value, bool) for constant in tree.find_all(nodes.Const)) and not any(
-        isinstance(node, nodes.Compare | nodes.Filter | nodes.Not | nodes.BinExpr)
-        for node in tree.find_all((nodes.Compare, nodes.Filter, nodes.Not, nodes.BinExpr))
-    )
+    shown = [node for output in tree.find_all(nodes.Output) for node in output.nodes]
+    said = [node for node in shown if not isinstance(node, nodes.TemplateData)]
+    return all(isinstance(node, nodes.Const) and isinstance(node.value, bool) for node in said)

@@ -38,7 +38,7 @@ def _oversized(node: Node, is_data: bool) -> tuple[int, list[tuple[Node, int]]]:
         size, inner = _oversized(item, is_data or key in _DATA)
         total, found = total + size + len(key), found + inner
     if is_data and total > LARGEST_VALUE and not found:
-        found = [(node, total)]
+        found.append((node, total))
     return total, found
 
 
