@@ -17,10 +17,12 @@ from noetl_compiler.nodes import pointer
 from noetl_compiler.overlay import names_in, overlay, picked, sources_in
 from noetl_compiler.templates import paths
 
-__all__ = ["Ending", "arrival_name", "ending_of"]
+__all__ = ["ALL_RESULTS", "Ending", "arrival_name", "ending_of", "results_name"]
 
 _NO_NAME = re.compile(r"\W")
-_ALL_RESULTS = "loop_results"
+ALL_RESULTS = "loop_results"
+"""The same by a name that is no loop's own."""
+
 _OF_THE_RUN = frozenset({"workload", "work", "job", "execution_id", "payload", "env"})
 """Names that every iteration shares, so a result that reads no other is rendered once."""
 
@@ -43,7 +45,7 @@ def arrival_name(end: syntax.Step) -> str:
 def ending_of(loop: str, end: syntax.Step, passed: Value) -> Ending:
     """Split the end of a loop; ``passed`` are the names that the ways to it bind."""
     asked = end.result if end.result is not None else _everything(loop, end.span)
-    left = _left_at_arrivals(asked, {_results_name(loop), _ALL_RESULTS})
+    left = _left_at_arrivals(asked, {results_name(loop), ALL_RESULTS})
     arrival = Step(
         arrival_name(end),
         end.span,
@@ -57,12 +59,13 @@ def ending_of(loop: str, end: syntax.Step, passed: Value) -> Ending:
     return Ending(arrival, _closing_args(loop, end, left), result, _published(end, result))
 
 
-def _results_name(loop: str) -> str:
+def results_name(loop: str) -> str:
+    """How the end of a loop calls the results of its iterations."""
     return f"{_NO_NAME.sub('_', loop)}_results"
 
 
 def _everything(loop: str, span: Span) -> Value:
-    return _templates({"results": f"{{{{ {_results_name(loop)} }}}}"}, span)
+    return _templates({"results": f"{{{{ {results_name(loop)} }}}}"}, span)
 
 
 def _left_at_arrivals(asked: Value, results: set[str]) -> list[str]:
@@ -83,7 +86,7 @@ def _closing_args(loop: str, end: syntax.Step, left: list[str]) -> Value:
     """The names that the end sees: the iterations' results, and by name what the arrivals left."""
     results = f"results[{loop!r}]"
     arrivals = f"{results} | map(attribute={arrival_name(end)!r}) | select('defined') | sum(start=[])"
-    names = {_results_name(loop): f"{{{{ {results} }}}}", _ALL_RESULTS: f"{{{{ {results} }}}}"}
+    names = {results_name(loop): f"{{{{ {results} }}}}", ALL_RESULTS: f"{{{{ {results} }}}}"}
     names |= {name: f"{{{{ {arrivals} | map(attribute={name!r}) | list }}}}" for name in left}
     return _templates(names, end.span)
 

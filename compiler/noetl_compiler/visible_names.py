@@ -7,11 +7,14 @@ what the machine really binds by ``tests/machine/test_visible_names.py``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 
 from noetl_compiler.graph import Value
+from noetl_compiler.lower_regions import ALL_RESULTS, results_name
 from noetl_compiler.overlay import names_in
-from noetl_compiler.syntax import Arc, Playbook, Step, Task
+from noetl_compiler.regions import arcs_of
+from noetl_compiler.syntax import Arc, Loop, Playbook, Step, Task
 from noetl_compiler.template_uses import Place, Use, assigns_in
 
 __all__ = ["ARC", "BEFORE", "COUNTS", "ITERATION", "OUTCOME", "OUTSIDE", "PIPELINE", "RUN", "START", "VisibleNames"]
@@ -39,7 +42,7 @@ BEFORE = frozenset({"output", "outcome"})
 
 OUTCOME = frozenset(
     {"output", "outcome", "_outcome", "result", "data", "response", "this", "success", "error", "status_code"}
-    | {"attempt", "_attempt", "page", "iteration", "_retry"}
+    | {"last_error", "attempt", "_attempt", "page", "iteration", "_retry"}
 )
 """After a call: in rules, in sinks, in what a task or step sets, in ways on."""
 
@@ -65,18 +68,7 @@ class VisibleNames:
         if use.place is Place.WORKLOAD:
             return START | self.workload
         bound = self._bound(use)
-        if bound is None:
-            return None
-        return (
-            RUN
-            | bound
-            | self._engine(use)
-            | self._labels(use)
-            | self.ctx
-            | self.results
-            | self.workload
-            | self.keychain
-        )
+        return None if bound is None else bound | self._engine(use) | self._everywhere
 
     def below(self, use: Use, name: str) -> frozenset[str] | None:
         """The names known below a bare one; None when anything may be there."""
@@ -88,13 +80,13 @@ class VisibleNames:
             case "vars":
                 return self.ctx
             case "results":
-                return self.results | self._labels(use)
+                return self.results
             case "keychain":
                 return self.keychain
             case "job":
                 return _JOB
             case "iter":
-                return self._iteration(use)
+                return None if self.regions else self._iteration(use)
             case _:
                 return None
 
@@ -105,24 +97,49 @@ class VisibleNames:
 
     @cached_property
     def results(self) -> frozenset[str]:
-        """The steps, each of whose names gives its result."""
-        return frozenset(step.name.text for step in self._playbook.steps)
+        """The steps, each of whose names gives its result; in v1 so do the tasks'."""
+        steps = self._playbook.steps
+        tasks = _tasks(steps) if self._playbook.dialect == "v1" else ()
+        return frozenset({step.name.text for step in steps} | {task.label.text for task in tasks})
 
     @cached_property
     def ctx(self) -> frozenset[str]:
         """What any step, task, rule or arc sets."""
-        return self._set_under("ctx", self._playbook.steps)
+        return _set_under("ctx", self._playbook.steps)
 
     @cached_property
     def keychain(self) -> frozenset[str]:
         """The names of the keychain's entries."""
         return frozenset(str(entry.get("name")) for entry in self._playbook.keychain)
 
+    @cached_property
+    def regions(self) -> frozenset[str]:
+        """Loops over steps bind their elements for many steps, and so does, in v1, every way that passes names."""
+        names: set[str] = set()
+        for step in self._playbook.steps:
+            if step.loop is not None and not step.tasks:
+                names |= ITERATION | {step.loop.element.text, results_name(step.name.text), ALL_RESULTS}
+            if step.ends is not None:
+                names.update(names_in(step.result) if step.result is not None else ("results",))
+        if self._playbook.dialect == "v1":
+            names.update(name for arc in self._arcs for name in names_in(arc.args))
+        return frozenset(names)
+
+    @cached_property
+    def _everywhere(self) -> frozenset[str]:
+        own = {"step"} if self._playbook.dialect == "v1" else _NONE
+        return RUN | own | self.ctx | self.results | self.regions | self.workload | self.keychain
+
+    @cached_property
+    def _arcs(self) -> tuple[Arc, ...]:
+        return tuple(arc for step in self._playbook.steps for arc in arcs_of(step))
+
     def _engine(self, use: Use) -> frozenset[str]:
         """The names of the engine itself, and those set for the iteration."""
-        names = self._set_under("iter", self._steps(use))
+        names = _set_under("iter", self._steps(use))
         if use.place in (Place.TASK, Place.OUTCOME):
-            names |= PIPELINE | (BEFORE if len(_tasks(self._steps(use))) > 1 else _NONE)
+            tasks = _tasks(self._steps(use))
+            names |= PIPELINE | {task.label.text for task in tasks} | (BEFORE if len(tasks) > 1 else _NONE)
         if use.place in (Place.OUTCOME, Place.AFTER, Place.ARC):
             names |= OUTCOME
         return names | ARC if use.place is Place.ARC else names
@@ -133,48 +150,41 @@ class VisibleNames:
         if any(isinstance(value.data, str) for value in values):
             return None
         names = {name for value in values for name in names_in(value)}
-        if any(names_in(value) for value in values):
+        if names:
             names |= {"input", "args"}
-        for step in self._steps(use):
-            if step.loop is not None and (use.step is None or use.place in _IN_LOOP):
-                names |= ITERATION | {step.loop.element.text}
-            if step.loop is not None and step.loop.body.cursor is not None:
-                names |= CLAIM
+        for loop in self._loops(use):
+            names |= ITERATION | {loop.element.text}
+        if any(step.loop is not None and step.loop.body.cursor is not None for step in self._steps(use)):
+            names |= CLAIM
         return frozenset(names | _collected(use.task)) if use.place is Place.OUTCOME else frozenset(names)
 
     def _inputs(self, use: Use) -> list[Value]:
         steps = self._steps(use)
-        passed = [arc.args for arc in self._arcs if any(arc.to.text == step.name.text for step in steps)]
-        own = [step.args for step in steps]
+        reached = {step.name.text for step in steps}
+        passed = [arc.args for arc in self._arcs if arc.to.text in reached]
         tasks = (use.task,) if use.step is not None else (*self._playbook.workbook, *_tasks(steps))
-        return [*passed, *own, *(task.input for task in tasks if task is not None)]
-
-    @cached_property
-    def _arcs(self) -> tuple[Arc, ...]:
-        following = (step.next for step in self._playbook.steps if step.next)
-        return tuple(arc for found in following for group in found.groups for arc in group)
+        return [*passed, *(step.args for step in steps), *(task.input for task in tasks if task is not None)]
 
     def _steps(self, use: Use) -> tuple[Step, ...]:
         """The steps for which the template may be rendered: any of them for a task of the workbook."""
         return (use.step,) if use.step is not None else self._playbook.steps
 
-    def _labels(self, use: Use) -> frozenset[str]:
-        if use.place not in (Place.TASK, Place.OUTCOME):
-            return _NONE
-        return frozenset(task.label.text for task in _tasks(self._steps(use)))
+    def _loops(self, use: Use) -> Iterator[Loop]:
+        """The loops in whose iterations the template may be rendered."""
+        if use.step is None or use.place in _IN_LOOP:
+            yield from (step.loop for step in self._steps(use) if step.loop is not None)
 
     def _iteration(self, use: Use) -> frozenset[str]:
         """What is below ``iter``: what is set there, and in a loop the element and the counts."""
-        names = self._set_under("iter", self._steps(use))
-        for step in self._steps(use):
-            if step.loop is not None and (use.step is None or use.place in _IN_LOOP):
-                names |= COUNTS | {f"_{name}" for name in COUNTS} | {step.loop.element.text, "parent"}
+        names = _set_under("iter", self._steps(use))
+        for loop in self._loops(use):
+            names |= COUNTS | {f"_{name}" for name in COUNTS} | {loop.element.text, "parent"}
         return names
 
-    @staticmethod
-    def _set_under(root: str, part: object) -> frozenset[str]:
-        targets = (assign.target.split(".") for assign in assigns_in(part))
-        return frozenset(target[1] for target in targets if target[0] == root)
+
+def _set_under(root: str, steps: tuple[Step, ...]) -> frozenset[str]:
+    targets = (assign.target.split(".") for assign in assigns_in(steps))
+    return frozenset(target[1] for target in targets if target[0] == root)
 
 
 def _tasks(steps: tuple[Step, ...]) -> tuple[Task, ...]:
