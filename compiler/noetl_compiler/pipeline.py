@@ -47,8 +47,6 @@ def lowered(found: Understood) -> Result:
     return Result(graph, found.diagnostics, found.source)
 
 
-
-
 def _parse(root: Node, report: Report) -> Playbook | None:
     """The syntax tree of a document that is a playbook at all."""
     if not isinstance(root, MappingNode) or root.get("workflow") is None:
