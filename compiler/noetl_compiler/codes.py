@@ -1,7 +1,7 @@
 """Every diagnostic code with its one-sentence meaning. A code is never reused and never renumbered.
 
 NT0xx text and YAML, NT1xx shape and fields, NT2xx steps and routes, NT3xx templates, NT4xx policies and
-loops, NT5xx tools.
+loops, NT5xx tools, NT6xx calls of other playbooks.
 """
 
 from __future__ import annotations
@@ -56,6 +56,10 @@ class Code(Enum):
     UNKNOWN_WORKBOOK_TASK = "NT503"
     TEMPLATE_IN_CODE = "NT504"
     UNUSED_WORKBOOK_TASK = "NT505"
+    UNKNOWN_PLAYBOOK = "NT601"
+    UNSOUND_PLAYBOOK = "NT602"
+    PLAYBOOK_CIRCLE = "NT603"
+    MISSING_INPUT = "NT604"
 
     @property
     def meaning(self) -> str:
@@ -112,4 +116,8 @@ _MEANINGS: dict[Code, str] = {
     ),
     Code.TEMPLATE_IN_CODE: "Python code has a template in it, but code is never a template.",
     Code.UNUSED_WORKBOOK_TASK: "A task of the workbook is called by nobody.",
+    Code.UNKNOWN_PLAYBOOK: "A step calls a playbook that the catalog does not have.",
+    Code.UNSOUND_PLAYBOOK: "A step calls a playbook that has errors of its own.",
+    Code.PLAYBOOK_CIRCLE: "Playbooks call each other in a circle.",
+    Code.MISSING_INPUT: "A call of a playbook does not pass what that playbook needs.",
 }

@@ -19,7 +19,7 @@ from noetl_compiler.meter import Meter
 from noetl_compiler.sandbox import ENVIRONMENT
 from noetl_compiler.template_program import parsed
 
-__all__ = ["follow", "free_paths", "guarded_paths", "project"]
+__all__ = ["follow", "free_paths", "guarded_paths", "project", "unguarded_paths"]
 
 
 @lru_cache(maxsize=1024)
@@ -80,6 +80,19 @@ def _constant_name(node: nodes.Getattr | nodes.Getitem) -> str | None:
         return node.attr
     name = node.arg.value if isinstance(node.arg, nodes.Const) else None
     return name if isinstance(name, str) and "." not in name else None
+
+
+def unguarded_paths(source: str) -> list[str]:
+    """The paths a template reads without asking first whether they are there; none when it is no template."""
+    try:
+        free, guarded = free_paths(source), guarded_paths(source)
+    except TemplateSyntaxError:
+        return []
+    return [path for path in free if not any(_related(path, other) for other in guarded)]
+
+
+def _related(path: str, other: str) -> bool:
+    return path == other or path.startswith(f"{other}.") or other.startswith(f"{path}.")
 
 
 def project(scope: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Json]:

@@ -9,13 +9,15 @@ from pathlib import Path
 import click
 
 from noetl_compiler import Result
+from noetl_compiler.catalog import read_catalog, with_calls
 from noetl_compiler.forecast import Sizes
 from noetl_compiler.graph import Graph
+from noetl_compiler.pipeline import lowered
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.shown import SUFFIXES, View, shown
 from noetl_temporal.cli.sizes import read_sizes
-from noetl_temporal.cli.sources import compiled
+from noetl_temporal.cli.sources import understood
 
 __all__ = ["compile_command"]
 
@@ -26,6 +28,12 @@ _FOR_COST = "For --forecast: "
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER|-...")
 @click.option("--format", "form", type=click.Choice(tuple(SUFFIXES)), default="tree", show_default=True, help="Form.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file; for several, this folder.")
+@click.option(
+    "--catalog",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Check calls of other playbooks against those in this folder.",
+)
 @click.option("--explain", "step", metavar="STEP", help="Show what this step compiles to, and why.")
 @click.option("--forecast", "cost", is_flag=True, help="Show the events, bytes, calls and actions a run will take.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=f"{_FOR_COST}a value of the request.")
@@ -39,6 +47,7 @@ def compile_command(
     paths: tuple[str, ...],
     form: str,
     output: Path | None,
+    catalog: Path | None,
     step: str | None,
     cost: bool,
     settings: tuple[str, ...],
@@ -58,7 +67,7 @@ def compile_command(
     noetl compile playbooks/                                 check them all
     """
     view = View(form, step, cost, read_payload(payload, settings), Sizes(**sizes))
-    results = compiled(paths)
+    results = _compiled(paths, catalog)
     for result in results:
         show_findings(result, "there is no graph")
     texts = [(graph, shown(graph, result, view)) for result in results if (graph := result.graph)]
@@ -67,6 +76,14 @@ def compile_command(
     else:
         _write(texts, output, results, SUFFIXES["tree" if step or (cost and form != "json") else form])
     sys.exit(int(len(texts) < len(results)))
+
+
+def _compiled(paths: Sequence[str], folder: Path | None) -> list[Result]:
+    found = understood(paths)
+    if folder is not None:
+        catalog = read_catalog(folder)
+        found = [with_calls(one, catalog) for one in found]
+    return [lowered(one) for one in found]
 
 
 def _print(texts: Sequence[tuple[Graph, str]], *, several: bool) -> None:

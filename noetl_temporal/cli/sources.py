@@ -4,45 +4,52 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from noetl_compiler import Result, compile_file, compile_text
+from noetl_compiler.catalog import playbook_files
 from noetl_compiler.codes import Code
+from noetl_compiler.pipeline import Understood, understand
+from noetl_compiler.reader import read_file
+from noetl_compiler.source import SourceFile
 
-__all__ = ["compiled"]
-
-_SUFFIXES = (".yaml", ".yml")
+__all__ = ["understood"]
 
 
-def compiled(paths: Sequence[str]) -> list[Result]:
-    """What each compiles to, in the given order; below a folder by name, leaving out YAML that is no playbook.
+def understood(paths: Sequence[str]) -> list[Understood]:
+    """What each says, in the given order; below a folder by name, leaving out YAML that is no playbook.
 
     Raises click.UsageError for a path that is not there and for a folder without a playbook.
     """
     for path in paths:
         if path != "-" and not Path(path).exists():
             raise click.UsageError(f"there is no file or folder {path!r}")
-    return [result for path in paths for result in _compiled(path)]
+    return [found for path in paths for found in _understood(path)]
 
 
-def _compiled(path: str) -> Iterator[Result]:
+def _understood(path: str) -> Iterator[Understood]:
     if path == "-":
-        yield compile_text(sys.stdin.read(), "<stdin>")
+        yield understand(SourceFile("<stdin>", sys.stdin.read()))
     elif Path(path).is_dir():
         yield from _below(Path(path))
     else:
-        yield compile_file(path)
+        yield _of_file(Path(path))
 
 
-def _below(folder: Path) -> Iterator[Result]:
-    files = sorted(file for file in folder.rglob("*") if file.suffix in _SUFFIXES and file.is_file())
-    results = [result for result in map(compile_file, files) if not _is_other_yaml(result)]
-    if not results:
+def _of_file(path: Path) -> Understood:
+    source, unreadable = read_file(path)
+    found = understand(source)
+    return replace(found, playbook=None, diagnostics=tuple(unreadable)) if unreadable else found
+
+
+def _below(folder: Path) -> Iterator[Understood]:
+    found = [one for one in map(_of_file, playbook_files(folder)) if not _is_other_yaml(one)]
+    if not found:
         raise click.UsageError(f"there is no playbook below {str(folder)!r}")
-    yield from results
+    yield from found
 
 
-def _is_other_yaml(result: Result) -> bool:
-    return any(found.code is Code.NOT_A_PLAYBOOK for found in result.diagnostics)
+def _is_other_yaml(found: Understood) -> bool:
+    return any(one.code is Code.NOT_A_PLAYBOOK for one in found.diagnostics)

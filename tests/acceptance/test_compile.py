@@ -85,3 +85,14 @@ def test_a_wrong_call_is_told(bare: Site, args: list[str], says: str) -> None:
     done = bare.noetl("compile", *args)
     assert done.returncode == 2
     assert says in done.stderr
+
+
+def test_calls_are_checked_against_a_catalog(bare: Site) -> None:
+    head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x, path: x}\n"
+    step = "workflow:\n  - step: start\n    tool: {kind: playbook, path: examples/helo}\n"
+    file = bare.write(head + step)
+    assert bare.noetl("compile", str(file)).returncode == 0
+    done = bare.noetl("compile", str(file), "--catalog", str(EXAMPLES))
+    assert done.returncode == 1
+    assert 'error[NT601]: the catalog has no playbook "examples/helo"' in done.stderr
+    assert 'did you mean "examples/hello"?' in done.stderr

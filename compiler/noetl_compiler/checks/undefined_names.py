@@ -7,13 +7,11 @@ nor the request can bind are errors.
 
 from __future__ import annotations
 
-from jinja2.exceptions import TemplateSyntaxError
-
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
-from noetl_compiler.template_paths import free_paths, guarded_paths
+from noetl_compiler.template_paths import unguarded_paths
 from noetl_compiler.template_uses import Use, uses
 from noetl_compiler.template_words import find_path
 from noetl_compiler.visible_names import OUTCOME, VisibleNames
@@ -39,21 +37,8 @@ def warn_of_undefined_names(playbook: Playbook, report: Report) -> None:
     """NT303."""
     names = VisibleNames(playbook)
     for use in uses(playbook):
-        for path in _unguarded(use.template.source):
+        for path in unguarded_paths(use.template.source):
             _check(path, use, names, report)
-
-
-def _unguarded(source: str) -> list[str]:
-    """The paths a template reads without asking first whether they are there."""
-    try:
-        free, guarded = free_paths(source), guarded_paths(source)
-    except TemplateSyntaxError:
-        return []
-    return [path for path in free if not any(_related(path, other) for other in guarded)]
-
-
-def _related(path: str, other: str) -> bool:
-    return path == other or path.startswith(f"{other}.") or other.startswith(f"{path}.")
 
 
 def _check(path: str, use: Use, names: VisibleNames, report: Report) -> None:
