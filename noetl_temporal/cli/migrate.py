@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from noetl_compiler import Result
 from noetl_compiler.diagnostics import printable
 from noetl_compiler.emission import Migration, migrate
 from noetl_compiler.reader import read_file
@@ -15,7 +16,7 @@ from noetl_temporal.cli.findings import show_findings
 
 __all__ = ["migrate_command"]
 
-_STDIN = "<stdin>"
+_NOTHING = "nothing was written"
 
 
 @click.command("migrate")
@@ -25,12 +26,12 @@ _STDIN = "<stdin>"
 def migrate_command(file: str, in_place: bool, output: Path | None) -> None:
     """Write the playbook FILE anew in canonical v10, with its comments; - stands for stdin.
 
-    The result means the same. What v10 has no form for, and what was left out, is told on stderr. A playbook that is
-    canonical already stays as it is. The exit status is 1 when the playbook has errors; then nothing is written.
+    The result means the same. What v10 has no form for, and what is left out, is told on stderr. A playbook that
+    already is canonical stays as it is. The exit status is 1 when FILE has errors; then nothing is written.
     """
     if in_place and (output or file == "-"):
-        raise click.UsageError("--write rewrites FILE itself: it goes with a file alone")
-    migration = migrate(_source(file))
+        raise click.UsageError("--write rewrites FILE itself: it goes with a file and without -o")
+    migration = _migrated(file)
     _tell(migration)
     if migration.text is None:
         sys.exit(1)
@@ -41,27 +42,26 @@ def migrate_command(file: str, in_place: bool, output: Path | None) -> None:
         _write(target, migration.text)
 
 
-def _source(file: str) -> SourceFile:
-    if file == "-":
-        return SourceFile(_STDIN, sys.stdin.read())
-    source, unreadable = read_file(Path(file))
-    if unreadable:
-        raise click.UsageError(unreadable[0].message)
-    return source
+def _migrated(file: str) -> Migration:
+    if file != "-":
+        source, unreadable = read_file(Path(file))
+        return Migration(Result(None, tuple(unreadable), source)) if unreadable else migrate(source)
+    try:
+        text = sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise click.UsageError("what stands on stdin is not UTF-8 text") from None
+    return migrate(SourceFile("<stdin>", text))
 
 
 def _tell(migration: Migration) -> None:
-    source = migration.compiled.source
+    file = migration.compiled.source.file
     if migration.compiled.graph is None:
-        show_findings(migration.compiled, "nothing was written")
+        show_findings(migration.compiled, _NOTHING)
     for note in migration.notes:
-        click.echo(f"{source.file}:{note.span.line}:{note.span.col}: note: {printable(note.message)}", err=True)
+        click.echo(printable(f"{file}:{note.span.line}:{note.span.col}: note: {note.message}"), err=True)
     if migration.defect:
-        click.echo(
-            f"{source.file}: migrated, it would not mean the same ({migration.defect}): nothing was written; "
-            "this is a bug, please report it with the playbook",
-            err=True,
-        )
+        what = f"written anew, it would mean something else ({migration.defect}): {_NOTHING}"
+        click.echo(printable(f"{file}: {what}; this is a bug, please report it with the playbook"), err=True)
 
 
 def _write(target: Path, text: str) -> None:

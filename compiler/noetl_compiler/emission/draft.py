@@ -41,10 +41,10 @@ class Draft:
                 self.extend(extension, span)
 
 
-def mapping(*entries: tuple[ScalarNode, Node | None]) -> MappingNode:
-    """The entries that have a value."""
+def mapping(*entries: tuple[ScalarNode, Node | None], span: Span = NOWHERE) -> MappingNode:
+    """The entries that have a value; ``span`` is where the author had a mapping for this."""
     present: tuple[Entry, ...] = tuple((key, node) for key, node in entries if node is not None)
-    return MappingNode(present, NOWHERE)
+    return MappingNode(present, span)
 
 
 def unless_empty(node: MappingNode) -> MappingNode | None:

@@ -64,6 +64,7 @@ def _spec(region: Region, body: graph.Loop) -> MappingNode:
         *_frame(region, body.cursor),
         (region.key("on_error"), scalar(body.on_error) if body.on_error != "continue" else None),
         (region.key("policy"), unless_empty(policy)),
+        span=region.place("spec"),
     )
 
 

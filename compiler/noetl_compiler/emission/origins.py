@@ -67,11 +67,19 @@ class Region:
         found = next((self._near[key][0] for key in (name, *older) if key in self._near), None)
         return scalar(name, found.span if found else NOWHERE)
 
+    def place(self, *keys: str) -> Span:
+        """Where the author wrote the mapping under one of these keys."""
+        found = (self._near[key][1] for key in keys if key in self._near)
+        return next((node.span for node in found if isinstance(node, MappingNode)), NOWHERE)
+
     def node(self, value: Value, name: str, *older: str) -> Node:
         """The value as the author wrote it under one of these keys, else built anew."""
-        said = json.dumps(value.data)
-        found = next((self._by_key[key, said] for key in (name, *older) if (key, said) in self._by_key), None)
-        return found or self._node_of(name, value.data, value.templates, "")
+        return self.kept(value.data, name, *older) or self._node_of(name, value.data, value.templates, "")
+
+    def kept(self, data: Json, *keys: str) -> Node | None:
+        """The author's own node for this under one of these keys."""
+        said = json.dumps(data)
+        return next((self._by_key[key, said] for key in keys if (key, said) in self._by_key), None)
 
     def scalar(self, value: Json, name: str, *older: str) -> ScalarNode:
         """A scalar at the place of the one that the author wrote under one of these keys."""

@@ -62,6 +62,7 @@ def _action(draft: Draft, region: Region, rule: Rule) -> MappingNode:
         (region.key("patch", "next_call"), emit_value(region, body.patch, "patch", "next_call")),
         (region.key("collect"), _collect(body.collect)),
         (region.key("set", "set_ctx", "set_iter"), emit_assigns(draft, region, body.set)),
+        span=body.span,
     )
 
 

@@ -22,6 +22,7 @@ def emit_next(draft: Draft, step: Region, found: Next) -> MappingNode:
     spec = mapping(
         (region.key("mode"), scalar(found.mode) if several else None),
         (region.key("on_no_match"), scalar(found.on_no_match) if found.on_no_match else None),
+        span=region.place("spec"),
     )
     groups = _split(found) if found.mode == "inclusive" else found.groups
     arcs = tuple(_group(draft, region, group) for group in groups)
@@ -54,4 +55,5 @@ def _arc(draft: Draft, around: Region, arc: Arc, when: Template | None) -> Mappi
         (region.key("when"), emit_condition(when)),
         (region.key("input", "args", "with"), emit_names(region, arc.args, "input", "args", "with", "data")),
         (region.key("set", "set_ctx"), emit_assigns(draft, region, arc.set)),
+        span=arc.span,
     )

@@ -27,9 +27,12 @@ def emit_condition(when: Template | None) -> ScalarNode | None:
 
 
 def emit_duration(region: Region, value: Value | None, name: str, *older: str) -> Node | None:
-    """Seconds: a fraction with its unit, as ``30s`` was read as 30.0; whole numbers and templates as they are."""
-    if value is None or not isinstance(value.data, float) or not _is_decimal(value.data):
-        return region.node(value, name, *older) if value else None
+    """Seconds as the author wrote them; what has become a fraction on the way gets its unit, as in ``30s``."""
+    if value is None:
+        return None
+    kept = region.kept(value.data, name, *older)
+    if kept or not isinstance(value.data, float) or not _is_decimal(value.data):
+        return kept or region.node(value, name)
     number = int(value.data) if value.data.is_integer() else value.data
     return region.scalar(f"{number}s", name, *older)
 
@@ -47,6 +50,7 @@ def emit_timeout(region: Region, limit: Timeout | None) -> Node | None:
         (region.key("connect"), emit_duration(region, limit.connect, "connect")),
         (region.key("read"), emit_duration(region, limit.read, "read")),
         (region.key("total"), total),
+        span=region.place("timeout"),
     )
     return total if total and len(parts.entries) == 1 else parts
 
@@ -66,7 +70,7 @@ def emit_assigns(draft: Draft, region: Region, assigns: tuple[Assign, ...]) -> N
 
 def _assignments(region: Region, assigns: tuple[Assign, ...]) -> MappingNode:
     entries = ((scalar(one.target, one.span), _assigned(region, one)) for one in assigns)
-    return MappingNode(tuple(entries), NOWHERE)
+    return MappingNode(tuple(entries), region.place("set", "set_ctx", "set_iter", "vars"))
 
 
 def _assigned(region: Region, assign: Assign) -> Node:
