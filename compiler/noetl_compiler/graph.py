@@ -151,6 +151,9 @@ class Sink(msgspec.Struct, frozen=True):
 class Task(msgspec.Struct, frozen=True):
     """One tool call of a pipeline. ``input`` binds names the tool's code and templates may use.
 
+    ``given`` are those that its surroundings bind, a step or the call of a workbook task: rendered first, and seen by
+    the templates of ``input``, which lies over them.
+
     ``queue`` is symbolic (the tool kind) and resolved at submission. ``set`` is applied after a successful call,
     before the policy's action.
     """
@@ -160,6 +163,7 @@ class Task(msgspec.Struct, frozen=True):
     queue: str
     span: Span
     config: Value = Value()
+    given: Value = Value({})
     input: Value = Value({})
     auth: Value | None = None
     timeout: Timeout | None = None

@@ -71,7 +71,6 @@ class _Lowering:
         self._final = final
         self._workbook = workbook_of(playbook)
         self._passed = passed_names(playbook)
-        self._names = frozenset(step.name.text for step in playbook.steps)
         self._regions = regions_of(playbook, entry_of(playbook), final)
         self._loop_of = {end.name.text: loop for loop, end in self._regions.ends.items()}
 
@@ -95,7 +94,7 @@ class _Lowering:
         owner = name if name in self._regions.ends else self._regions.owner.get(name)
         end = self._regions.ends[owner] if owner is not None else None
         last = arrival_name(end) if end else self._final
-        return Ways(last, end.name.text if end else "", self._playbook.dialect == "v1", self._names)
+        return Ways(last, end.name.text if end else "")
 
     def _step(self, step: syntax.Step) -> Step:
         passed = self._passed.get(step.name.text, Value({}))

@@ -11,14 +11,13 @@ pass is null.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
 from noetl_compiler import syntax
 from noetl_compiler.graph import Arc, Assign, Route, Span, Step, Template, Value
 from noetl_compiler.nodes import pointer
-from noetl_compiler.overlay import names_in, picked
+from noetl_compiler.overlay import names_in
 from noetl_compiler.templates import paths
 
 __all__ = ["Ways", "boundary", "passed_names", "routers_of"]
@@ -31,14 +30,11 @@ class Ways:
     """How the ways of one level are lowered.
 
     ``last`` is where a path ends that names no way on. ``end`` is the end of the loop around, which is called ``last``
-    inside. ``propagates`` binds what an arc passes for all steps to come too, except under the names of ``steps``,
-    which are their results.
+    inside.
     """
 
     last: str
     end: str = ""
-    propagates: bool = False
-    steps: Collection[str] = ()
 
     def route(self, step: syntax.Step) -> Route:
         """The route of a step; one that names no way on goes to the last step of its level."""
@@ -68,21 +64,14 @@ class Ways:
         )
 
     def _to_router(self, step: syntax.Step, index: int, group: tuple[syntax.Arc, ...]) -> Arc:
-        """The choice itself: what its targets are passed is set here, where the step's outcome is in scope."""
-        passed = tuple(assign for arc in group for assign in self._passing(arc))
+        """The choice itself: what its ways set and pass is set here, where the step's outcome is in scope."""
+        passed = tuple(assign for arc in group for assign in (*arc.set, *_passing(arc)))
         when = group[0].when
         return Arc(_router_name(step, index), group[0].span, boundary(when), when, passed)
 
     def _arc(self, arc: syntax.Arc) -> Arc:
         to = self.last if arc.to.text == self.end else arc.to.text
-        return Arc(to, arc.span, boundary(arc.when), arc.when, (*arc.set, *self._passing(arc)))
-
-    def _passing(self, arc: syntax.Arc) -> tuple[Assign, ...]:
-        if not arc.args.data:
-            return ()
-        target = Assign(f"ctx.passed.{_slug(arc.to.text)}", arc.args, arc.span)
-        names = names_in(arc.args) if self.propagates else {}
-        return (*(_bind(name, arc) for name in names if name not in self.steps), target)
+        return Arc(to, arc.span, boundary(arc.when), arc.when, (*arc.set, *_passing(arc)))
 
 
 def routers_of(step: syntax.Step) -> tuple[str, ...]:
@@ -97,12 +86,18 @@ def _choices(step: syntax.Step) -> tuple[tuple[str, tuple[syntax.Arc, ...]], ...
     return tuple((_router_name(step, index), group) for index, group in groups if len(group) > 1)
 
 
+def _passing(arc: syntax.Arc) -> tuple[Assign, ...]:
+    if not arc.args.data:
+        return ()
+    return (Assign(f"ctx.passed.{_slug(arc.to.text)}", arc.args, arc.span),)
+
+
 def _router_name(step: syntax.Step, index: int) -> str:
     return f"{step.name.text}/then_{index + 1}"
 
 
 def _unconditional(arc: syntax.Arc) -> syntax.Arc:
-    return syntax.Arc(arc.to, arc.span, None, arc.set, Value({}))
+    return syntax.Arc(arc.to, arc.span)
 
 
 def boundary(when: Template | None) -> Literal["any", "ok"]:
@@ -111,13 +106,6 @@ def boundary(when: Template | None) -> Literal["any", "ok"]:
         return "ok"
     names = {path.partition(".")[0] for path in paths(when.source)}
     return "any" if names & _OUTCOME_NAMES else "ok"
-
-
-def _bind(name: str, arc: syntax.Arc) -> Assign:
-    inner = picked(arc.args, [name])
-    root = pointer("", name)
-    templates = {place.removeprefix(root): span for place, span in inner.templates.items()}
-    return Assign(f"ctx.{name}", Value(names_in(inner)[name], templates), arc.span)
 
 
 def passed_names(playbook: syntax.Playbook) -> dict[str, Value]:

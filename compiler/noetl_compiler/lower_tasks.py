@@ -11,8 +11,7 @@ import msgspec
 from noetl_compiler import graph, syntax
 from noetl_compiler.graph import Value
 from noetl_compiler.nodes import pointer
-from noetl_compiler.overlay import names_in, overlay, picked
-from noetl_compiler.tools import KINDS, ToolKind
+from noetl_compiler.overlay import names_in, overlay, without
 
 __all__ = ["PREVIOUS", "lower_tasks", "workbook_of"]
 
@@ -28,14 +27,14 @@ def workbook_of(playbook: syntax.Playbook) -> dict[str, syntax.Task]:
 def lower_tasks(
     step: syntax.Step, args: Value, dialect: syntax.Dialect, workbook: Mapping[str, syntax.Task]
 ) -> tuple[graph.Task, ...]:
-    """A step's pipeline. ``args`` are what the step binds; they lie under each task's own input.
+    """A step's pipeline. ``args`` are what the step binds; they are given to each task.
 
     A loop binds them anew in each iteration. Any other step has rendered them once, so its tasks take the values.
     """
     args = args if step.loop else _by_name(args)
-    resolved = [_resolve(task, workbook) for task in step.tasks]
-    labels = [task.label.text for task in resolved]
-    return tuple(_lower(task, args, dialect, labels[:index]) for index, task in enumerate(resolved))
+    labels = [task.label.text for task in step.tasks]
+    resolved = (_resolve(task, workbook, args) for task in step.tasks)
+    return tuple(_lower(*found, dialect, labels[:index]) for index, found in enumerate(resolved))
 
 
 def _by_name(args: Value) -> Value:
@@ -50,15 +49,20 @@ def _by_name(args: Value) -> Value:
     return Value(data, templates) if data else args
 
 
-def _resolve(task: syntax.Task, workbook: Mapping[str, syntax.Task]) -> syntax.Task:
-    """A call of a workbook task as that task, with the caller's label and the caller's fields on top."""
+def _resolve(task: syntax.Task, workbook: Mapping[str, syntax.Task], args: Value) -> tuple[syntax.Task, Value]:
+    """A call of a workbook task as that task, with the caller's label and the caller's fields on top.
+
+    What the caller binds is given to the task, so that the task's own input can be made of it.
+    """
+    given = args
     while task.workbook is not None:
         called = workbook[task.workbook.text]
+        given = overlay(given, task.input)
         task = replace(
             task,
             kind=called.kind,
             config=overlay(called.config, task.config),
-            input=overlay(called.input, task.input),
+            input=without(called.input, names_in(task.input)),
             auth=task.auth or called.auth,
             timeout=task.timeout or called.timeout,
             policy=task.policy or called.policy,
@@ -66,29 +70,20 @@ def _resolve(task: syntax.Task, workbook: Mapping[str, syntax.Task]) -> syntax.T
             set=(*called.set, *task.set),
             workbook=called.workbook,
         )
-    return task
+    return task, given
 
 
-def _config_of(task: syntax.Task, bound: Value, dialect: syntax.Dialect) -> Value:
-    """The config; in v1 with what stands among the bound names, where commands count only if the task has none."""
-    kind, own = KINDS.get(task.kind.text, ToolKind()), names_in(task.config).keys()
-    if dialect != "v1" or kind.bound.isdisjoint(names_in(bound)):
-        return task.config
-    has_command = any(not own.isdisjoint(group) for group in kind.needs)
-    commands = {name for group in kind.needs for name in group} if has_command else set[str]()
-    return overlay(picked(bound, kind.bound - commands), task.config)
-
-
-def _lower(task: syntax.Task, args: Value, dialect: syntax.Dialect, before: list[str]) -> graph.Task:
+def _lower(task: syntax.Task, given: Value, dialect: syntax.Dialect, before: list[str]) -> graph.Task:
     unmatched: Literal["continue", "fail"] = "continue" if dialect == "v10" else "fail"
-    policy, bound = task.policy, overlay(args, task.input)
+    policy = task.policy
     return graph.Task(
         task.label.text,
         task.kind.text,
         task.kind.text,
         task.span,
-        config=_config_of(task, bound, dialect),
-        input=bound,
+        config=task.config,
+        given=given,
+        input=task.input,
         auth=task.auth,
         timeout=task.timeout,
         policy=graph.Policy(tuple(_lower_rule(rule, before) for rule in policy.rules), policy.unmatched or unmatched)

@@ -8,7 +8,7 @@ from typing import cast
 from noetl_compiler.graph import Json, Value
 from noetl_compiler.nodes import at, pointer
 
-__all__ = ["names_in", "overlay", "picked", "sources_in"]
+__all__ = ["names_in", "overlay", "picked", "sources_in", "without"]
 
 
 def overlay(under: Value, over: Value) -> Value:
@@ -36,6 +36,12 @@ def picked(value: Value, names: Collection[str]) -> Value:
     data = {name: item for name, item in names_in(value).items() if name in names}
     roots = [pointer("", name) for name in data]
     return Value(data, {place: span for place, span in value.templates.items() if _below(place, roots)})
+
+
+def without(value: Value, names: Collection[str]) -> Value:
+    """A mapping that no longer binds some names; what is no mapping is left as it is."""
+    own = names_in(value).keys()
+    return value if own.isdisjoint(names) else picked(value, own - set(names))
 
 
 def sources_in(value: Value) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-__all__ = ["KINDS", "PSEUDO_KINDS", "ToolKind"]
+__all__ = ["CALLED", "KINDS", "PSEUDO_KINDS", "ToolKind"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +127,6 @@ KINDS: Mapping[str, ToolKind] = MappingProxyType(
 
 PSEUDO_KINDS = frozenset({"start", "end", "router", "route"})
 """Kinds that only mark a step; they call nothing."""
+
+CALLED = ToolKind(frozenset[str]().union(*(kind.bound for kind in KINDS.values())))
+"""What the call of a workbook task may say of the tool it does not name: its connection and its commands."""

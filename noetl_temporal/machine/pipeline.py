@@ -20,7 +20,7 @@ Every page of a paginating task is a task execution of its own: its own call, ke
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, cast
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Assign, Json, Rule, Span, Task
@@ -120,7 +120,7 @@ class Pipeline:
 
     def _call(self, task: Task) -> None:
         state, host = self.state, self.host
-        bound: dict[str, Json] = templates.render(task.input, host.scope(self._task_names())) or {}
+        bound = self._bound(task)
         names = host.scope({**bound, "input": bound, "args": bound}, self._task_names())
         rendered = render_task(task, names, bound)
         if state.config is not None:
@@ -131,6 +131,11 @@ class Pipeline:
         call = tool_call(host, task, state, rendered, names, self._page(task))
         state.phase, state.pending = "call", call.id
         host.journal.send(CallTool(call, task.queue, summary(host, task, self._page(task))))
+
+    def _bound(self, task: Task) -> dict[str, Json]:
+        """What the surroundings give, and over it the task's own input, whose templates see it."""
+        given = _names(task, templates.render(task.given, self.host.scope(self._task_names())))
+        return given | _names(task, templates.render(task.input, self.host.scope(given, self._task_names())))
 
     def _page(self, task: Task) -> int | None:
         return self.state.page if _paginates(task) else None
@@ -383,3 +388,10 @@ def _failed_by_policy(outcome: Outcome) -> Outcome:
 def _message(outcome: Outcome) -> str | None:
     error = outcome.get("error")
     return str(error.get("message")) if error else None
+
+
+def _names(task: Task, bound: Json) -> dict[str, Json]:
+    """What was bound, a mapping of names or nothing. TemplateFailure for anything else."""
+    if not bound or isinstance(bound, dict):
+        return cast("dict[str, Json]", bound or {})
+    raise templates.TemplateFailure(f"the input is {bound!r:.40}, expected a mapping of names", task.span)

@@ -141,3 +141,32 @@ def test_what_a_step_binds_is_rendered_once() -> None:
   - {step: end, result: "{{ start.input.city }}"}
 """)
     assert result == "Rome"
+
+
+def test_what_a_workbook_task_binds_is_made_of_what_its_caller_binds() -> None:
+    run = run_text(
+        HEAD
+        + """
+workflow:
+  - step: start
+    loop: {in: "{{ workload.numbers }}", iterator: n}
+    type: workbook
+    name: price_of
+    with: {number: "{{ n }}", fixed: 1}
+workbook:
+  - {name: price_of, type: noop, with: {twice: "{{ number * 2 }}", fixed: 0, number: "{{ missing }}"}}
+""",
+        echoed,
+    )
+    assert [call.input for call in run.calls] == [
+        {"number": 1, "fixed": 1, "twice": 2},
+        {"number": 2, "fixed": 1, "twice": 4},
+    ]
+
+
+def test_an_input_that_is_no_mapping_fails_the_step_at_its_place() -> None:
+    run = run_text(
+        HEAD + "workflow:\n  - {step: start, type: python, code: '', args: '{{ workload.numbers }}'}\n", echoed
+    )
+    failure = run.finish.failures[0]
+    assert (failure.message, failure.line) == ("the input is [1, 2], expected a mapping of names", 7)

@@ -11,6 +11,7 @@ from noetl_compiler.dialects.detect import detect
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.root import read_playbook
 from noetl_compiler.dialects.tasks import Surroundings
+from noetl_compiler.dialects.v1_playbook import settle
 from noetl_compiler.nodes import MappingNode
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Dialect, Name, Playbook, Step
@@ -33,4 +34,5 @@ def parse(root: MappingNode, report: Report) -> Playbook | None:
         message = f'playbooks of the dialect "{dialect}" are not supported yet'
         report.error(Code.UNSUPPORTED_DIALECT, root.span, message, f"supported are {supported}")
         return None
-    return read_playbook(root, Surroundings(dialect, report), read_step)
+    playbook = read_playbook(root, Surroundings(dialect, report), read_step)
+    return settle(playbook) if dialect == "v1" else playbook

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from noetl_compiler.codes import Code
+from noetl_compiler.dialects.auth import auth_value
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.graph import Sink, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
@@ -89,8 +90,7 @@ def read_sink(node: Node, report: Report, level: Level) -> Sink | None:
         return None
     if kind.text not in SINK_KINDS:
         report.warning(Code.NO_EXECUTOR, kind.span, f'a sink of kind "{kind.text}" cannot be run here')
-    stored = value_of(auth) if auth else None
-    return Sink(kind.text, config, node.span, stored, mode or "insert", level)
+    return Sink(kind.text, config, node.span, auth_value(auth, kind.text), mode or "insert", level)
 
 
 def sink_kind(node: MappingNode) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from noetl_compiler.codes import Code
+from noetl_compiler.dialects.auth import AUTHS, read_auth
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.foreign_code import splices_values, with_go_quoted
 from noetl_compiler.dialects.policies import read_assigns, read_policy
@@ -22,12 +23,11 @@ from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, va
 from noetl_compiler.overlay import names_in, overlay
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Dialect, Name, Policy, Task
-from noetl_compiler.tools import KINDS, PSEUDO_KINDS, ToolKind
+from noetl_compiler.tools import CALLED, KINDS, PSEUDO_KINDS, ToolKind
 
-__all__ = ["AUTHS", "INPUTS", "LOOSE_INPUTS", "Surroundings", "read_task", "read_tool", "read_workbook"]
+__all__ = ["INPUTS", "LOOSE_INPUTS", "Surroundings", "read_task", "read_tool", "read_workbook"]
 
 INPUTS = ("input", "args", "with")
-AUTHS = ("auth", "credential", "credentials", "connection")
 LOOSE_INPUTS = ("data", "params", "payload")
 _SPEC_FIELDS = frozenset({"policy", "timeout", "idempotent"})
 _OTHER_FIELDS = frozenset({*INPUTS, *AUTHS, "name", "kind", "timeout", "spec", "set", "retry", "sink"})
@@ -132,7 +132,7 @@ def read_task(fields: Fields, kind: Name, label: Name, around: Surroundings) -> 
         label,
         kind,
         fields.span,
-        auth=_auth(fields),
+        auth=read_auth(fields, kind.text),
         timeout=timeout(fields.node_of("timeout", "timeout_seconds"), around.report) or spec.timeout,
         policy=_one_policy(spec.policy, retry, around.report),
         sinks=_sinks(fields, retry, around.report),
@@ -143,22 +143,11 @@ def read_task(fields: Fields, kind: Name, label: Name, around: Surroundings) -> 
         return replace(task, kind=Name("noop", kind.span)) if task.sinks else None
     if kind.text == "workbook":
         called = fields.required_name("name", "task")
-        return replace(task, workbook=called, input=_input(fields, ToolKind(frozenset()), around))
+        bound = _input(fields, CALLED, around)
+        return replace(task, workbook=called, input=bound, config=_config(fields, CALLED, bound, around))
     tool = KINDS.get(kind.text, ToolKind())
     bound = _input(fields, tool, around)
     return replace(task, input=bound, config=_config(fields, tool, bound, around))
-
-
-def _auth(fields: Fields) -> Value | None:
-    """The credential by any of its names. A transfer has its own in ``credential`` beside others in ``credentials``."""
-    first, others = fields.node.get("credential"), fields.node.get("credentials")
-    if isinstance(first, ScalarNode) and isinstance(others, MappingNode):
-        key = ScalarNode("credential", "credential", first.span, "plain")
-        for_both: Node | None = MappingNode(((key, first), *others.entries), others.span)
-        fields.rest({"credential", "credentials"})
-    else:
-        for_both = fields.node_of(*AUTHS)
-    return value_of(for_both) if for_both else None
 
 
 def _read_spec(fields: Fields, around: Surroundings) -> _Spec:

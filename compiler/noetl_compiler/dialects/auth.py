@@ -1,0 +1,45 @@
+"""``auth`` under all its names and in all its shapes.
+
+auth: pg_local                                    a credential by its name
+auth: {type: postgres, credential: pg_local}      the same in full
+auth: {pg: {type: postgres, key: pg_local}}       several by alias; a tool that takes one credential takes the only one
+credential: a, credentials: {target: {key: b}}    its own, and those of others
+"""
+
+from __future__ import annotations
+
+from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.graph import Value
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
+
+__all__ = ["AUTHS", "auth_value", "read_auth"]
+
+AUTHS = ("auth", "credential", "credentials", "connection")
+_BY_ALIAS = frozenset({"duckdb", "ducklake", "transfer", "snowflake_transfer"})
+"""Kinds that take several credentials and tell them apart by alias."""
+_FIELDS = frozenset({"inline", "fields", "data", "headers"})
+"""Keys that hold a mapping without being an alias."""
+
+
+def read_auth(fields: Fields, kind: str) -> Value | None:
+    """The credentials of a tool of this kind, None when it names none."""
+    first, others = fields.node.get("credential"), fields.node.get("credentials")
+    if isinstance(first, ScalarNode) and isinstance(others, MappingNode):
+        fields.rest({"credential", "credentials"})
+        key = ScalarNode("credential", "credential", first.span, "plain")
+        return value_of(MappingNode(((key, first), *others.entries), others.span))
+    return auth_value(fields.node_of(*AUTHS), kind)
+
+
+def auth_value(node: Node | None, kind: str) -> Value | None:
+    """Credentials as the tool takes them."""
+    if node is None:
+        return None
+    return value_of(node if kind in _BY_ALIAS else _only(node))
+
+
+def _only(node: Node) -> Node:
+    if not isinstance(node, MappingNode) or len(node.entries) != 1:
+        return node
+    key, inner = node.entries[0]
+    return inner if isinstance(inner, MappingNode) and key.text not in _FIELDS else node

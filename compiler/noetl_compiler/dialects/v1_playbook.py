@@ -1,0 +1,73 @@
+"""What can only be said of a v1 playbook when all of it is read.
+
+What a way passes is bound in the step it leads to and stays known to all steps behind that: v1 kept one context. So
+each way also sets it in ``ctx``, except under the names of steps, which are their results.
+
+A database's connection and commands may stand among the names bound for the call; also where the call is one of a
+workbook task, whose kind is known only here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from noetl_compiler.graph import Assign, Value
+from noetl_compiler.nodes import pointer
+from noetl_compiler.overlay import names_in, overlay, picked, without
+from noetl_compiler.syntax import Arc, Playbook, Step, Task
+from noetl_compiler.tools import KINDS, ToolKind
+
+__all__ = ["settle"]
+
+
+def settle(playbook: Playbook) -> Playbook:
+    """The playbook with these things made explicit."""
+    names = frozenset(step.name.text for step in playbook.steps)
+    workbook = {task.label.text: task for task in playbook.workbook}
+    steps = (_with_sets(step, names) for step in playbook.steps)
+    return replace(
+        playbook,
+        steps=tuple(replace(step, tasks=tuple(_with_fields(task, workbook) for task in step.tasks)) for step in steps),
+        workbook=tuple(_with_fields(task, workbook) for task in playbook.workbook),
+    )
+
+
+def _with_sets(step: Step, names: frozenset[str]) -> Step:
+    if step.next is None:
+        return step
+    groups = tuple(tuple(_with_set(arc, names) for arc in group) for group in step.next.groups)
+    return replace(step, next=replace(step.next, groups=groups))
+
+
+def _with_set(arc: Arc, names: frozenset[str]) -> Arc:
+    passed = tuple(_assign(name, arc) for name in names_in(arc.args) if name not in names)
+    return replace(arc, set=(*passed, *arc.set)) if passed else arc
+
+
+def _assign(name: str, arc: Arc) -> Assign:
+    inner, root = picked(arc.args, [name]), pointer("", name)
+    templates = {place.removeprefix(root): span for place, span in inner.templates.items()}
+    return Assign(f"ctx.{name}", Value(names_in(inner)[name], templates), arc.span)
+
+
+def _with_fields(task: Task, workbook: Mapping[str, Task]) -> Task:
+    """The task with its tool's fields moved from the bound names to its config. A task's own commands win."""
+    called = _called(task, workbook)
+    kind = KINDS.get(called.kind.text, ToolKind())
+    own = names_in(called.config).keys() | names_in(task.config).keys()
+    commands = {name for group in kind.needs for name in group}
+    found = (kind.bound - (commands if own & commands else set())) & names_in(task.input).keys()
+    if not found:
+        return task
+    config = overlay(picked(task.input, found), task.config)
+    return replace(task, config=config, input=without(task.input, found))
+
+
+def _called(task: Task, workbook: Mapping[str, Task]) -> Task:
+    """The workbook task that a call comes to in the end, as far as the workbook has it."""
+    seen: set[str] = set()
+    while task.workbook is not None and task.workbook.text in workbook and task.workbook.text not in seen:
+        seen.add(task.workbook.text)
+        task = workbook[task.workbook.text]
+    return task
