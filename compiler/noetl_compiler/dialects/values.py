@@ -6,6 +6,7 @@ import re
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import kind_of
+from noetl_compiler.dialects.text_conditions import as_expression, compares_outside
 from noetl_compiler.graph import Assign, Json, Span, Template, Timeout, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.report import Report
@@ -35,6 +36,8 @@ def condition(node: Node | None, report: Report) -> Template | None:
     found = _text(node, report, "a condition")
     if found is None:
         return None
+    if found.template_span is not None and compares_outside(found.text):
+        return _compared(found, found.template_span, report)
     if found.template_span is None and found.text.strip().lower() not in _WORDS:
         message = f'the condition "{found.text}" has no template in it, so it is only text'
         report.error(Code.WRONG_VALUE, found.span, message, "put the expression into {{ }}")
@@ -52,6 +55,14 @@ def _compared_inside(found: ScalarNode, report: Report) -> str:
         better = f"{{{{{compared[1]}{compared[2]} '{word}' }}}}"
         report.warning(Code.DEPRECATED_FORM, found.span, message, f'write "{better}"')
     return f"{{{{ ({compared[1]}) | string {compared[2]} '{word}' }}}}"
+
+
+def _compared(node: ScalarNode, span: Span, report: Report) -> Template:
+    source = as_expression(node.text)
+    if source is None:
+        message = f'the condition "{node.text}" compares outside the braces, and not in a way that has a meaning'
+        report.error(Code.WRONG_VALUE, node.span, message, "put the whole expression into one pair of {{ }}")
+    return Template(source or node.text, span)
 
 
 def expression(node: Node | None, report: Report) -> Template | None:

@@ -1,0 +1,102 @@
+"""Conditions whose comparison stands outside the braces: ``{{ workload.action }} == deploy``.
+
+The engine that ran such files rendered the text first and then compared words, so ``deploy`` is a word and
+both sides are texts. As a template it would be a text that is never empty, so always true. Here it becomes
+the expression that was meant: ``{{ (workload.action) | string == 'deploy' }}``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from noetl_compiler.source import expressions
+
+__all__ = ["as_expression", "compares_outside"]
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<operator>==|!=|>=|<=|>|<)|(?P<link>and\b|or\b|not\b|[()])"
+    r"|(?P<word>'[^']*'|\"[^\"]*\"|[\w.:/-]+))"
+)
+_EQUALITY = frozenset({"==", "!="})
+_TRUTH = frozenset({"true", "false"})
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+
+
+def compares_outside(text: str) -> bool:
+    """Whether a comparison operator stands between or after the templates of a text."""
+    outside = "".join(chunk for is_template, chunk in _chunks(text) if not is_template)
+    return re.search(r"==|!=|>=|<=|>|<", outside) is not None
+
+
+def as_expression(text: str) -> str | None:
+    """The text as one template, None when its words make no comparison."""
+    tokens: list[_Token] = []
+    for is_template, chunk in _chunks(text):
+        found = [_Token("value", chunk[2:-2].strip("-+ \n\t"))] if is_template else _tokens(chunk)
+        if found is None or chunk.startswith("{%"):
+            return None
+        tokens += found
+    operands = [_operand(tokens, index) for index in range(len(tokens))]
+    return None if None in operands else f"{{{{ {' '.join(filter(None, operands))} }}}}"
+
+
+def _chunks(text: str) -> list[tuple[bool, str]]:
+    """(whether it is a template, its text), in order."""
+    chunks: list[tuple[bool, str]] = []
+    position = 0
+    for start, end in expressions(text):
+        chunks += [(False, text[position:start]), (True, text[start:end])]
+        position = end
+    return [*chunks, (False, text[position:])]
+
+
+def _tokens(chunk: str) -> list[_Token] | None:
+    """The tokens of plain text, None when it has anything else."""
+    tokens: list[_Token] = []
+    rest = chunk.rstrip()
+    position = 0
+    while position < len(rest):
+        found = _TOKEN.match(rest, position)
+        if found is None:
+            return None
+        tokens.append(_Token(str(found.lastgroup), found[str(found.lastgroup)]))
+        position = found.end()
+    return tokens
+
+
+def _operand(tokens: list[_Token], index: int) -> str | None:
+    """A token as part of the expression; a word that nothing is compared with has no meaning."""
+    kind, text = tokens[index]
+    if kind in ("operator", "link"):
+        return text
+    operator, other = _comparison(tokens, index)
+    if operator is None:
+        return f"({text})" if kind == "value" else None
+    if kind == "word":
+        return _literal(text, operator)
+    if operator not in _EQUALITY:
+        return f"({text})"
+    folded = " | lower" if other.text.strip("'\"").lower() in _TRUTH else ""
+    return f"({text}) | string{folded}"
+
+
+def _comparison(tokens: list[_Token], index: int) -> tuple[str | None, _Token]:
+    """The operator beside a token and what stands on its other side."""
+    for step in (1, -1):
+        beside, beyond = index + step, index + 2 * step
+        if 0 <= beside < len(tokens) and tokens[beside].kind == "operator" and 0 <= beyond < len(tokens):
+            return tokens[beside].text, tokens[beyond]
+    return None, _Token("", "")
+
+
+def _literal(word: str, operator: str) -> str:
+    if word[0] in "'\"":
+        return word
+    if operator not in _EQUALITY and re.fullmatch(r"-?\d+(?:\.\d+)?", word):
+        return word
+    return f"'{word.lower() if word.lower() in _TRUTH else word}'"
