@@ -27,8 +27,8 @@ from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.attempt_log import AttemptLog, now
 from noetl_temporal.machine.call import Outcome as PlainOutcome
 from noetl_temporal.machine.call import SinkCall, SinkRecord, ToolCall, ToolReport
-from noetl_temporal.machine.policy import Decision, decide
-from noetl_temporal.machine.scope import Chain, outcome_names, own_step
+from noetl_temporal.machine.policy import Decision, allows, decide
+from noetl_temporal.machine.scope import Chain, call_names
 from noetl_temporal.naming import activity_type
 from noetl_temporal.tool_outcome import fitted, guarded, refusal
 
@@ -110,6 +110,8 @@ class _Attempt:
         sinks: list[SinkRecord] = []
         if outcome["status"] == "ok":
             for sink in self.call.sinks:
+                if not allows(sink.guard, "ok", self._scope(outcome)):
+                    continue
                 record, failure = await self._store(sink, outcome, context)
                 sinks.append(record)
                 if failure is not None:
@@ -160,11 +162,8 @@ class _Attempt:
 
     def _scope(self, outcome: PlainOutcome) -> Mapping[str, Any]:
         call = self.call
-        return Chain(
-            outcome_names(self._kind, outcome, self.log.used, call.page or 1),
-            own_step(call.dialect, call.step, self._kind, outcome),
-            call.scope,
-        )
+        names = call_names(call.dialect, call.step, self._kind, outcome, self.log.used, call.page or 1)
+        return Chain(call.scope, names) if call.aside else Chain(names, call.scope)
 
     # ---- the decision ---------------------------------------------------------------------------------------------
 

@@ -25,7 +25,6 @@ class Code(Enum):
     MISSING_FIELD = "NT104"
     IGNORED_FIELD = "NT105"
     WRONG_VALUE = "NT106"
-    UNSUPPORTED_DIALECT = "NT107"
     MIXED_DIALECTS = "NT108"
     CONFLICTING_FIELDS = "NT109"
     DEPRECATED_FORM = "NT110"
@@ -51,6 +50,7 @@ class Code(Enum):
     PARALLEL_SET = "NT402"
     DEAD_RULE = "NT403"
     ENDLESS_JUMP = "NT404"
+    LATE_ROUTE = "NT411"
     UNKNOWN_TOOL = "NT501"
     NO_EXECUTOR = "NT502"
     UNKNOWN_WORKBOOK_TASK = "NT503"
@@ -79,7 +79,6 @@ _MEANINGS: dict[Code, str] = {
     Code.MISSING_FIELD: "A field that must be there is missing or empty.",
     Code.IGNORED_FIELD: "A field is known but has no effect here.",
     Code.WRONG_VALUE: "A value is none of those that are allowed there.",
-    Code.UNSUPPORTED_DIALECT: "The playbook is written in a dialect that this version does not compile.",
     Code.MIXED_DIALECTS: (
         "A playbook uses constructs of two dialects; it is read as the one that it uses more decisively."
     ),
@@ -109,6 +108,9 @@ _MEANINGS: dict[Code, str] = {
     ),
     Code.DEAD_RULE: "A rule can never match, because one before it always does.",
     Code.ENDLESS_JUMP: "A task goes back, or is called again, without any condition that ends it.",
+    Code.LATE_ROUTE: (
+        "A case rule about a single item of a loop names a way on, which is taken only when the loop is over."
+    ),
     Code.UNKNOWN_TOOL: "A tool kind does not exist.",
     Code.NO_EXECUTOR: "A tool kind is known but cannot be run here, so a run refuses to start.",
     Code.UNKNOWN_WORKBOOK_TASK: (

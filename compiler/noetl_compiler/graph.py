@@ -23,7 +23,9 @@ __all__ = [
     "Assign",
     "Collect",
     "Cursor",
+    "EnterRule",
     "Graph",
+    "Guard",
     "Json",
     "Loop",
     "Policy",
@@ -103,11 +105,23 @@ class Collect(msgspec.Struct, frozen=True):
     into: str = "pages"
 
 
+class Guard(msgspec.Struct, frozen=True):
+    """In which cases something is done: at this boundary, when ``when`` holds (none: always) and no ``unless`` does.
+
+    An undefined name makes a predicate not hold, in ``unless`` as well (dev/decisions/0011).
+    """
+
+    on: Literal["any", "ok", "error"] = "ok"
+    when: Template | None = None
+    unless: tuple[Template, ...] = ()
+
+
 class Rule(msgspec.Struct, frozen=True):
     """One policy rule. ``on`` guards it cheaply before ``when`` is evaluated; no ``when`` means true.
 
     ``attempts`` is the total number of calls (semantics.md 18); ``multiplier`` is the exponential factor.
-    ``patch`` replaces parts of the call's config before ``again`` (next_call).
+    ``patch`` replaces parts of the call's config before ``again`` (next_call), ``rebind`` names of its input.
+    ``result`` replaces the result of a call that went well, ``message`` tells why the rule fails the task.
     """
 
     do: Action
@@ -123,7 +137,10 @@ class Rule(msgspec.Struct, frozen=True):
     to: str | None = None
     set: tuple[Assign, ...] = ()
     patch: Value | None = None
+    rebind: Value | None = None
     collect: Collect | None = None
+    result: Value | None = None
+    message: Value | None = None
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -137,7 +154,7 @@ class Sink(msgspec.Struct, frozen=True):
     """Where a result is stored.
 
     ``level`` ``attempt``: in the tool's own activity, once a call (so once a page). ``task``: once, after the last
-    page, with the collected result.
+    page, with the collected result. ``guard`` is asked with the outcome of the call.
     """
 
     kind: str
@@ -146,6 +163,7 @@ class Sink(msgspec.Struct, frozen=True):
     auth: Value | None = None
     mode: Literal["insert", "append", "upsert", "replace", "merge"] = "insert"
     level: Literal["attempt", "task"] = "attempt"
+    guard: Guard | None = None
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -156,6 +174,9 @@ class Task(msgspec.Struct, frozen=True):
 
     ``queue`` is symbolic (the tool kind) and resolved at submission. ``set`` is applied after a successful call,
     before the policy's action.
+
+    A task with a ``guard`` is an aside: it runs after the step's own tasks where the guard allows it, even after their
+    failure; it sees their outcome under the names a rule sees, and its result is not the step's.
     """
 
     label: str
@@ -171,6 +192,7 @@ class Task(msgspec.Struct, frozen=True):
     sinks: tuple[Sink, ...] = ()
     set: tuple[Assign, ...] = ()
     idempotent: bool = True
+    guard: Guard | None = None
 
 
 class Cursor(msgspec.Struct, frozen=True):
@@ -233,6 +255,14 @@ class AdmitRule(msgspec.Struct, frozen=True):
     when: Template | None = None
 
 
+class EnterRule(msgspec.Struct, frozen=True):
+    """What a step sets when it is entered, before its loop or its first task."""
+
+    set: tuple[Assign, ...]
+    span: Span
+    guard: Guard | None = None
+
+
 class Step(msgspec.Struct, frozen=True):
     """A node. Without tasks it only routes. ``args`` binds names for the whole step (``input``, ``with``)."""
 
@@ -249,6 +279,7 @@ class Step(msgspec.Struct, frozen=True):
     result: Value | None = None
     route: Route = Route()
     timeout: Timeout | None = None
+    enter: tuple[EnterRule, ...] = ()
 
 
 class SourceRef(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ is none, a way to it from every step that names no other, and each dialect's def
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -18,8 +18,9 @@ from noetl_compiler.lower_sinks import saving_behind, saving_name
 from noetl_compiler.lower_tasks import lower_tasks, workbook_of
 from noetl_compiler.overlay import overlay
 from noetl_compiler.regions import regions_of
+from noetl_compiler.syntax import Name
 
-__all__ = ["DEFAULT_IN_FLIGHT", "END", "entry_of", "final_of", "lower"]
+__all__ = ["DEFAULT_IN_FLIGHT", "END", "entry_of", "final_name", "final_of", "lower"]
 
 END = "end"
 DEFAULT_IN_FLIGHT = 16
@@ -56,11 +57,13 @@ def entry_of(playbook: syntax.Playbook) -> str:
 
 
 def final_of(playbook: syntax.Playbook) -> str:
-    """Where all paths meet: the executor's final step, else ``end`` in any case of letters."""
-    if playbook.final:
-        return playbook.final.text
-    names = (step.name.text for step in playbook.steps)
-    return next((name for name in names if name.lower() == END), END)
+    """Where all paths meet."""
+    return final_name(playbook.final, (step.name.text for step in playbook.steps))
+
+
+def final_name(final: Name | None, steps: Iterable[str]) -> str:
+    """The executor's final step, else ``end`` in any case of letters."""
+    return final.text if final else next((name for name in steps if name.lower() == END), END)
 
 
 class _Lowering:
@@ -115,6 +118,7 @@ class _Lowering:
             result=result,
             route=self._route(step),
             timeout=step.timeout,
+            enter=step.enter,
         )
 
     def _ending(self, loop: str, end: syntax.Step) -> Ending:

@@ -65,13 +65,13 @@ class Ways:
 
     def _to_router(self, step: syntax.Step, index: int, group: tuple[syntax.Arc, ...]) -> Arc:
         """The choice itself: what its ways set and pass is set here, where the step's outcome is in scope."""
-        passed = tuple(assign for arc in group for assign in (*arc.set, *_passing(arc)))
-        when = group[0].when
-        return Arc(_router_name(step, index), group[0].span, boundary(when), when, passed)
+        assigned = tuple(assign for arc in group for assign in (*arc.set, *_passing(arc)))
+        first = group[0]
+        return Arc(_router_name(step, index), first.span, first.on or boundary(first.when), first.when, assigned)
 
     def _arc(self, arc: syntax.Arc) -> Arc:
         to = self.last if arc.to.text == self.end else arc.to.text
-        return Arc(to, arc.span, boundary(arc.when), arc.when, (*arc.set, *_passing(arc)))
+        return Arc(to, arc.span, arc.on or boundary(arc.when), arc.when, (*arc.set, *_passing(arc)))
 
 
 def routers_of(step: syntax.Step) -> tuple[str, ...]:

@@ -92,6 +92,7 @@ def _lower(task: syntax.Task, given: Value, dialect: syntax.Dialect, before: lis
         sinks=task.sinks,
         set=task.set,
         idempotent=task.idempotent is not False,
+        guard=task.guard,
     )
 
 

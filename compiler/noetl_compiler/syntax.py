@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from noetl_compiler import graph
-from noetl_compiler.graph import AdmitRule, Assign, Json, Sink, Span, Template, Timeout, Value
+from noetl_compiler.graph import AdmitRule, Assign, EnterRule, Guard, Json, Sink, Span, Template, Timeout, Value
 
 __all__ = [
     "NOTHING",
@@ -76,6 +76,7 @@ class Task:
     set: tuple[Assign, ...] = ()
     idempotent: bool | None = None
     workbook: Name | None = None
+    guard: Guard | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +89,14 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Arc:
-    """A way on. ``args`` are bound as names in the step it leads to."""
+    """A way on. ``args`` are bound as names in the step it leads to. ``on`` None: what ``when`` asks about tells it."""
 
     to: Name
     span: Span
     when: Template | None = None
     set: tuple[Assign, ...] = ()
     args: Value = NOTHING
+    on: Literal["any", "ok", "error"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,7 @@ class Step:
     timeout: Timeout | None = None
     ends: Name | None = None
     sinks: tuple[Sink, ...] = ()
+    enter: tuple[EnterRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

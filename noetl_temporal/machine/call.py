@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from noetl_compiler.graph import Json, Value
+from noetl_compiler.graph import Guard, Json, Value
 
 __all__ = ["AttemptRecord", "CallRule", "Outcome", "SinkCall", "SinkRecord", "ToolCall", "ToolReport"]
 
@@ -34,13 +34,16 @@ class CallRule(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SinkCall(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A sink to perform with the tool's result. Its templates are rendered in the activity, where the result is."""
+    """A sink to perform with the tool's result, where ``guard`` allows it. Its templates are rendered in the activity,
+    where the result is.
+    """
 
     kind: str
     config: Value
     key: str
     mode: str = "insert"
     auth: Json = None
+    guard: Guard | None = None
 
 
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,7 +52,8 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     ``id`` is unique in its workflow, ``key`` stable over attempts, workers and replays. ``scope`` holds exactly what
     the rules' and sinks' templates name. ``rules`` None means no policy: ok continues, an error fails. ``event_id``
     is that of the call's ``task.started`` event, parent of every attempt. ``store`` is set for a call that is nothing
-    but its sinks, after the last page: the outcome to store.
+    but its sinks, after the last page: the outcome to store. The sinks of an ``aside`` see the names in ``scope``
+    before those of its own outcome.
     """
 
     id: str
@@ -74,6 +78,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     iteration: int | None = None
     page: int | None = None
     store: Outcome | None = None
+    aside: bool = False
 
 
 class SinkRecord(msgspec.Struct, frozen=True, omit_defaults=True):

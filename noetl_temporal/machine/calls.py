@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Json, Policy, Rule, Sink, Span, Task, Timeout, Value
+from noetl_compiler.graph import Guard, Json, Policy, Rule, Sink, Span, Task, Template, Timeout, Value
 from noetl_temporal.machine.call import CallRule, SinkCall
 
 __all__ = ["RenderedTask", "call_rule", "render_task", "scope_paths", "seconds_of", "sink_calls"]
@@ -67,6 +67,7 @@ def sink_calls(sinks: Iterable[Sink], level: str, key: str, scope: Mapping[str, 
             key=f"{key}/sink{index}",
             mode=sink.mode,
             auth=templates.render(sink.auth, scope) if sink.auth is not None else None,
+            guard=sink.guard,
         )
         for index, sink in enumerate(sinks)
         if sink.level == level
@@ -76,8 +77,16 @@ def sink_calls(sinks: Iterable[Sink], level: str, key: str, scope: Mapping[str, 
 def scope_paths(rules: Iterable[CallRule], sinks: Iterable[SinkCall]) -> tuple[str, ...]:
     """The paths which rules and sinks name: what the activity must be given of the scope."""
     sources = {rule.when for rule in rules if rule.when is not None}
-    sources.update(source for sink in sinks for source in template_sources(sink.config))
+    for sink in sinks:
+        sources.update(template_sources(sink.config))
+        sources.update(one.source for one in _conditions(sink.guard))
     return tuple(sorted({path for source in sources for path in templates.paths(source)}))
+
+
+def _conditions(guard: Guard | None) -> tuple[Template, ...]:
+    if guard is None:
+        return ()
+    return guard.unless if guard.when is None else (guard.when, *guard.unless)
 
 
 def template_sources(value: Value) -> list[str]:

@@ -7,7 +7,7 @@ from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.events import Failure
 
-__all__ = ["error_outcome", "failure_at", "template_outcome"]
+__all__ = ["error_outcome", "failed_by_rule", "failure_at", "template_outcome"]
 
 
 def error_outcome(kind: str, message: str) -> Outcome:
@@ -18,6 +18,11 @@ def error_outcome(kind: str, message: str) -> Outcome:
 def template_outcome(failure: TemplateFailure) -> Outcome:
     """A template that has no value."""
     return error_outcome("template", failure.message)
+
+
+def failed_by_rule(outcome: Outcome, message: str) -> Outcome:
+    """What a call came to, as the failure that a rule makes of it."""
+    return {**outcome, "status": "error", "error": {"kind": "policy", "message": message}}
 
 
 def failure_at(

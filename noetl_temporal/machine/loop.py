@@ -248,8 +248,8 @@ class _IterationHost:
     def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
         """The iteration's names over what the playbook sent along."""
         outer, loop_ctx, own = self._machine.input.scope, self._machine.state.ctx, self._own
-        ctx = Chain(own.ctx, loop_ctx, outer.get("ctx") or {})
-        return Chain(*layers, self._iteration_names(), {"ctx": ctx}, own.bound, own.ctx, loop_ctx, outer)
+        written = {name: Chain(own.ctx, loop_ctx, outer.get(name) or {}) for name in ("ctx", "vars")}
+        return Chain(*layers, self._iteration_names(), written, own.bound, own.ctx, loop_ctx, outer)
 
     def _iteration_names(self) -> dict[str, Any]:
         given, index, own = self._machine.input, self._own.index, self._own

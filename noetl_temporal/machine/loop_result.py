@@ -24,5 +24,5 @@ def loop_end(step: Step, dialect: str, results: list[Json], stats: dict[str, int
 
 def loop_result(dialect: str, results: list[Json], stats: dict[str, int]) -> Outcome:
     """Results in index order with their counts; the older dialects know them as a plain list."""
-    result: Json = {"results": results, "stats": stats} if dialect == "v10" else results
+    result: Json = {"results": results, "stats": stats} if dialect in ("v10", "case") else results
     return {"status": "ok", "result": result, "meta": {"stats": stats}}

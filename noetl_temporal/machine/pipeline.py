@@ -24,14 +24,14 @@ from typing import Any, Literal, NamedTuple, Protocol, cast
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Assign, Json, Rule, Span, Task
-from noetl_temporal.machine import policy, trees
+from noetl_temporal.machine import asides, policy, trees
 from noetl_temporal.machine.call import Outcome, ToolReport
 from noetl_temporal.machine.calls import render_task
 from noetl_temporal.machine.collect import collect_of, collected
 from noetl_temporal.machine.commands import CallTool, StartTimer
-from noetl_temporal.machine.failing import error_outcome, template_outcome
+from noetl_temporal.machine.failing import error_outcome, failed_by_rule, template_outcome
 from noetl_temporal.machine.journal import abridged
-from noetl_temporal.machine.scope import outcome_names, own_step
+from noetl_temporal.machine.scope import call_names
 from noetl_temporal.machine.state import PipelineState, TaskRecord
 from noetl_temporal.machine.tool_calls import Caller, call_id, store_call, summary, tool_call
 from noetl_temporal.machine.views import OutcomeView, result_view
@@ -104,9 +104,15 @@ class Pipeline:
         return self.host.step.tasks[self.state.index]
 
     def _run_task(self) -> None:
-        state = self.state
-        if state.index >= len(self.host.step.tasks):
-            self._end("ok", self._last_outcome())
+        state, tasks = self.state, self.host.step.tasks
+        try:
+            while state.index < len(tasks) and not self._runs(tasks[state.index]):
+                state.index += 1
+        except templates.TemplateFailure as failure:
+            self._end("error", template_outcome(failure), failure.span)
+            return
+        if state.index >= len(tasks):
+            self._run_out()
             return
         state.executions += 1
         task = self._task()
@@ -118,9 +124,21 @@ class Pipeline:
         except templates.TemplateFailure as failure:
             self._end("error", template_outcome(failure), failure.span)
 
+    def _runs(self, task: Task) -> bool:
+        return asides.runs(task.guard, self.state, lambda: self.host.scope(self._task_names()))
+
+    def _run_out(self) -> None:
+        """No task is left."""
+        state = self.state
+        if state.failure is None:
+            self._end("ok", self._last_outcome())
+        else:
+            state.index = state.failed
+            self._end("error", state.failure)
+
     def _call(self, task: Task) -> None:
         state, host = self.state, self.host
-        bound = self._bound(task)
+        bound = {**self._bound(task), **state.bound}
         names = host.scope({**bound, "input": bound, "args": bound}, self._task_names())
         rendered = render_task(task, names, bound)
         if state.config is not None:
@@ -153,14 +171,25 @@ class Pipeline:
             self._record(task, outcome)
             names = self._outcome_scope(task, outcome, report)
             self._apply_sets((task.set if outcome["status"] == "ok" else ()) + (rule.set if rule else ()), names)
+            outcome = self._as_ruled(task, rule, do, outcome, names)
             self._act(task, rule, do, outcome, names)
         except templates.TemplateFailure as failure:
             self._close(task, "FAILED", template_outcome(failure))
             self._end("error", template_outcome(failure), failure.span)
 
+    def _as_ruled(self, task: Task, rule: Rule | None, do: str, outcome: Outcome, names: Mapping[str, Any]) -> Outcome:
+        """The outcome with the result, or the reason to fail, that its rule gives."""
+        if rule is not None and rule.result is not None and outcome["status"] == "ok":
+            outcome = {**outcome, "result": templates.render(rule.result, names)}
+            self.state.records[task.label].outcome = outcome
+        if do != "fail" or rule is None or (outcome["status"] == "error" and rule.message is None):
+            return outcome
+        message = templates.render(rule.message, names) if rule.message is not None else None
+        return failed_by_rule(outcome, "the task's policy failed it" if message is None else str(message))
+
     def _decide_loss(self, task: Task, outcome: Outcome) -> tuple[int | None, str]:
         """No attempt reported, so the machine asks the policy itself; a retry is a new call."""
-        names = self.host.scope(outcome_names(task.kind, outcome), self._own_step(task, outcome), self._task_names())
+        names = self.host.scope(self._call_names(task, outcome), self._task_names())
         rules = render_task(task, self.host.scope(self._task_names()), {}).rules or ()
         decision = policy.decide(rules, outcome["status"], names, self.state.calls + 1)
         self.host.journal.emit(
@@ -187,7 +216,9 @@ class Pipeline:
         """Keep the outcome under the task's label; ``last`` moves on success only (dialects.md 2.1)."""
         state, how = self.state, collect_of(task)
         state.records[task.label] = TaskRecord(task.kind, outcome)
-        if outcome["status"] != "ok":
+        if task.guard is None:
+            state.subject = task.label
+        if outcome["status"] != "ok" or task.guard is not None:
             return
         state.last = task.label
         if how is None:
@@ -200,14 +231,17 @@ class Pipeline:
         state.has_collected = True
 
     def _outcome_scope(self, task: Task, outcome: Outcome, report: ToolReport) -> Mapping[str, Any]:
-        names = outcome_names(task.kind, outcome, max(1, len(report.attempts)), self.state.page)
+        if task.guard is not None:
+            return self.host.scope(self._task_names())
+        names = self._call_names(task, outcome, max(1, len(report.attempts)))
         how = collect_of(task)
         if how is not None:
             names[how.into] = names["accumulated"] = self.state.collected
-        return self.host.scope(names, self._own_step(task, outcome), self._task_names())
+        return self.host.scope(names, self._task_names())
 
-    def _own_step(self, task: Task, outcome: Outcome) -> dict[str, Any]:
-        return own_step(self.host.source.dialect, self.host.step.name, task.kind, outcome)
+    def _call_names(self, task: Task, outcome: Outcome, attempts: int = 1) -> dict[str, Any]:
+        host = self.host
+        return call_names(host.source.dialect, host.step.name, task.kind, outcome, attempts, self.state.page)
 
     def _apply_sets(self, sets: tuple[Assign, ...], names: Mapping[str, Any]) -> None:
         self.host.assign([(one.target, templates.render(one.value, names)) for one in sets])
@@ -226,8 +260,9 @@ class Pipeline:
                 self._close(task, "FAILED", outcome)
                 self._go(rule, names)
             case "fail":
-                self._close(task, "FAILED", outcome)
-                self._end("error", outcome if outcome["status"] == "error" else _failed_by_policy(outcome))
+                self._fail(task, outcome)
+            case "again" if outcome["status"] == "error":
+                self._fail(task, outcome)
             case _:
                 self._sequence_done(task, outcome, stop=do == "break")
 
@@ -235,9 +270,25 @@ class Pipeline:
         limit = templates.render(rule.attempts, names) if rule.attempts is not None else DEFAULT_PAGES
         return self.state.page < int(limit)
 
+    def _fail(self, task: Task, outcome: Outcome) -> None:
+        """The task failed, and with it the pipeline: at once, or when the asides are done that answer to it."""
+        state = self.state
+        self._close(task, "FAILED", outcome)
+        if asides.may_follow(self.host.step.tasks, state.index):
+            state.records[task.label].outcome = state.failure = outcome
+            state.failed = state.index
+            self._advance(stop=False)
+        elif state.failure is not None:
+            self._run_out()
+        else:
+            self._end("error", outcome)
+
     def _next_page(self, task: Task, rule: Rule, outcome: Outcome, names: Mapping[str, Any]) -> None:
         if rule.patch is not None:
             self.state.config = trees.merged(self.state.config, templates.render(rule.patch, names))
+        if rule.rebind is not None:
+            self.state.bound = {**self.state.bound, **templates.render(rule.rebind, names)}
+            self.state.config = self.state.config if rule.patch is not None else None
         self.state.done_id = self._close(task, "COMPLETED", outcome)
         self.state.page += 1
         self._go(rule, names)
@@ -266,11 +317,17 @@ class Pipeline:
             sequence = {"pages": state.page, "strategy": how.strategy if how else None}
         state.done_id = self._close(task, "COMPLETED" if outcome["status"] == "ok" else "FAILED", outcome, sequence)
         if state.has_collected:
-            state.records[task.label] = TaskRecord("collected", {**outcome, "status": "ok", "result": state.collected})
+            gathered = {**outcome, "status": "ok", "result": state.collected, "page": self._last_page(task, outcome)}
+            state.records[task.label] = TaskRecord("collected", gathered)
         if outcome["status"] == "ok" and any(sink.level == "task" for sink in task.sinks):
             self._store(task)
         else:
             self._advance(stop)
+
+    def _last_page(self, task: Task, outcome: Outcome) -> Json:
+        """What case rules call ``response`` when all pages are in: the last of them."""
+        is_asked = self.host.source.dialect == "case"
+        return {"kind": task.kind, "result": outcome.get("result")} if is_asked else None
 
     def _store(self, task: Task) -> None:
         host, state = self.host, self.state
@@ -302,7 +359,7 @@ class Pipeline:
     def _leave_task(self) -> None:
         """Attempts, pages and what they gathered belong to one task execution."""
         state = self.state
-        state.page, state.calls, state.config, state.done_id = 1, 0, None, None
+        state.page, state.calls, state.config, state.done_id, state.bound = 1, 0, None, None, {}
         state.collected, state.has_collected = None, False
 
     def _end(self, status: Literal["ok", "error", "cancelled"], outcome: Outcome, span: Span | None = None) -> None:
@@ -339,6 +396,8 @@ class Pipeline:
         if state.last is not None:
             last = state.records[state.last]
             names["output"] = names["outcome"] = OutcomeView(last.kind, last.outcome)
+        if state.index < len(self.host.step.tasks) and self._task().guard is not None:
+            return {**asides.subject_names(self.host.source.dialect, self.host.step.name, state), **names}
         return names
 
     def _emit_started(self, task: Task) -> int:
@@ -374,15 +433,6 @@ class Pipeline:
 
 def _paginates(task: Task) -> bool:
     return task.policy is not None and any(rule.do == "again" for rule in task.policy.rules)
-
-
-def _failed_by_policy(outcome: Outcome) -> Outcome:
-    """A rule said ``fail`` although the call went well."""
-    return {
-        **outcome,
-        "status": "error",
-        "error": {"kind": "policy", "message": "the task's policy failed it"},
-    }
 
 
 def _message(outcome: Outcome) -> str | None:

@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 
 from noetl_compiler import templates
+from noetl_compiler.graph import Guard
 from noetl_temporal.machine.call import CallRule
 
-__all__ = ["DEFAULT_ATTEMPTS", "Decision", "decide", "delay_of"]
+__all__ = ["DEFAULT_ATTEMPTS", "Decision", "allows", "decide", "delay_of"]
 
 DEFAULT_ATTEMPTS = 3
 _NO_RETRY_AFTER = 0.0
@@ -52,6 +53,17 @@ def decide(
         if verdict.matched:
             return _apply(rule, attempts, retry_after or _NO_RETRY_AFTER, jitter, tuple(unknown))
     return Decision(indeterminate=tuple(unknown))
+
+
+def allows(guard: Guard | None, status: str, scope: Mapping[str, Any]) -> bool:
+    """Whether a guard lets something be done at this boundary."""
+    if guard is None:
+        return True
+    if guard.on not in ("any", status):
+        return False
+    if any(templates.predicate(one.source, scope).matched for one in guard.unless):
+        return False
+    return guard.when is None or templates.predicate(guard.when.source, scope).matched
 
 
 def _apply(rule: CallRule, attempts: int, retry_after: float, jitter: float, unknown: tuple[str, ...]) -> Decision:

@@ -16,11 +16,12 @@ from noetl_temporal.machine.views import (
     EventName,
     OutcomeView,
     ResultView,
+    call_view,
     response_view,
     result_view,
 )
 
-__all__ = ["Chain", "event_names", "outcome_names", "own_step"]
+__all__ = ["Chain", "call_names", "event_names", "outcome_names", "own_step"]
 
 
 class Chain(Mapping[str, Any]):
@@ -80,6 +81,19 @@ def outcome_names(kind: str, outcome: Outcome, attempt: int = 1, page: int = 1) 
         names["error"] = names["last_error"] = ErrorView(outcome.get("error") or {})
         names["response"] = ResultView({"status": "error", "status_code": status_code, "error": names["error"]})
     return names
+
+
+def call_names(dialect: str, step: str, kind: str, outcome: Outcome, attempt: int = 1, page: int = 1) -> dict[str, Any]:
+    """What a finished call binds in this dialect. Case playbooks ask every rule for the ``event``, and their
+    ``response`` is the whole result of the last call (dev/decisions/0011).
+    """
+    names = {**outcome_names(kind, outcome, attempt, page), **own_step(dialect, step, kind, outcome)}
+    if dialect != "case":
+        return names
+    if outcome["status"] == "ok":
+        last: Outcome = outcome.get("page") or {"kind": kind, "result": outcome.get("result")}
+        names["response"] = call_view(last["kind"], last["result"])
+    return {**names, **event_names("step.done" if outcome["status"] == "ok" else "step.failed", step, outcome)}
 
 
 def own_step(dialect: str, step: str, kind: str, outcome: Outcome | None = None) -> dict[str, Any]:

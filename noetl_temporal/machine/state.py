@@ -41,7 +41,9 @@ class PipelineState(msgspec.Struct, omit_defaults=True):
 
     ``executions`` counts task executions, ``page`` the pages of the running task. ``pending`` is the id awaited: a
     call's or a timer's. ``config`` is the last rendered configuration, which the next page's patch changes.
-    ``done_id`` is the ``task.done`` of the page before.
+    ``done_id`` is the ``task.done`` of the page before. ``bound`` are names of the input that a page rebound.
+    ``subject`` is the task that asides stand beside, ``failure`` the outcome with which the pipeline ends after
+    them, and ``failed`` the index of its task.
     """
 
     index: int = 0
@@ -60,6 +62,10 @@ class PipelineState(msgspec.Struct, omit_defaults=True):
     done_id: int | None = None
     started: int = 0
     deferred: list[int] = []
+    bound: dict[str, Json] = {}
+    subject: str | None = None
+    failure: Outcome | None = None
+    failed: int = 0
 
 
 class StepRecord(msgspec.Struct, omit_defaults=True):

@@ -20,8 +20,9 @@ from noetl_temporal.machine.loop_items import body_paths, in_flight, items_of
 from noetl_temporal.machine.loop_result import NO_ITEMS, loop_end
 from noetl_temporal.machine.names import LOOP, assign, record_view
 from noetl_temporal.machine.pipeline import End, Pipeline
+from noetl_temporal.machine.policy import allows
 from noetl_temporal.machine.routing import Admission, Selection, admit, select
-from noetl_temporal.machine.scope import event_names, outcome_names, own_step
+from noetl_temporal.machine.scope import call_names, event_names
 from noetl_temporal.machine.state import PipelineState, PlaybookState, StepRecord, StepRun
 from noetl_temporal.machine.step_host import StepHost
 
@@ -85,6 +86,7 @@ class StepRuns:
         host = self._host(step, run)
         args: dict[str, Json] = templates.render(step.args, host.scope()) or {}
         run.args = {**args, "input": args, "args": args} if args else {}
+        self._enter(step, host)
         self._start_timeout(step, run, host)
         if step.loop is not None:
             return self._begin_loop(step, step.loop, run, host)
@@ -95,13 +97,19 @@ class StepRuns:
         pipeline.begin()
         return self._after(step, run, pipeline)
 
+    def _enter(self, step: Step, host: StepHost) -> None:
+        """What the step sets on entering; every rule sees the names as they were before."""
+        scope = host.scope(event_names("step.enter", step.name, None))
+        assigns = [one for rule in step.enter if allows(rule.guard, "ok", scope) for one in rule.set]
+        host.assign([(one.target, templates.render(one.value, scope)) for one in assigns])
+
     def _start_timeout(self, step: Step, run: StepRun, host: StepHost) -> None:
         seconds = seconds_of(step.timeout.total, host.scope()) if step.timeout else None
         if seconds is not None:
             self._journal.send(StartTimer(_timeout_id(run), seconds, f"{step.name} times out in {seconds:g}s"))
 
     def _admitted(self, step: Step, host: StepHost) -> bool:
-        found: Admission = admit(step.admit, host.scope())
+        found: Admission = admit(step.admit, host.scope(event_names("step.enter", step.name, None)))
         self._journal.emit(
             "policy.admit.evaluated",
             step.name,
@@ -278,7 +286,7 @@ class StepRuns:
         return end
 
     def _outcome_names(self, step: Step, kind: str, outcome: Outcome) -> dict[str, Any]:
-        return {**outcome_names(kind, outcome), **own_step(self._graph.source.dialect, step.name, kind, outcome)}
+        return call_names(self._graph.source.dialect, step.name, kind, outcome)
 
     def _record(self, step: Step, run: StepRun, end: End, kind: str, status: Any) -> StepRecord:
         """Attempts and seconds add up over the runs of a step; everything else is the last run's."""

@@ -65,6 +65,7 @@ def tool_call(
         idempotent=task.idempotent,
         iteration=caller.iteration,
         page=page,
+        aside=task.guard is not None,
     )
 
 

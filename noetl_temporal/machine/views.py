@@ -12,7 +12,16 @@ from typing import Any, ClassVar, cast
 
 from noetl_compiler.graph import Json
 
-__all__ = ["ErrorView", "EventName", "ListView", "OutcomeView", "ResultView", "response_view", "result_view"]
+__all__ = [
+    "ErrorView",
+    "EventName",
+    "ListView",
+    "OutcomeView",
+    "ResultView",
+    "call_view",
+    "response_view",
+    "result_view",
+]
 
 _SELF_NAMES = frozenset({"data", "result", "output"})
 _LIST_NAMES = frozenset({*_SELF_NAMES, "results"})
@@ -97,6 +106,35 @@ class _HttpView(ResultView):
         return {**self._stored, "body": self._stored.get("data")}
 
 
+class CallStatus(int):
+    """How an HTTP call went, as case playbooks ask for it: by its code, or by a word."""
+
+    __slots__ = ()
+    _WORDS = frozenset({"success", "ok", "completed"})
+
+    def __eq__(self, other: object) -> bool:
+        return int(self) == other or other in self._WORDS
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return int.__hash__(self)
+
+
+class _CallView(_HttpView):
+    """An HTTP response that also has ``status`` and ``metadata``, which come before the body's keys."""
+
+    __slots__ = ()
+
+    def _missing(self, key: Any) -> Any:
+        if key == "status":
+            return CallStatus(self._stored["status_code"])
+        if key == "metadata":
+            return {name: value for name, value in self._stored.items() if name != "data"}
+        return super()._missing(key)
+
+
 class _BodyView(ResultView):
     """A response's body: its keys first, then the response's. ``data`` is the body itself where it has no such key."""
 
@@ -161,6 +199,13 @@ def response_view(kind: str, result: Json) -> Any:
     """What pagination calls ``response``: the body of an HTTP response, any other tool's result."""
     if kind == "http" and isinstance(result, dict) and "status_code" in result:
         return _body_view(cast("dict[str, Json]", result))
+    return result_view(kind, result)
+
+
+def call_view(kind: str, result: Json) -> Any:
+    """What the case dialect calls ``response``: the tool's whole result."""
+    if kind == "http" and isinstance(result, dict) and "status_code" in result:
+        return _CallView(cast("dict[str, Json]", result))
     return result_view(kind, result)
 
 
@@ -239,8 +284,9 @@ class EventName(str):
 
     __slots__ = ()
     _SYNONYMS: ClassVar[dict[str, frozenset[str]]] = {
-        "step.done": frozenset({"call.done", "step.exit"}),
+        "step.done": frozenset({"call.done", "step.exit", "loop.item"}),
         "step.failed": frozenset({"call.error", "step.exit"}),
+        "step.skipped": frozenset({"step.enter"}),
         "loop.done": frozenset({"step.done", "step.exit"}),
         "loop.failed": frozenset({"step.failed", "call.error", "step.exit"}),
     }

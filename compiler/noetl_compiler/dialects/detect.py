@@ -19,6 +19,8 @@ from noetl_compiler.syntax import Dialect
 
 __all__ = ["detect"]
 
+_TOOL_KIND = '"tool: {kind}"'
+
 _ERAS: dict[Dialect, str] = {
     "v1": "v1 (May to November 2025)",
     "legacy": "legacy (December 2025)",
@@ -38,13 +40,18 @@ def detect(root: MappingNode, report: Report) -> Dialect:
     """The dialect of a document, with a warning when it mixes two."""
     marks = [mark for step in _steps(root) for mark in _marks(step)]
     dialect = _decide(root, marks)
-    foreign = next((mark for mark in marks if mark.dialect != dialect), None)
-    if foreign is not None and dialect in ("legacy", "v10"):
+    foreign = next((mark for mark in marks if _is_foreign(mark, dialect)), None)
+    if foreign is not None and dialect != "v1":
         own = next((mark.what for mark in marks if mark.dialect == dialect), "")
         message = f"{foreign.what} is {_ERAS[foreign.dialect]}, but this playbook is {_ERAS[dialect]}"
         reason = f"it is read as {dialect} because of {own}" if own else ""
         report.warning(Code.MIXED_DIALECTS, foreign.span, message, reason)
     return dialect
+
+
+def _is_foreign(mark: _Mark, dialect: Dialect) -> bool:
+    """``tool: {kind}`` belongs to v10 and to case before it."""
+    return mark.dialect != dialect and not (dialect == "case" and mark.what == _TOOL_KIND)
 
 
 def _decide(root: MappingNode, marks: list[_Mark]) -> Dialect:
@@ -97,7 +104,7 @@ def _mark_of(key: str, node: Node) -> tuple[Dialect, str] | None:
 def _tool_mark(node: Node) -> tuple[Dialect, str] | None:
     if isinstance(node, ScalarNode):
         return "legacy", f'"tool: {node.text}"'
-    return "v10", '"tool" as a list' if isinstance(node, SequenceNode) else '"tool: {kind}"'
+    return "v10", '"tool" as a list' if isinstance(node, SequenceNode) else _TOOL_KIND
 
 
 def _inner_mark(key: str, node: Node) -> tuple[Dialect, str] | None:

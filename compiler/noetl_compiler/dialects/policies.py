@@ -12,13 +12,13 @@ from noetl_compiler import graph
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.collecting import read_collect
 from noetl_compiler.dialects.fields import Fields, kind_of
-from noetl_compiler.dialects.values import amount, assigns, condition, seconds
+from noetl_compiler.dialects.values import amount, assigns, condition, expression, seconds
 from noetl_compiler.graph import AdmitRule, Assign, Template, Value
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Policy, Rule
 
-__all__ = ["BACKOFFS", "read_admission", "read_assigns", "read_policy"]
+__all__ = ["BACKOFFS", "read_admission", "read_assigns", "read_eval", "read_policy"]
 
 _ACTIONS: Mapping[str, graph.Action] = MappingProxyType(
     {"continue": "continue", "retry": "retry", "again": "again", "jump": "jump", "break": "break", "fail": "fail"}
@@ -82,7 +82,7 @@ def _read_action(fields: Fields, when: Template | None, bare: str) -> Rule:
     action = fields.choice("do", _ACTIONS)
     if "do" not in fields:
         fields.missing("do")
-    to = fields.name("to")
+    to = fields.name("to", "target")
     if action == "jump" and to is None:
         fields.missing("to")
     retries = action == "retry"
@@ -106,22 +106,43 @@ def _read_action(fields: Fields, when: Template | None, bare: str) -> Rule:
     return Rule(rule, to)
 
 
+def read_eval(fields: Fields, bare: str) -> Policy | None:
+    """``eval`` of a tool, before policies had rules: ``[{expr, do, ...}, {else: {do, ...}}]``."""
+    nodes = fields.items("eval")
+    if not nodes:
+        return None
+    rules = tuple(rule for node in nodes if (rule := _read_eval_rule(node, bare, fields.report)) is not None)
+    return Policy(nodes[0].span, rules)
+
+
+def _read_eval_rule(node: Node, bare: str, report: Report) -> Rule | None:
+    if not isinstance(node, MappingNode):
+        report.error(Code.WRONG_TYPE, node.span, f"an eval rule must be a mapping, not {kind_of(node)}")
+        return None
+    otherwise = node.get("else")
+    fields = Fields(otherwise if isinstance(otherwise, MappingNode) else node, report, "an eval rule")
+    if otherwise is not None:
+        return _read_action(fields, None, bare)
+    when = expression(fields.node_of("expr", "when"), report)
+    return _read_action(fields, when, bare)
+
+
 def read_assigns(fields: Fields, bare: str) -> tuple[Assign, ...]:
-    """``set`` and its first spellings ``set_ctx`` and ``set_iter``, in this order."""
+    """``set`` (once ``set_vars``) and its first spellings ``set_ctx`` and ``set_iter``, in this order."""
     found = (
-        *((node, bare) for node in _in_turn(fields, "set")),
+        *((node, bare) for node in _in_turn(fields, "set", "set_vars")),
         (fields.mapping("set_ctx"), "ctx"),
         (fields.mapping("set_iter"), "iter"),
     )
     return tuple(one for node, root in found for one in assigns(node, root, fields.report))
 
 
-def _in_turn(fields: Fields, key: str) -> tuple[MappingNode | None, ...]:
+def _in_turn(fields: Fields, *keys: str) -> tuple[MappingNode | None, ...]:
     """One mapping, or a list of them where a name is set twice."""
-    found = fields.node_of(key)
+    found = fields.node_of(*keys)
     if isinstance(found, SequenceNode) and all(isinstance(item, MappingNode) for item in found.items):
         return tuple(item for item in found.items if isinstance(item, MappingNode))
-    return (fields.mapping(key),)
+    return (fields.mapping(*keys),)
 
 
 def read_admission(fields: Fields) -> tuple[AdmitRule, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
@@ -12,6 +12,7 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.tasks import Surroundings, read_workbook
 from noetl_compiler.dialects.values import mapping_value, timeout
 from noetl_compiler.graph import Timeout, Value
+from noetl_compiler.lower import final_name
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain, value_of
 from noetl_compiler.overlay import overlay
 from noetl_compiler.syntax import Dialect, Name, Playbook, Step
@@ -43,7 +44,8 @@ def read_playbook(
     fields.node_of("kind")
     name, path, version = _identity(fields)
     executor = _read_executor(fields, around)
-    around = replace(around, dialect=executor.dialect or around.dialect)
+    final = final_name(executor.final, _step_names(fields))
+    around = replace(around, dialect=executor.dialect or around.dialect, final=final)
     playbook = Playbook(
         around.dialect,
         root.span,
@@ -64,6 +66,14 @@ def read_playbook(
     fields.node_of("description", "desc")
     fields.close()
     return playbook
+
+
+def _step_names(fields: Fields) -> Iterator[str]:
+    workflow = fields.node.get("workflow")
+    for node in workflow.items if isinstance(workflow, SequenceNode) else ():
+        name = node.get("step") if isinstance(node, MappingNode) else None
+        if isinstance(name, ScalarNode):
+            yield name.text
 
 
 def _identity(fields: Fields) -> tuple[str, str, str]:

@@ -22,7 +22,7 @@ SINK_KINDS = frozenset({"postgres", "duckdb", "http", "python"})
 EVENT_KINDS = frozenset({"", "event", "event_log"})
 """Kinds that mean the event log, as a v1 ``save`` without any does."""
 
-_KIND = ("tool", "type", "kind", "storage")
+_KIND = ("tool", "type", "kind", "storage", "backend")
 _AUTH = ("auth", "credential", "connection")
 
 _MODES: Mapping[str, Mode] = MappingProxyType(
@@ -41,7 +41,7 @@ _CONFIG: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "table": ("table",),
         "key": ("key", "keys", "key_columns"),
-        "data": ("data", "args", "payload", "values", "with"),
+        "data": ("data", "args", "payload", "values", "with", "from"),
         "statement": ("statement", "command", "commands", "sql", "query"),
         "params": ("params",),
         "batch": ("batch", "chunk_size"),

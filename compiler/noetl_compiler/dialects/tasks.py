@@ -14,7 +14,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.dialects.auth import AUTHS, read_auth
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.foreign_code import splices_values, with_go_quoted
-from noetl_compiler.dialects.policies import read_assigns, read_policy
+from noetl_compiler.dialects.policies import read_assigns, read_eval, read_policy
 from noetl_compiler.dialects.retry import Retry, read_retry
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.values import mapping_value, timeout
@@ -30,17 +30,20 @@ __all__ = ["INPUTS", "LOOSE_INPUTS", "Surroundings", "read_task", "read_tool", "
 INPUTS = ("input", "args", "with")
 LOOSE_INPUTS = ("data", "params", "payload")
 _SPEC_FIELDS = frozenset({"policy", "timeout", "idempotent"})
-_OTHER_FIELDS = frozenset({*INPUTS, *AUTHS, "name", "kind", "timeout", "spec", "set", "retry", "sink"})
+_OTHER_FIELDS = frozenset({*INPUTS, *AUTHS, "name", "kind", "timeout", "spec", "set", "retry", "sink", "eval"})
 _STORAGE = "results are kept inline or by reference as their size demands"
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What reading a task needs to know of its place. ``bare`` is the root of names set without one."""
+    """What reading a step or task needs to know of its place. ``bare`` is the root of names set without one,
+    ``final`` the step where all paths meet.
+    """
 
     dialect: Dialect
     report: Report
     bare: str = "ctx"
+    final: str = "end"
 
 
 class _Spec(NamedTuple):
@@ -134,7 +137,7 @@ def read_task(fields: Fields, kind: Name, label: Name, around: Surroundings) -> 
         fields.span,
         auth=read_auth(fields, kind.text),
         timeout=timeout(fields.node_of("timeout", "timeout_seconds"), around.report) or spec.timeout,
-        policy=_one_policy(spec.policy, retry, around.report),
+        policy=_one_policy(spec.policy or read_eval(fields, around.bare), retry, around.report),
         sinks=_sinks(fields, retry, around.report),
         set=read_assigns(fields, around.bare),
         idempotent=spec.idempotent,
@@ -212,11 +215,12 @@ def _renamed(key: ScalarNode, tool: ToolKind) -> ScalarNode:
 
 
 def _is_template(code: Node, around: Surroundings) -> bool:
-    """Only the legacy engine rendered code; elsewhere a template in it is a mistake."""
+    """Only the engines of the legacy and case dialects rendered code; elsewhere a template in it is a mistake."""
     if not isinstance(code, ScalarNode) or not splices_values(code.text):
         return False
-    if around.dialect != "legacy":
+    is_rendered = around.dialect in ("legacy", "case")
+    if not is_rendered:
         span = code.template_span or code.span
         message = "Python code has a template in it, and code is never a template"
         around.report.warning(Code.TEMPLATE_IN_CODE, span, message, "bind the value with input and use its name")
-    return around.dialect == "legacy"
+    return is_rendered

@@ -18,13 +18,15 @@ from noetl_compiler.graph import AdmitRule, Sink, Timeout, Value
 from noetl_compiler.nodes import MappingNode, value_of
 from noetl_compiler.syntax import Join, Name, Step, Task
 
-__all__ = ["read_step"]
+__all__ = ["StepSpec", "read_step", "read_step_spec", "with_older_wrappers"]
 
 _JOINS: dict[str, Join] = {"wave": "wave", "any": "any", "each": "each"}
 _STORAGE = "results are kept inline or by reference as their size demands"
 
 
-class _Spec(NamedTuple):
+class StepSpec(NamedTuple):
+    """What the ``spec`` of a step says beside its policy."""
+
     admit: tuple[AdmitRule, ...] = ()
     join: Join | None = None
     timeout: Timeout | None = None
@@ -51,7 +53,7 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
         join=spec.join,
         args=mapping_value(fields.node_of(*INPUTS), report, "input"),
         loop=loop,
-        tasks=_with_older_wrappers(fields, read_tool(fields.node_of("tool"), name, inner), inner),
+        tasks=with_older_wrappers(fields, read_tool(fields.node_of("tool"), name, inner), inner),
         set=(*read_assigns(fields, "ctx"), *assigns(fields.mapping("vars"), "ctx", report)),
         result=spec.returns,
         next=read_next(fields.node_of("next"), report),
@@ -63,7 +65,7 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
     return step
 
 
-def _with_older_wrappers(fields: Fields, tasks: tuple[Task, ...], around: Surroundings) -> tuple[Task, ...]:
+def with_older_wrappers(fields: Fields, tasks: tuple[Task, ...], around: Surroundings) -> tuple[Task, ...]:
     """A step-level ``retry`` or ``sink`` of older dialects belongs to the step's last task."""
     retry = read_retry(fields, around.report)
     sinks = read_sinks(fields, around.report, "task" if retry and retry.sinks else "attempt")
@@ -90,10 +92,17 @@ def _deprecate(fields: Fields, key: str, successor: str) -> None:
         fields.report.warning(Code.DEPRECATED_FORM, node.span, message, successor)
 
 
-def _read_spec(fields: Fields) -> _Spec:
+def _read_spec(fields: Fields) -> StepSpec:
     spec = fields.fields("spec", "the spec of a step")
     if spec is None:
-        return _Spec()
+        return StepSpec()
+    found = read_step_spec(spec)
+    spec.close()
+    return found
+
+
+def read_step_spec(spec: Fields) -> StepSpec:
+    """The fields of a step's ``spec``, which the caller closes."""
     policy = spec.fields("policy", "the policy of a step")
     limit = timeout(spec.node_of("timeout"), spec.report)
     admit: tuple[AdmitRule, ...] = ()
@@ -102,7 +111,7 @@ def _read_spec(fields: Fields) -> _Spec:
         policy.ignore("failure", "emit", "results", why="failures are settled by arcs and by the playbook's policy")
         policy.close()
     returns = spec.node_of("returns")
-    found = _Spec(
+    return StepSpec(
         admit,
         spec.choice("join", _JOINS),
         limit,
@@ -110,8 +119,6 @@ def _read_spec(fields: Fields) -> _Spec:
         spec.name("end_loop"),
         read_sinks(spec, spec.report, "attempt"),
     )
-    spec.close()
-    return found
 
 
 def _lifecycle(policy: Fields) -> Timeout | None:

@@ -1,0 +1,179 @@
+"""The case dialect, January 2026: ``tool: {kind: ...}`` and rules about the events of a step.
+
+How the rules become parts of the graph is told in dev/decisions/0011; case_rules.py places them, case_tasks.py makes
+policy, sinks and tasks of them and case_routes.py arcs. A step may also have what other dialects write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+from noetl_compiler import graph
+from noetl_compiler.codes import Code
+from noetl_compiler.dialects.case_routes import noting, read_routes, reset_of_notes
+from noetl_compiler.dialects.case_rules import CaseRule, Subject, read_rules
+from noetl_compiler.dialects.case_tasks import asides, guard_of, guarded_sinks, policy_of
+from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.dialects.loops import read_loop
+from noetl_compiler.dialects.policies import read_assigns
+from noetl_compiler.dialects.routes import read_next
+from noetl_compiler.dialects.tasks import INPUTS, Surroundings, read_task, read_tool
+from noetl_compiler.dialects.v10 import StepSpec, read_step_spec, with_older_wrappers
+from noetl_compiler.dialects.values import assigns, mapping_value, timeout
+from noetl_compiler.graph import AdmitRule, EnterRule, Value
+from noetl_compiler.nodes import MappingNode, ScalarNode, value_of
+from noetl_compiler.syntax import Name, Policy, Rule, Step, Task
+
+__all__ = ["read_step"]
+
+OnError = Literal["fail", "continue", "retry"]
+"""``spec.on_error``: what becomes of an error that no rule decides."""
+
+_CASE_MODES: Mapping[str, bool] = MappingProxyType({"exclusive": False, "inclusive": True})
+_ON_ERROR: Mapping[str, OnError] = MappingProxyType({"fail": "fail", "continue": "continue", "retry": "retry"})
+
+
+class _Spec(NamedTuple):
+    is_inclusive: bool = False
+    on_error: OnError = "fail"
+    step: StepSpec = StepSpec()
+
+
+def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
+    """One step: its tool, its rules, its ways on."""
+    report = around.report
+    fields = _with_loop_of_tool(fields)
+    spec, loop = _read_spec(fields), read_loop(fields.node_of("loop"), report)
+    tasks = _read_tasks(fields, name, around)
+    subject = Subject(tasks[-1].kind.text if tasks else "", loop.element.text if loop else None, spec.is_inclusive)
+    rules = read_rules(fields, subject, around, {task.label.text for task in tasks})
+    _refuse_unanswerable(rules, subject, around)
+    resets = reset_of_notes(rules, name) if loop else ()
+    rules = noting(rules, name, around) if loop else rules
+    result = fields.node_of("result")
+    step = Step(
+        name,
+        fields.span,
+        fields.text("desc", "description"),
+        admit=(*spec.step.admit, *_admissions(rules, subject)),
+        join=spec.step.join,
+        args=mapping_value(fields.node_of(*INPUTS), report, "args"),
+        loop=loop,
+        tasks=_with_rules(tasks, rules, subject, spec.on_error, name),
+        set=(*assigns(fields.mapping("vars"), "ctx", report), *read_assigns(fields, "ctx")),
+        result=value_of(result) if result else spec.step.returns,
+        next=read_routes(rules, read_next(fields.node_of("next"), report), name, subject, around),
+        timeout=timeout(fields.node_of("timeout"), report) or spec.step.timeout,
+        ends=spec.step.ends,
+        sinks=spec.step.sinks,
+        enter=(*resets, *_enter_rules(rules)),
+    )
+    fields.close(("case", "tool", "loop", "spec"))
+    return step
+
+
+def _with_loop_of_tool(fields: Fields) -> Fields:
+    """``loop`` inside of ``tool`` is where the dialect before had it: on the step."""
+    tool = fields.node.get("tool")
+    moved = [entry for entry in tool.entries if entry[0].text == "loop"] if isinstance(tool, MappingNode) else []
+    if not moved or not isinstance(tool, MappingNode) or "loop" in fields:
+        return fields
+    message = '"loop" belongs to the step, and not into its tool'
+    fields.report.warning(Code.DEPRECATED_FORM, moved[0][0].span, message, "move it beside the tool")
+    inner = MappingNode(tuple(entry for entry in tool.entries if entry not in moved), tool.span)
+    entries = ((key, inner if key.text == "tool" else node) for key, node in fields.node.entries)
+    found = Fields(MappingNode((*entries, *moved), fields.span), fields.report, fields.place)
+    found.node_of("step")
+    return found
+
+
+def _read_spec(fields: Fields) -> _Spec:
+    spec = fields.fields("spec", "the spec of a step")
+    if spec is None:
+        return _Spec()
+    found = _Spec(
+        spec.choice("case_mode", _CASE_MODES) or False,
+        spec.choice("on_error", _ON_ERROR) or "fail",
+        read_step_spec(spec),
+    )
+    spec.ignore("eval_mode", why="each event of a step is evaluated once, when it happens")
+    spec.close()
+    return found
+
+
+def _read_tasks(fields: Fields, name: Name, around: Surroundings) -> tuple[Task, ...]:
+    """``tool`` as a mapping or a list; as a word, with its fields on the step, as in the dialect before."""
+    tool = fields.node_of("tool")
+    if isinstance(tool, ScalarNode):
+        task = read_task(fields, Name(tool.text, tool.span), Name(name.text, name.span), around)
+        return (task,) if task else ()
+    return with_older_wrappers(fields, read_tool(tool, name, around), around)
+
+
+def _refuse_unanswerable(rules: tuple[CaseRule, ...], subject: Subject, around: Surroundings) -> None:
+    """Rules that work on a call where there is none."""
+    for rule in rules:
+        actions, where = rule.actions, ""
+        if rule.moment == "enter" and replace(actions, skip=False).needs_call:
+            where = "when the step is entered"
+        elif rule.moment == "end" and subject.element is not None and actions.needs_call:
+            where = "when the loop is over"
+        elif not subject.has_tool and actions.repeat is not None:
+            where = "in a step without a tool"
+        elif actions.tasks and actions.repeat is not None and "ok" in rule.boundaries:
+            where = "beside a repeated call"
+        if where:
+            message = f"this rule works on the outcome of a call, and {where} there is none"
+            hint = 'here "next", "set" and "collect: {from, into}" can stand; give the rest a step of its own'
+            around.report.error(Code.WRONG_VALUE, rule.span, message, hint)
+
+
+def _admissions(rules: tuple[CaseRule, ...], subject: Subject) -> tuple[AdmitRule, ...]:
+    """A rule about ``step.enter`` that leads away lets the step be skipped; its arcs match the skip."""
+    entering = [rule for rule in rules if rule.moment == "enter"]
+    leaving = [bool(rule.actions.next) or rule.actions.skip for rule in entering]
+    if not any(leaving):
+        return ()
+    return tuple(
+        AdmitRule(not leaves, rule.span, rule.when)
+        for rule, leaves in zip(entering, leaving, strict=True)
+        if leaves or not subject.is_inclusive
+    )
+
+
+def _enter_rules(rules: tuple[CaseRule, ...]) -> tuple[EnterRule, ...]:
+    return tuple(
+        EnterRule(rule.actions.set, rule.span, guard_of(rule))
+        for rule in rules
+        if rule.moment == "enter" and rule.actions.set and not (rule.actions.next or rule.actions.skip)
+    )
+
+
+def _with_rules(
+    tasks: tuple[Task, ...], rules: tuple[CaseRule, ...], subject: Subject, on_error: OnError, step: Name
+) -> tuple[Task, ...]:
+    """The step's tasks with what the rules ask of its last call, which is the one that they are about."""
+    working = any(rule.actions.needs_call for rule in rules if rule.moment != "enter")
+    if not tasks:
+        if not working and subject.element is None:
+            return ()
+        tasks = (Task(Name(f"{step.text}_task", step.span), Name("noop", step.span), step.span),)
+    own = tasks[-1]
+    policy = policy_of(rules, subject, own.span, _last_rules(on_error, own))
+    if own.policy and policy:
+        policy = Policy(own.policy.span, (*own.policy.rules, *policy.rules), "fail")
+    own = replace(own, policy=policy or own.policy, sinks=(*own.sinks, *guarded_sinks(rules)))
+    return (*tasks[:-1], own, *asides(rules, subject, step))
+
+
+def _last_rules(on_error: OnError, task: Task) -> tuple[Rule, ...]:
+    match on_error:
+        case "fail":
+            return ()
+        case "continue":
+            return (Rule(graph.Rule("continue", task.span, "error")),)
+        case "retry":
+            return (Rule(graph.Rule("retry", task.span, "error", attempts=Value(3), delay=Value(1.0))),)

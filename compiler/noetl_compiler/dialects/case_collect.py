@@ -1,0 +1,72 @@
+"""``collect`` of a ``case`` rule, in its two forms.
+
+``{from, into, mode}`` adds a value to a name, whenever the rule matches: an assignment that reads the old value.
+``{strategy, path, into}`` gathers the pages of a call that is repeated, and belongs to the rule that repeats it. Where
+no rule of the step does, each match adds to the name, as in the first form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+from noetl_compiler.codes import Code
+from noetl_compiler.dialects.collecting import read_collect
+from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.graph import Assign, Collect, Span, Value
+from noetl_compiler.nodes import MappingNode, ScalarNode
+from noetl_compiler.report import Report
+
+__all__ = ["as_assignment", "read_collecting"]
+
+Mode = Literal["append", "extend", "replace"]
+
+_MODES: Mapping[str, Mode] = MappingProxyType(
+    {"append": "append", "list": "append", "extend": "extend", "replace": "replace", "set": "replace"}
+)
+_STRATEGIES: Mapping[str, Mode] = MappingProxyType({"append": "extend", "collect": "append", "replace": "replace"})
+
+
+def read_collecting(fields: Fields) -> tuple[tuple[Assign, ...], Collect | None]:
+    """What is assigned, and how pages are gathered; at most one of the two."""
+    node = fields.node_of("collect")
+    if isinstance(node, MappingNode) and node.get("from") is not None:
+        return _read_gathering(Fields(node, fields.report, "collect")), None
+    return (), read_collect(fields)
+
+
+def as_assignment(collect: Collect, span: Span, report: Report) -> Assign | None:
+    """A page's part added to the name, for a step that calls once."""
+    mode = _STRATEGIES.get(collect.strategy)
+    if mode is None:
+        message = f'"{collect.strategy}" merges the pages of repeated calls, but no rule of this step repeats its call'
+        report.error(Code.WRONG_VALUE, span, message, 'use "append" or "replace"')
+        return None
+    expression = f"response.{collect.path}" if collect.path else "response"
+    return _gathered(collect.into, expression, mode, span)
+
+
+def _read_gathering(fields: Fields) -> tuple[Assign, ...]:
+    source, into = fields.scalar("from"), fields.required_name("into")
+    mode = fields.choice("mode", _MODES) or "append"
+    fields.close()
+    if source is None or into is None:
+        return ()
+    return (_gathered(into.text, _expression_of(source), mode, source.template_span or source.span),)
+
+
+def _gathered(into: str, expression: str, mode: Mode, span: Span) -> Assign:
+    name = into.removeprefix("ctx.").removeprefix("vars.")
+    added = {"append": f"[{expression}]", "extend": f"({expression}) | list"}.get(mode)
+    text = f"(ctx.{name} | default([])) + {added}" if added else expression
+    return Assign(f"ctx.{name}", Value(f"{{{{ {text} }}}}", {"": span}), span)
+
+
+def _expression_of(node: ScalarNode) -> str:
+    """A path or a lone template as an expression; any other text as the text it gives."""
+    text = node.text.strip()
+    if node.template_span is None:
+        return text
+    is_lone = len(node.expressions) == 1 and text.startswith("{{") and text.endswith("}}")
+    return text[2:-2].strip("- \n") if is_lone else repr(text)

@@ -1,0 +1,98 @@
+"""``retry`` and ``call`` of a ``case`` rule: the same tool once more, perhaps with other values.
+
+After a failure it is a retry with its delays. After a success, or with other values, it is the next page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.dialects.policies import BACKOFFS
+from noetl_compiler.dialects.routes import read_next
+from noetl_compiler.dialects.values import amount, seconds
+from noetl_compiler.graph import Span, Value
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
+from noetl_compiler.syntax import Arc
+from noetl_compiler.tools import KINDS
+
+__all__ = ["Repeat", "read_call", "read_repeat"]
+
+_CONFIG = frozenset({"params", "url", "endpoint", "method", "headers", "body", "payload", "data", "query", "form"})
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """``patch`` changes the call's configuration, ``rebind`` the names that it is rendered with."""
+
+    span: Span
+    attempts: Value | None = None
+    delay: Value | None = None
+    backoff: Literal["none", "linear", "exponential"] = "none"
+    multiplier: float = 2.0
+    max_delay: Value | None = None
+    jitter: bool = False
+    patch: Value | None = None
+    rebind: Value | None = None
+
+    @property
+    def changes(self) -> bool:
+        """Whether the next call differs from the last."""
+        return self.patch is not None or self.rebind is not None
+
+
+def read_repeat(fields: Fields, kind: str) -> Repeat | None:
+    """``retry: {...}``, ``retry: true`` or a number of calls."""
+    found = fields.node_of("retry")
+    if found is None:
+        return None
+    if isinstance(found, ScalarNode) and isinstance(found.value, bool | int):
+        calls = None if isinstance(found.value, bool) else Value(found.value)
+        return Repeat(found.span, calls) if found.value else None
+    node = fields.mapping("retry")
+    return _read(Fields(node, fields.report, "a retry"), kind) if node else None
+
+
+def read_call(fields: Fields, kind: str) -> tuple[tuple[Arc, ...], Repeat | None]:
+    """``call: {step, args}`` names another step; without a step it is this call again."""
+    node = fields.mapping("call")
+    if node is None:
+        return (), None
+    if node.get("step") is None:
+        return (), _read(Fields(node, fields.report, "a call"), kind)
+    following = read_next(node, fields.report)
+    return tuple(arc for group in following.groups for arc in group) if following else (), None
+
+
+def _read(fields: Fields, kind: str) -> Repeat:
+    report, own = fields.report, _config_names(kind)
+    attempts = amount(fields.node_of("max_attempts", "attempts", "max_iterations"), report)
+    delay = seconds(fields.node_of("initial_delay", "delay", "backoff_seconds"), report)
+    multiplier = fields.number("backoff_multiplier", "multiplier")
+    backoff = fields.choice("backoff", BACKOFFS)
+    limit, jitter = seconds(fields.node_of("max_delay"), report), fields.flag("jitter")
+    args = fields.mapping("args", "with", "input")
+    entries = (*(args.entries if args else ()), *fields.rest(_CONFIG))
+    fields.close(("args", *_CONFIG))
+    return Repeat(
+        fields.span,
+        attempts,
+        delay,
+        backoff or ("exponential" if multiplier is not None else "none"),
+        multiplier or 2.0,
+        limit,
+        jitter or False,
+        _value(tuple(entry for entry in entries if entry[0].text in own), fields.span),
+        _value(tuple(entry for entry in entries if entry[0].text not in own), fields.span),
+    )
+
+
+def _config_names(kind: str) -> frozenset[str]:
+    """The fields of a tool's configuration; everything else is a name it is called with."""
+    tool = KINDS.get(kind)
+    return (tool.fields or frozenset()) | tool.renamed.keys() if tool else _CONFIG
+
+
+def _value(entries: tuple[tuple[ScalarNode, Node], ...], span: Span) -> Value | None:
+    return value_of(MappingNode(entries, span)) if entries else None

@@ -1,0 +1,163 @@
+"""The ways on from a step that ``case`` rules and ``next`` name, as one exclusive choice.
+
+The first way wins in both modes: in an inclusive ``case`` a ``next`` ends the evaluation, so only rules that lead
+somewhere stand in the choice. In an exclusive one a rule that leads nowhere stands in it too and takes the step's own
+``next``; rules about ``step.exit`` still get their turn then, so each is combined with it.
+
+A loop has one way on, taken when it is over. A rule about a single item that names a way notes its number, and its
+targets' arguments, under ``ctx.chosen.<step>``; the way of the last note is taken.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from noetl_compiler.codes import Code
+from noetl_compiler.dialects.case_rules import CaseRule, Subject
+from noetl_compiler.dialects.case_tasks import reads_assigned, sets_on_arcs
+from noetl_compiler.dialects.tasks import Surroundings
+from noetl_compiler.graph import Assign, EnterRule, Template, Value
+from noetl_compiler.overlay import names_in, overlay
+from noetl_compiler.source import expressions
+from noetl_compiler.syntax import Arc, Name, Next
+
+__all__ = ["noting", "read_routes", "reset_of_notes"]
+
+Group = tuple[Arc, ...]
+
+
+def read_routes(
+    rules: tuple[CaseRule, ...], following: Next | None, step: Name, subject: Subject, around: Surroundings
+) -> Next | None:
+    """All ways on. ``following`` are those of the step's own ``next``, else the final step."""
+    otherwise: tuple[Group, ...] = following.groups if following else ()
+    own = otherwise or ((Arc(Name(around.final, step.span), step.span),),)
+    entering = [rule for rule in rules if rule.moment == "enter" and _leaves(rule)]
+    calling = [rule for rule in rules if rule.moment == "call"]
+    ending = [rule for rule in rules if rule.moment == "end"]
+    groups = [group for rule in entering for group in _ways(rule, own, subject)]
+    if subject.element is None:
+        groups += [group for rule in calling for group in _with_turns(rule, ending, own, subject)]
+    else:
+        groups += [_noted(rule, index, step) for index, rule in enumerate(calling) if rule.actions.next]
+    groups += [group for rule in ending for group in _ways(rule, own, subject)]
+    if not groups:
+        return following
+    return Next(step.span, "exclusive", (*groups, *otherwise), following.on_no_match if following else None)
+
+
+def _leaves(rule: CaseRule) -> bool:
+    return bool(rule.actions.next) or rule.actions.skip
+
+
+def _with_turns(rule: CaseRule, ending: list[CaseRule], own: tuple[Group, ...], subject: Subject) -> list[Group]:
+    """The ways of a rule about the call; where it leads nowhere, rules about the end get their turn before ``next``."""
+    if not rule.actions.next:
+        turns = [replace(one, when=_both(rule.when, one.when)) for one in ending if "ok" in one.boundaries]
+        if "ok" in rule.boundaries and not subject.is_inclusive:
+            taken = [_with_sets(group, rule, subject) for one in turns for group in _ways(one, own, subject)]
+            return [*taken, *_ways(rule, own, subject)]
+    return _ways(rule, own, subject)
+
+
+def _ways(rule: CaseRule, own: tuple[Group, ...], subject: Subject) -> list[Group]:
+    """The groups of a rule: its targets, or the step's own ways where it has none."""
+    actions = rule.actions
+    if actions.next:
+        return [_with_sets(_under(rule, (*actions.next, *actions.beside), rule.on), rule, subject)]
+    if "ok" not in rule.boundaries or (subject.is_inclusive and not actions.beside):
+        return []
+    return [_with_sets(_under(rule, (*group, *actions.beside), "ok", group[0].when), rule, subject) for group in own]
+
+
+def _under(rule: CaseRule, arcs: Group, on: str, also: Template | None = None) -> Group:
+    when = _both(rule.when, also) if also else rule.when
+    boundary = rule.on if on == rule.on else "ok"
+    return tuple(replace(arc, when=when, on=boundary) for arc in arcs)
+
+
+def _with_sets(group: Group, rule: CaseRule, subject: Subject) -> Group:
+    if not rule.actions.set or not sets_on_arcs(rule, subject):
+        return group
+    return (replace(group[0], set=(*rule.actions.set, *group[0].set)), *group[1:])
+
+
+def _both(left: Template | None, right: Template | None) -> Template | None:
+    """Both conditions in one template; the first decides whether the second is evaluated."""
+    if left is None or right is None:
+        return left or right
+    return Template(f"{{{{ ({_inner(left)}) and ({_inner(right)}) }}}}", left.span)
+
+
+def _inner(template: Template) -> str:
+    text = template.source.strip()
+    if expressions(text) == ((0, len(text)),) and text.startswith("{{"):
+        return text[2:-2].strip("-+ \n")
+    return repr(text)
+
+
+# ---- ways on from a loop ------------------------------------------------------------------------------------------
+
+
+def noting(rules: tuple[CaseRule, ...], step: Name, around: Surroundings) -> tuple[CaseRule, ...]:
+    """The rules of a loop's step; one about an item that names a way on also notes it."""
+    calling = [rule for rule in rules if rule.moment == "call"]
+    return tuple(
+        _noting(rule, calling.index(rule), step, around) if rule.moment == "call" and rule.actions.next else rule
+        for rule in rules
+    )
+
+
+def _noting(rule: CaseRule, index: int, step: Name, around: Surroundings) -> CaseRule:
+    message = "a rule about a single item names a way on, which is taken when the whole loop is over"
+    around.report.warning(Code.LATE_ROUTE, rule.span, message, "ask for loop.done, or do the work in the item's tasks")
+    noted = Value({"rule": index, "args": {}})
+    for at, arc in enumerate(rule.actions.next):
+        noted = _with_args(noted, str(at), _noted_part(arc, rule))
+    note = Assign(f"ctx.chosen.{_slug(step)}", noted, rule.span)
+    return replace(rule, actions=replace(rule.actions, set=(*rule.actions.set, note)))
+
+
+def _noted_part(arc: Arc, rule: CaseRule) -> Value:
+    """The arguments to note; those that read a name which the rule sets are read when the loop is over."""
+    late = [pointer for pointer in arc.args.templates if reads_assigned(arc.args, pointer, rule.actions.set)]
+    names = {name: value for name, value in names_in(arc.args).items() if not _below(name, late)}
+    places = {place: span for place, span in arc.args.templates.items() if place not in late}
+    return Value(names, {place: span for place, span in places.items() if place.split("/")[1] in names})
+
+
+def _below(name: str, pointers: list[str]) -> bool:
+    return any(pointer.split("/")[1] == name for pointer in pointers)
+
+
+def _with_args(note: Value, at: str, args: Value) -> Value:
+    data = names_in(note)
+    moved = {f"/args/{at}{place}": span for place, span in args.templates.items()}
+    return Value({**data, "args": {**data["args"], at: args.data}}, {**note.templates, **moved})
+
+
+def _noted(rule: CaseRule, index: int, step: Name) -> Group:
+    note = f"((ctx.chosen | default({{}})).{_slug(step)} | default({{}}))"
+    when = Template(f"{{{{ {note}.rule | default(-1) == {index} }}}}", rule.span)
+    return tuple(
+        replace(arc, when=when, on=rule.on, args=_noted_args(arc, rule, f"{note}.args['{at}']"))
+        for at, arc in enumerate(rule.actions.next)
+    )
+
+
+def _noted_args(arc: Arc, rule: CaseRule, note: str) -> Value:
+    noted = names_in(_noted_part(arc, rule))
+    read = {name: f"{{{{ {note}[{name!r}] }}}}" for name in noted}
+    return overlay(arc.args, Value(read, {f"/{name}": arc.span for name in noted}))
+
+
+def reset_of_notes(rules: tuple[CaseRule, ...], step: Name) -> tuple[EnterRule, ...]:
+    """A loop that runs again has noted nothing yet."""
+    if not any(rule.moment == "call" and rule.actions.next for rule in rules):
+        return ()
+    return (EnterRule((Assign(f"ctx.chosen.{_slug(step)}", Value({}), step.span),), step.span),)
+
+
+def _slug(step: Name) -> str:
+    return re.sub(r"\W", "_", step.text)

@@ -1,0 +1,184 @@
+"""The rules of a step's ``case``: read, and placed at the moment of the step's life that they answer to.
+
+Three moments matter (dev/decisions/0011). *enter*: before the loop or the call. *call*: after each call, so after
+each page and each item. *end*: when the step, with its loop, is over. Within one moment the rules are a choice: the
+first that matches (``case_mode: exclusive``) or all that match.
+
+``step.exit`` comes at the end, but in a loop an author may mean each item: a rule about it that works on a call's
+outcome answers to calls, and a rule that does both is split in two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from noetl_compiler.codes import Code
+from noetl_compiler.dialects.case_actions import Actions, read_actions
+from noetl_compiler.dialects.case_collect import as_assignment
+from noetl_compiler.dialects.case_events import Event, also_at, answered_events, reads
+from noetl_compiler.dialects.fields import Fields, kind_of
+from noetl_compiler.dialects.tasks import Surroundings
+from noetl_compiler.dialects.values import condition
+from noetl_compiler.graph import Span, Template
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode
+from noetl_compiler.templates import TemplateFailure, paths
+
+__all__ = ["Boundary", "CaseRule", "Subject", "read_rules"]
+
+Boundary = Literal["ok", "error"]
+Moment = Literal["enter", "call", "end"]
+
+_CALL_NAMES = ("response", "result", "data", "output", "this")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The step that the rules are about. ``element`` is the name of its loop's items, None without a loop."""
+
+    kind: str
+    element: str | None
+    is_inclusive: bool
+
+    @property
+    def has_tool(self) -> bool:
+        return bool(self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRule:
+    """One rule at one moment. ``boundaries`` are those it can match, ``unless`` the rules that it comes after."""
+
+    span: Span
+    actions: Actions
+    moment: Moment
+    boundaries: tuple[Boundary, ...]
+    when: Template | None
+    unless: tuple[Template, ...] = ()
+
+    @property
+    def on(self) -> Literal["any", "ok", "error"]:
+        return self.boundaries[0] if len(self.boundaries) == 1 else "any"
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    span: Span
+    when: Template | None
+    is_else: bool
+    actions: Actions
+
+
+def read_rules(fields: Fields, subject: Subject, around: Surroundings, labels: set[str]) -> tuple[CaseRule, ...]:
+    """The rules in the order of the text, each with what comes before it in its moment."""
+    entries = [entry for node in fields.items("case") for entry in _read_entry(node, subject, around, labels)]
+    _settle_pages(entries, around)
+    placed = [rule for entry in entries for rule in _placed(entry, subject, entries, around)]
+    return tuple(_after_others(rule, placed[:index], subject) for index, rule in enumerate(placed))
+
+
+def _read_entry(node: Node, subject: Subject, around: Surroundings, labels: set[str]) -> list[_Entry]:
+    """``{when, then}``, ``{else}``, or both in one."""
+    if not isinstance(node, MappingNode):
+        around.report.error(Code.WRONG_TYPE, node.span, f"a case rule must be a mapping, not {kind_of(node)}")
+        return []
+    fields = Fields(node, around.report, "a case rule")
+    asked = fields.node_of("when")
+    is_else = isinstance(asked, ScalarNode) and asked.text.strip().lower() == "else"
+    when = None if is_else else condition(asked, around.report)
+    then, otherwise = fields.node_of("then", "do"), fields.node_of("else")
+    fields.close()
+    if then is None and otherwise is None:
+        fields.missing("then")
+    if isinstance(otherwise, MappingNode) and len(otherwise.entries) == 1:
+        otherwise = otherwise.get("then") or otherwise
+    found: list[_Entry] = []
+    if then is not None:
+        found.append(_Entry(node.span, when, is_else, read_actions(then, subject.kind, around, labels)))
+    if otherwise is not None:
+        found.append(_Entry(otherwise.span, None, True, read_actions(otherwise, subject.kind, around, labels)))
+    return found
+
+
+def _settle_pages(entries: list[_Entry], around: Surroundings) -> None:
+    """Pages are gathered by the rule that repeats the call; where none does, by each rule for itself."""
+    repeated = any(entry.actions.repeat and entry.actions.collect for entry in entries)
+    for entry in entries:
+        actions = entry.actions
+        if actions.collect is None or actions.repeat is not None:
+            continue
+        assigned = None if repeated else as_assignment(actions.collect, entry.span, around.report)
+        actions.collect, actions.set = None, (*actions.set, assigned) if assigned else actions.set
+
+
+def _placed(entry: _Entry, subject: Subject, entries: list[_Entry], around: Surroundings) -> list[CaseRule]:
+    events = answered_events(entry.when)
+    if not events:
+        message = "this condition can hold at no event of a step"
+        around.report.warning(Code.IGNORED_FIELD, entry.span, message, 'events are "call.done", "step.exit" and so on')
+        return []
+    rule = CaseRule(entry.span, entry.actions, "call", _boundaries(events), _condition(entry.when, events))
+    if "step.enter" in events and len(events) == 1:
+        return [_at_enter(rule, subject)]
+    if entry.is_else:
+        rules = [one for other in entries if not other.is_else for one in _placed(other, subject, [], around)]
+        return [replace(rule, moment="end" if all(one.moment == "end" for one in rules) and rules else "call")]
+    if events & {"call.done", "call.error", "loop.item"}:
+        return [rule]
+    if subject.element is None:
+        return [replace(rule, moment="end")]
+    return _in_loop(rule, events, subject)
+
+
+def _boundaries(events: frozenset[Event]) -> tuple[Boundary, ...]:
+    return (*(("ok",) if events - {"call.error"} else ()), *(("error",) if "call.error" in events else ()))
+
+
+def _condition(when: Template | None, events: frozenset[Event]) -> Template | None:
+    """A rule of the first weeks asks for ``call.done`` and for an error."""
+    return also_at(when, "call.done", "call.error") if when and "call.error" in events else when
+
+
+def _at_enter(rule: CaseRule, subject: Subject) -> CaseRule:
+    """Nothing lies between entering and leaving a step without a tool."""
+    if subject.has_tool or subject.element is not None or rule.when is None:
+        return replace(rule, moment="enter")
+    return replace(rule, when=also_at(rule.when, "step.enter", "step.exit"))
+
+
+def _in_loop(rule: CaseRule, events: frozenset[Event], subject: Subject) -> list[CaseRule]:
+    """``step.exit`` or ``loop.done`` of a step with a loop."""
+    at_item, at_end = replace(rule, moment="call"), replace(rule, moment="end")
+    if "step.exit" not in events:
+        return [at_end]
+    if _is_about_item(rule, subject):
+        return [at_item]
+    if not rule.actions.needs_call:
+        return [at_end]
+    if not (rule.actions.next or rule.actions.beside):
+        return [at_item]
+    leading = Actions(next=rule.actions.next, beside=rule.actions.beside)
+    return [
+        replace(at_item, actions=replace(rule.actions, next=(), beside=())),
+        replace(at_end, actions=leading),
+    ]
+
+
+def _is_about_item(rule: CaseRule, subject: Subject) -> bool:
+    """Whether the condition asks for a field of a call's outcome, or for the item."""
+    if rule.when is None:
+        return False
+    if reads(rule.when, subject.element or "", "error", "status_code"):
+        return True
+    try:
+        return any("." in path and path.partition(".")[0] in _CALL_NAMES for path in paths(rule.when.source))
+    except TemplateFailure:
+        return False
+
+
+def _after_others(rule: CaseRule, before: list[CaseRule], subject: Subject) -> CaseRule:
+    """What an exclusive rule, and an ``else`` in any mode, must find unmatched."""
+    if subject.is_inclusive and rule.when is not None:
+        return rule
+    same = (one for one in before if one.moment == rule.moment and set(one.boundaries) & set(rule.boundaries))
+    return replace(rule, unless=tuple(one.when for one in same if one.when is not None))

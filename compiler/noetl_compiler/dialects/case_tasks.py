@@ -1,0 +1,142 @@
+"""What ``case`` rules ask of a call: policy rules, sinks with a guard, and tasks with a guard.
+
+A policy rule is made for what decides: repeat, fail, skip, another result, names set inside a loop. In exclusive mode
+a rule that decides nothing still takes its turn, so that a later one does not match in its stead: it lets an outcome
+stand (``continue`` after ok, ``fail`` after an error, which arcs may still handle).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from msgspec import structs
+
+from noetl_compiler import graph
+from noetl_compiler.dialects.case_repeats import Repeat
+from noetl_compiler.dialects.case_rules import Boundary, CaseRule, Subject
+from noetl_compiler.graph import Assign, Guard, Sink, Span, Value
+from noetl_compiler.nodes import at
+from noetl_compiler.syntax import Name, Policy, Rule, Task
+from noetl_compiler.templates import TemplateFailure, paths
+
+__all__ = ["asides", "guard_of", "guarded_sinks", "policy_of", "reads_assigned", "sets_on_arcs"]
+
+_ATTEMPTS, _PAGES = Value(3), Value(100)
+
+
+def policy_of(rules: tuple[CaseRule, ...], subject: Subject, span: Span, last: tuple[Rule, ...]) -> Policy | None:
+    """The policy of the step's own task; ``last`` are rules for what no case rule decides."""
+    found: list[Rule] = []
+    for moment in ("call", "end"):
+        turns = [rule for rule in rules if rule.moment == moment and not _is_after_loop(rule, subject)]
+        found += _in_turn(turns, subject)
+    found += last
+    return Policy(span, tuple(found), "fail") if found else None
+
+
+def _is_after_loop(rule: CaseRule, subject: Subject) -> bool:
+    return subject.element is not None and rule.moment == "end"
+
+
+def _in_turn(turns: list[CaseRule], subject: Subject) -> list[Rule]:
+    decided = [[_decision(rule, on, subject) for on in rule.boundaries] for rule in turns]
+    deciding = [index for index, found in enumerate(decided) if any(found)]
+    end = deciding[-1] + 1 if deciding else 0
+    rules: list[Rule] = []
+    for rule, found in zip(turns[:end], decided[:end], strict=True):
+        for on, decision in zip(rule.boundaries, found, strict=True):
+            if decision is not None:
+                rules.append(Rule(decision))
+            elif not subject.is_inclusive:
+                rules.append(Rule(graph.Rule("continue" if on == "ok" else "fail", rule.span, on, rule.when)))
+    return rules
+
+
+def _decision(rule: CaseRule, on: Boundary, subject: Subject) -> graph.Rule | None:
+    actions = rule.actions
+    assigned = () if sets_on_arcs(rule, subject) or subject.is_inclusive else actions.set
+    if actions.repeat is not None:
+        return _repetition(rule, actions.repeat, on, assigned)
+    if actions.failure is not None:
+        message = actions.failure if actions.failure.data is not True else None
+        return graph.Rule("fail", rule.span, on, rule.when, set=assigned, message=message)
+    if actions.skip or (on == "ok" and (actions.result is not None or assigned)):
+        return graph.Rule("continue", rule.span, on, rule.when, set=assigned, result=actions.result)
+    return graph.Rule("fail", rule.span, on, rule.when, set=assigned) if assigned else None
+
+
+def _repetition(rule: CaseRule, repeat: Repeat, on: Boundary, assigned: tuple[Assign, ...]) -> graph.Rule:
+    """``retry`` keeps to the activity and its delays; a call with other values, or after ok, is the next page."""
+    is_next = on == "ok" or repeat.changes
+    return graph.Rule(
+        "again" if is_next else "retry",
+        rule.span,
+        on,
+        rule.when,
+        attempts=repeat.attempts or (_PAGES if is_next and repeat.changes else _ATTEMPTS),
+        backoff="none" if is_next else repeat.backoff,
+        multiplier=repeat.multiplier,
+        delay=repeat.delay or (None if is_next else Value(1.0)),
+        max_delay=repeat.max_delay,
+        jitter=repeat.jitter,
+        set=assigned,
+        patch=repeat.patch,
+        rebind=repeat.rebind,
+        collect=rule.actions.collect,
+    )
+
+
+def sets_on_arcs(rule: CaseRule, subject: Subject) -> bool:
+    """Whether the names that a rule sets are set by the arcs it becomes, so that nothing is evaluated twice."""
+    actions = rule.actions
+    if rule.moment == "enter":
+        return bool(actions.next) or actions.skip
+    if rule.moment == "end" and subject.element is not None:
+        return True
+    if subject.element is not None or actions.repeat or actions.tasks or actions.failure:
+        return False
+    if any(reads_assigned(arc.args, pointer, actions.set) for arc in actions.next for pointer in arc.args.templates):
+        return False
+    return not subject.is_inclusive or bool(actions.next)
+
+
+def reads_assigned(value: Value, pointer: str, assigned: tuple[Assign, ...]) -> bool:
+    """Whether the template at a place of a value reads a name that is assigned here: it is to see the new value."""
+    names = {one.target.split(".")[1] for one in assigned}
+    try:
+        found = [path.split(".") for path in paths(str(at(value.data, pointer)))]
+    except TemplateFailure:
+        return False
+    return any((path[1] if path[0] in ("ctx", "vars") and len(path) > 1 else path[0]) in names for path in found)
+
+
+def guard_of(rule: CaseRule) -> Guard:
+    """When the work of a rule is done."""
+    return Guard(rule.on, rule.when, rule.unless)
+
+
+def guarded_sinks(rules: tuple[CaseRule, ...]) -> tuple[Sink, ...]:
+    """Sinks of results that are there; those of rules about errors alone are asides."""
+    return tuple(
+        structs.replace(sink, guard=structs.replace(guard_of(rule), on="ok"))
+        for rule in rules
+        if "ok" in rule.boundaries
+        for sink in rule.actions.sinks
+    )
+
+
+def asides(rules: tuple[CaseRule, ...], subject: Subject, step: Name) -> tuple[Task, ...]:
+    """The tasks that rules name, in order, and a task without effect where a rule has no other place for its work."""
+    found: list[Task] = []
+    for index, rule in enumerate(rules):
+        if rule.moment == "enter" or _is_after_loop(rule, subject):
+            continue
+        found += [replace(task, guard=guard_of(rule)) for task in rule.actions.tasks]
+        sinks = rule.actions.sinks if rule.boundaries == ("error",) else ()
+        is_alone = subject.is_inclusive and not sets_on_arcs(rule, subject) and not rule.actions.repeat
+        assigned = rule.actions.set if is_alone else ()
+        if sinks or assigned:
+            name = Name(f"{step.text}_case_{index + 1}", rule.span)
+            kind = Name("noop", rule.span)
+            found.append(Task(name, kind, rule.span, sinks=sinks, set=assigned, guard=guard_of(rule)))
+    return tuple(found)

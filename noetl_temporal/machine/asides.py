@@ -1,0 +1,37 @@
+"""Asides of a pipeline: tasks with a guard, which run after the step's own tasks (graph.Task).
+
+They see the outcome of the task they stand beside, the last one without a guard, under the names that rules see. They
+may run after its failure too; the pipeline then still ends with that failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from noetl_compiler.graph import Guard, Task
+from noetl_temporal.machine.policy import allows
+from noetl_temporal.machine.scope import call_names
+from noetl_temporal.machine.state import PipelineState
+
+__all__ = ["may_follow", "runs", "subject_names"]
+
+
+def subject_names(dialect: str, step: str, state: PipelineState) -> dict[str, Any]:
+    """What the outcome of the task beside which asides stand binds."""
+    record = state.records.get(state.subject or "")
+    return call_names(dialect, step, record.kind, record.outcome) if record is not None else {}
+
+
+def runs(guard: Guard | None, state: PipelineState, scope: Callable[[], Mapping[str, Any]]) -> bool:
+    """Whether a task of the pipeline is to run now: after a failure only asides do."""
+    if guard is None:
+        return state.failure is None
+    return allows(guard, "error" if state.failure is not None else "ok", scope())
+
+
+def may_follow(tasks: Sequence[Task], index: int) -> bool:
+    """Whether some later task may run after a failure of this one, which is no aside itself."""
+    if tasks[index].guard is not None:
+        return False
+    return any(task.guard is not None and task.guard.on != "ok" for task in tasks[index + 1 :])
