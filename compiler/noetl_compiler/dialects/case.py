@@ -69,7 +69,7 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
         timeout=timeout(fields.node_of("timeout"), report) or spec.step.timeout,
         ends=spec.step.ends,
         sinks=spec.step.sinks,
-        enter=(*resets, *_enter_rules(rules)),
+        enter=(*spec.step.enter, *resets, *_enter_rules(rules)),
     )
     fields.close(("case", "tool", "loop", "spec"))
     return step

@@ -12,18 +12,18 @@ from noetl_compiler import graph
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.collecting import read_collect
 from noetl_compiler.dialects.fields import Fields, kind_of
+from noetl_compiler.dialects.guards import STATUSES, read_guard
 from noetl_compiler.dialects.values import amount, assigns, condition, expression, seconds
-from noetl_compiler.graph import AdmitRule, Assign, Template, Value
+from noetl_compiler.graph import AdmitRule, Assign, EnterRule, Template, Value
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Policy, Rule
 
-__all__ = ["BACKOFFS", "read_admission", "read_assigns", "read_eval", "read_policy"]
+__all__ = ["BACKOFFS", "read_admission", "read_assigns", "read_enter", "read_eval", "read_policy"]
 
 _ACTIONS: Mapping[str, graph.Action] = MappingProxyType(
     {"continue": "continue", "retry": "retry", "again": "again", "jump": "jump", "break": "break", "fail": "fail"}
 )
-_STATUSES: Mapping[str, Literal["any", "ok", "error"]] = MappingProxyType({"any": "any", "ok": "ok", "error": "error"})
 BACKOFFS: Mapping[str, Literal["none", "linear", "exponential"]] = MappingProxyType(
     {"none": "none", "fixed": "none", "constant": "none", "linear": "linear", "exponential": "exponential"}
 )
@@ -56,7 +56,7 @@ def _read_rule(node: Node, bare: str, report: Report) -> Rule | None:
         report.error(Code.MISSING_FIELD, node.span, 'a policy rule needs "then"', "write then: {do: continue}")
         return None
     rule = _read_action(Fields(then, report, "a policy rule"), when, bare)
-    on = Fields(node, report, "a policy rule").choice("on_status", _STATUSES) if isinstance(node, MappingNode) else None
+    on = Fields(node, report, "a policy rule").choice("on_status", STATUSES) if isinstance(node, MappingNode) else None
     return Rule(structs.replace(rule.body, on=on), rule.to) if on else rule
 
 
@@ -87,7 +87,8 @@ def _read_action(fields: Fields, when: Template | None, bare: str) -> Rule:
         fields.missing("to")
     retries = action == "retry"
     delay = seconds(fields.node_of("delay"), report)
-    patch = fields.mapping("patch")
+    patch, rebind = fields.mapping("patch"), fields.mapping("rebind")
+    result, message = fields.node_of("result"), fields.node_of("message")
     rule = graph.Rule(
         action or "fail",
         fields.span,
@@ -100,7 +101,10 @@ def _read_action(fields: Fields, when: Template | None, bare: str) -> Rule:
         jitter=fields.flag("jitter") or False,
         set=read_assigns(fields, bare),
         patch=value_of(patch) if patch else None,
+        rebind=value_of(rebind) if rebind else None,
         collect=read_collect(fields),
+        result=value_of(result) if result else None,
+        message=value_of(message) if message else None,
     )
     fields.close()
     return Rule(rule, to)
@@ -143,6 +147,22 @@ def _in_turn(fields: Fields, *keys: str) -> tuple[MappingNode | None, ...]:
     if isinstance(found, SequenceNode) and all(isinstance(item, MappingNode) for item in found.items):
         return tuple(item for item in found.items if isinstance(item, MappingNode))
     return (fields.mapping(*keys),)
+
+
+def read_enter(fields: Fields) -> tuple[EnterRule, ...]:
+    """``enter`` of a step's spec: what is set before its loop or its first task."""
+    found = (
+        Fields(node, fields.report, "what a step sets on entering")
+        for node in fields.items("enter")
+        if isinstance(node, MappingNode)
+    )
+    return tuple(_enter_rule(one) for one in found)
+
+
+def _enter_rule(fields: Fields) -> EnterRule:
+    rule = EnterRule(read_assigns(fields, "ctx"), fields.span, read_guard(fields))
+    fields.close()
+    return rule
 
 
 def read_admission(fields: Fields) -> tuple[AdmitRule, ...]:

@@ -11,11 +11,13 @@ next: {spec: {mode, on_no_match}, arcs: [{step, when, set}, {when, then: [{step,
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import Fields, kind_of
+from noetl_compiler.dialects.guards import STATUSES
 from noetl_compiler.dialects.policies import read_assigns
 from noetl_compiler.dialects.values import condition, mapping_value
 from noetl_compiler.graph import Template, Value
@@ -110,7 +112,7 @@ def _read_targets(then: Node | None, when: Template | None, shared: Value, field
         return ()
     nodes = then.items if isinstance(then, SequenceNode) else (then,)
     arcs = (_read_target(node, fields.report, when) for node in nodes)
-    return tuple(Arc(arc.to, arc.span, arc.when, arc.set, overlay(shared, arc.args)) for arc in arcs if arc is not None)
+    return tuple(replace(arc, args=overlay(shared, arc.args)) for arc in arcs if arc is not None)
 
 
 def _read_target(node: Node, report: Report, when: Template | None = None) -> Arc | None:
@@ -126,5 +128,6 @@ def _read_target(node: Node, report: Report, when: Template | None = None) -> Ar
     args = mapping_value(fields.node_of(*_ARGS), report, "args")
     assigned = read_assigns(fields, "ctx")
     fields.ignore("spec", "desc", why="a route has no settings of its own")
+    boundary = fields.choice("on_status", STATUSES)
     fields.close()
-    return Arc(to, node.span, own or when, assigned, args) if to else None
+    return Arc(to, node.span, own or when, assigned, args, boundary) if to else None

@@ -9,6 +9,7 @@ from typing import Literal
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.auth import auth_value
 from noetl_compiler.dialects.fields import Fields, kind_of
+from noetl_compiler.dialects.guards import read_guard
 from noetl_compiler.graph import Sink, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
@@ -79,7 +80,7 @@ def read_sink(node: Node, report: Report, level: Level) -> Sink | None:
     mode = fields.choice("mode", _MODES)
     auth = fields.node_of(*_AUTH)
     level = fields.choice("level", _LEVELS) or level
-    config = _config(fields)
+    config, guard = _config(fields), read_guard(fields)
     fields.ignore("concurrency", "name", why="the rows of one sink are stored in one go")
     fields.close()
     if kind is None:
@@ -90,7 +91,7 @@ def read_sink(node: Node, report: Report, level: Level) -> Sink | None:
         return None
     if kind.text not in SINK_KINDS:
         report.warning(Code.NO_EXECUTOR, kind.span, f'a sink of kind "{kind.text}" cannot be run here')
-    return Sink(kind.text, config, node.span, auth_value(auth, kind.text), mode or "insert", level)
+    return Sink(kind.text, config, node.span, auth_value(auth, kind.text), mode or "insert", level, guard)
 
 
 def sink_kind(node: MappingNode) -> str:

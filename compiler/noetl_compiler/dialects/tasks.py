@@ -14,6 +14,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.dialects.auth import AUTHS, read_auth
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.foreign_code import splices_values, with_go_quoted
+from noetl_compiler.dialects.guards import read_guard
 from noetl_compiler.dialects.policies import read_assigns, read_eval, read_policy
 from noetl_compiler.dialects.retry import Retry, read_retry
 from noetl_compiler.dialects.sinks import read_sinks
@@ -30,7 +31,7 @@ __all__ = ["INPUTS", "LOOSE_INPUTS", "Surroundings", "read_task", "read_tool", "
 INPUTS = ("input", "args", "with")
 LOOSE_INPUTS = ("data", "params", "payload")
 _SPEC_FIELDS = frozenset({"policy", "timeout", "idempotent"})
-_OTHER_FIELDS = frozenset({*INPUTS, *AUTHS, "name", "kind", "timeout", "spec", "set", "retry", "sink", "eval"})
+_OTHER_FIELDS = frozenset({*INPUTS, *AUTHS, "name", "kind", "timeout", "spec", "set", "retry", "sink", "eval", "guard"})
 _STORAGE = "results are kept inline or by reference as their size demands"
 
 
@@ -141,6 +142,7 @@ def read_task(fields: Fields, kind: Name, label: Name, around: Surroundings) -> 
         sinks=_sinks(fields, retry, around.report),
         set=read_assigns(fields, around.bare),
         idempotent=spec.idempotent,
+        guard=read_guard(fields),
     )
     if kind.text in PSEUDO_KINDS:
         return replace(task, kind=Name("noop", kind.span)) if task.sinks else None

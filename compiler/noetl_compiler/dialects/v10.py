@@ -8,13 +8,13 @@ from typing import NamedTuple
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
-from noetl_compiler.dialects.policies import read_admission, read_assigns
+from noetl_compiler.dialects.policies import read_admission, read_assigns, read_enter
 from noetl_compiler.dialects.retry import read_retry
 from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.tasks import INPUTS, Surroundings, read_tool
 from noetl_compiler.dialects.values import assigns, condition, mapping_value, seconds, timeout
-from noetl_compiler.graph import AdmitRule, Sink, Timeout, Value
+from noetl_compiler.graph import AdmitRule, EnterRule, Sink, Timeout, Value
 from noetl_compiler.nodes import MappingNode, value_of
 from noetl_compiler.syntax import Join, Name, Step, Task
 
@@ -33,6 +33,7 @@ class StepSpec(NamedTuple):
     returns: Value | None = None
     ends: Name | None = None
     sinks: tuple[Sink, ...] = ()
+    enter: tuple[EnterRule, ...] = ()
 
 
 def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
@@ -60,6 +61,7 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
         timeout=timeout(fields.node_of("timeout"), report) or spec.timeout,
         ends=spec.ends,
         sinks=spec.sinks,
+        enter=spec.enter,
     )
     fields.close()
     return step
@@ -118,6 +120,7 @@ def read_step_spec(spec: Fields) -> StepSpec:
         value_of(returns) if returns else None,
         spec.name("end_loop"),
         read_sinks(spec, spec.report, "attempt"),
+        read_enter(spec),
     )
 
 

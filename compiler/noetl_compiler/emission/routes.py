@@ -50,9 +50,12 @@ def _arc(draft: Draft, around: Region, arc: Arc, when: Template | None) -> Mappi
     region = draft.origins.region(arc.span, around)
     if arc.args.data:
         draft.extend(Extension.ARC_INPUT, arc.span)
+    if arc.on:
+        draft.extend(Extension.ARC_ON_STATUS, arc.span)
     return mapping(
         (scalar("step", arc.span), scalar(arc.to.text, arc.to.span)),
         (region.key("when"), emit_condition(when)),
+        (scalar("on_status"), scalar(arc.on) if arc.on else None),
         (region.key("input", "args", "with"), emit_names(region, arc.args, "input", "args", "with", "data")),
         (region.key("set", "set_ctx"), emit_assigns(draft, region, arc.set)),
         span=arc.span,

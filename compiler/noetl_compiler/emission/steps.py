@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler.emission.draft import Draft, mapping, unless_empty
 from noetl_compiler.emission.extensions import Extension
+from noetl_compiler.emission.guards import emit_enter
 from noetl_compiler.emission.loops import emit_loop
 from noetl_compiler.emission.origins import Region, scalar
 from noetl_compiler.emission.policies import emit_admission
@@ -39,6 +40,7 @@ def _spec(draft: Draft, region: Region, step: Step) -> MappingNode | None:
             Extension.END_LOOP: step.ends,
             Extension.RETURNS: step.result,
             Extension.LOOP_SINK: step.sinks,
+            Extension.ENTER: step.enter,
         },
     )
     policy = mapping((region.key("admit"), emit_admission(region, step.admit)))
@@ -49,6 +51,7 @@ def _spec(draft: Draft, region: Region, step: Step) -> MappingNode | None:
             (region.key("end_loop"), scalar(step.ends.text, step.ends.span) if step.ends else None),
             (region.key("returns", "result"), _returns(region, step)),
             (region.key("sink", "save"), emit_sinks(draft, region, step.sinks)),
+            (region.key("enter"), emit_enter(draft, region, step.enter)),
             (region.key("policy"), unless_empty(policy)),
         )
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler.emission.draft import Draft, mapping, unless_empty
 from noetl_compiler.emission.extensions import Extension
+from noetl_compiler.emission.guards import emit_guard
 from noetl_compiler.emission.origins import NOWHERE, Region, scalar
 from noetl_compiler.emission.policies import emit_policy
 from noetl_compiler.emission.values import emit_assigns, emit_names, emit_timeout, emit_value
@@ -54,6 +55,7 @@ def _task(draft: Draft, around: Region, task: Task, default_name: str = "") -> M
         *region.entries(task.config),
         (region.key("timeout", "timeout_seconds"), emit_timeout(region, task.timeout)),
         (region.key("sink", "save"), emit_sinks(draft, region, task.sinks)),
+        (scalar("guard"), emit_guard(draft, task.guard, task.span)),
         (region.key("set", "set_ctx", "set_iter"), emit_assigns(draft, region, task.set)),
         (region.key("spec", "retry"), _spec(draft, region, task)),
     )
@@ -73,15 +75,16 @@ def _spec(draft: Draft, region: Region, task: Task) -> MappingNode | None:
 
 def emit_sinks(draft: Draft, around: Region, sinks: tuple[Sink, ...]) -> Node | None:
     """``sink``, one or a list of them."""
-    nodes = tuple(_sink(draft.origins.region(sink.span, around), sink) for sink in sinks)
+    nodes = tuple(_sink(draft, draft.origins.region(sink.span, around), sink) for sink in sinks)
     return nodes[0] if len(nodes) == 1 else SequenceNode(nodes, NOWHERE) if nodes else None
 
 
-def _sink(region: Region, sink: Sink) -> MappingNode:
+def _sink(draft: Draft, region: Region, sink: Sink) -> MappingNode:
     return mapping(
         (scalar("kind", sink.span), region.scalar(sink.kind, "kind", "tool", "type", "storage")),
         (region.key("auth", "credential", "connection"), emit_value(region, sink.auth, "auth", "credential")),
         *region.entries(sink.config),
         (region.key("mode"), scalar(sink.mode) if sink.mode != "insert" else None),
         (scalar("level"), scalar(sink.level) if sink.level != "attempt" else None),
+        (scalar("guard"), emit_guard(draft, sink.guard, sink.span)),
     )

@@ -1,0 +1,34 @@
+"""``guard`` of a task, a sink or what a step sets on entering: in which cases it is done. An extension of v10.
+
+guard: {on_status: ok | error | any, when: "{{ ... }}", unless: ["{{ ... }}"]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.dialects.values import condition
+from noetl_compiler.graph import Guard
+
+__all__ = ["STATUSES", "read_guard"]
+
+STATUSES: Mapping[str, Literal["any", "ok", "error"]] = MappingProxyType({"any": "any", "ok": "ok", "error": "error"})
+"""How a call may have ended, as ``on_status`` asks for it."""
+
+
+def read_guard(fields: Fields) -> Guard | None:
+    """The guard among these fields."""
+    inner = fields.fields("guard", "a guard")
+    if inner is None:
+        return None
+    report = fields.report
+    found = Guard(
+        inner.choice("on_status", STATUSES) or "ok",
+        condition(inner.node_of("when"), report),
+        tuple(one for node in inner.items("unless") if (one := condition(node, report)) is not None),
+    )
+    inner.close()
+    return found
