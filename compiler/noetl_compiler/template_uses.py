@@ -20,10 +20,11 @@ class Place(Enum):
     """When a template is rendered, which is in this order in the life of a step."""
 
     WORKLOAD = "the workload's defaults, once, when a run starts"
-    STEP = "a step that is about to begin: admission, what it binds, its loop's collection"
+    ENTER = "a step that is entered: admission, what it sets then"
+    STEP = "a step that is about to begin: what it binds, its loop's collection"
     ITEM = "an item of a loop that is about to be chosen: where, order_by"
     TASK = "a task that is about to be called"
-    OUTCOME = "a task that was called: rules, sinks, what it sets"
+    OUTCOME = "a task that was called: rules, sinks, what it sets, tasks beside it"
     AFTER = "a step that is over: what it sets, its result"
     ARC = "a way on"
 
@@ -50,7 +51,8 @@ def uses(playbook: Playbook) -> Iterator[Use]:
 
 
 def _of_step(step: Step) -> Iterator[Use]:
-    yield from _at(Place.STEP, step, None, step.admit, step.timeout)
+    yield from _at(Place.ENTER, step, None, step.admit, step.enter)
+    yield from _at(Place.STEP, step, None, step.timeout)
     yield from _at(Place.TASK if step.loop else Place.STEP, step, None, step.args)
     if step.loop is not None:
         yield from _of_loop(step, step.loop)
@@ -70,8 +72,10 @@ def _of_loop(step: Step, loop: Loop) -> Iterator[Use]:
 
 
 def _of_task(step: Step | None, task: Task) -> Iterator[Use]:
-    yield from _at(Place.TASK, step, task, task.input, task.config, task.auth, task.timeout)
-    yield from _at(Place.OUTCOME, step, task, task.policy, task.sinks, task.set)
+    """A task with a guard stands beside one that was called, and sees what came of that."""
+    called = Place.TASK if task.guard is None else Place.OUTCOME
+    yield from _at(called, step, task, task.input, task.config, task.auth, task.timeout)
+    yield from _at(Place.OUTCOME, step, task, task.guard, task.policy, task.sinks, task.set)
 
 
 def _at(place: Place, step: Step | None, task: Task | None, *parts: object) -> Iterator[Use]:

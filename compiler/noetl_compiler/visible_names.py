@@ -17,7 +17,18 @@ from noetl_compiler.regions import arcs_of
 from noetl_compiler.syntax import Arc, Loop, Playbook, Step, Task
 from noetl_compiler.template_uses import Place, Use, assigns_in
 
-__all__ = ["ARC", "BEFORE", "COUNTS", "ITERATION", "OUTCOME", "OUTSIDE", "PIPELINE", "RUN", "START", "VisibleNames"]
+__all__ = [
+    "BEFORE",
+    "COUNTS",
+    "EVENT",
+    "ITERATION",
+    "OUTCOME",
+    "OUTSIDE",
+    "PIPELINE",
+    "RUN",
+    "START",
+    "VisibleNames",
+]
 
 OUTSIDE = frozenset({"env", "keychain", "now"})
 """What is not the playbook's: the environment, credentials, the time of the run."""
@@ -46,8 +57,8 @@ OUTCOME = frozenset(
 )
 """After a call: in rules, in sinks, in what a task or step sets, in ways on."""
 
-ARC = frozenset({"event"})
-"""In ways on."""
+EVENT = frozenset({"event"})
+"""On entering a step and in ways on, in the case dialect in every rule."""
 
 CLAIM = frozenset({"__frame_max_rows"})
 """In the claim of a cursor."""
@@ -142,7 +153,13 @@ class VisibleNames:
             names |= PIPELINE | {task.label.text for task in tasks} | (BEFORE if len(tasks) > 1 else _NONE)
         if use.place in (Place.OUTCOME, Place.AFTER, Place.ARC):
             names |= OUTCOME
-        return names | ARC if use.place is Place.ARC else names
+        return names | EVENT if self._has_event(use) else names
+
+    def _has_event(self, use: Use) -> bool:
+        """Ways on know the event they answer to, and so do, in the case dialect, all rules about a call."""
+        if use.place in (Place.ENTER, Place.ARC):
+            return True
+        return self._playbook.dialect == "case" and use.place in (Place.OUTCOME, Place.AFTER)
 
     def _bound(self, use: Use) -> frozenset[str] | None:
         """Names bound by ``input``, ``args`` and the like, by the loop and by pagination."""

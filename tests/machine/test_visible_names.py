@@ -25,7 +25,7 @@ def bound(answers: dict[str, Any]) -> set[str]:
     return {name for name, is_bound in answers.items() if is_bound}
 
 
-EVERY = tables.RUN | tables.ITERATION | tables.PIPELINE | tables.OUTCOME | tables.ARC | tables.BEFORE
+EVERY = tables.RUN | tables.ITERATION | tables.PIPELINE | tables.OUTCOME | tables.EVENT | tables.BEFORE
 SOURCES = {
     tables.RUN: f"  - step: start\n    tool: {{kind: noop, message: {asked(EVERY)}}}\n",
     tables.RUN | tables.ITERATION: (
@@ -58,7 +58,7 @@ def test_a_way_on_sees_what_the_table_says(fails: bool) -> None:
 
     run = run_text(text, answer)
     absent = tables.OUTSIDE if fails else tables.OUTSIDE | ONLY_OF_AN_ERROR | ONLY_OF_HTTP
-    assert bound(run.calls[-1].config["message"]) == (tables.RUN | tables.OUTCOME | tables.ARC) - absent
+    assert bound(run.calls[-1].config["message"]) == (tables.RUN | tables.OUTCOME | tables.EVENT) - absent
 
 
 def test_the_workload_sees_what_the_table_says() -> None:

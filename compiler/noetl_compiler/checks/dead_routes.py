@@ -35,7 +35,8 @@ def is_always_true(when: Template | None) -> bool:
 def _check_routes(following: Next, step: Step, report: Report) -> None:
     seen = _Seen()
     for group in following.groups:
-        on = frozenset({"ok"}) if boundary(group[0].when) == "ok" else _BOTH
+        asked = group[0].on or boundary(group[0].when)
+        on = _BOTH if asked == "any" else frozenset({asked})
         if earlier := seen.covers(on, group[0].when):
             message = f'step "{step.name.text}" never takes this way: one before it always goes first'
             report.warning(Code.DEAD_ROUTE, group[0].span, message, _TAKE_BOTH, _before(earlier))

@@ -26,7 +26,9 @@ def warn_of_endless_jumps(playbook: Playbook, report: Report) -> None:
 def _always_goes_back(rule: Rule, index: int, step: Step) -> bool:
     if rule.body.on == "error" or not is_always_true(rule.body.when):
         return False
-    return (rule.body.do == "again" and rule.body.attempts is None) or _target(rule, index, step) <= index
+    if rule.body.do == "again":
+        return rule.body.attempts is None
+    return _target(rule, index, step) <= index
 
 
 def _may_leave(jump: Rule, index: int, step: Step) -> bool:

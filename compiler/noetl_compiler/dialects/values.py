@@ -62,6 +62,9 @@ def _compared(node: ScalarNode, span: Span, report: Report) -> Template:
     if source is None:
         message = f'the condition "{node.text}" compares outside the braces, and not in a way that has a meaning'
         report.error(Code.WRONG_VALUE, node.span, message, "put the whole expression into one pair of {{ }}")
+    elif report.first("comparison outside the braces"):
+        message = "a comparison outside the braces is read as one inside of them"
+        report.warning(Code.DEPRECATED_FORM, node.span, message, f'write "{source}"')
     return Template(source or node.text, span)
 
 
