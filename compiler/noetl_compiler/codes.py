@@ -66,6 +66,11 @@ class Code(Enum):
         """One sentence for people."""
         return _MEANINGS[self]
 
+    @property
+    def docs(self) -> str:
+        """The place of its explanation, from the root of the repository."""
+        return f"dev/codes.md#{self.value.lower()}-{self.name.lower().replace('_', '-')}"
+
 
 _MEANINGS: dict[Code, str] = {
     Code.UNREADABLE_FILE: "The file is missing, is not a file, or is not UTF-8 text.",

@@ -44,6 +44,13 @@ def test_every_code_is_explained_once_in_order() -> None:
     assert [section.code for section in sections()] == sorted(code.value for code in Code)
 
 
+def test_a_code_leads_to_its_section() -> None:
+    titles = re.findall(r"^## (NT\d+ [^\n]+)", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [code.docs.partition("#")[2] for code in sorted(Code, key=lambda code: code.value)] == [
+        title.lower().replace(" ", "-") for title in titles
+    ]
+
+
 @pytest.mark.parametrize("section", sections(), ids=lambda section: section.code)
 def test_the_page_says_what_the_code_says(section: Section) -> None:
     assert Code(section.code).meaning in section.text.replace("\n", " ")

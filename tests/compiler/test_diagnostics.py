@@ -100,3 +100,9 @@ def test_diagnostics_come_in_reading_order_and_once() -> None:
 )
 def test_the_nearest_name_is_offered(name: str, candidates: list[str], hint: str) -> None:
     assert nearest(name, candidates) == nearest(name, reversed(candidates)) == hint
+
+
+def test_a_credential_is_masked_in_its_snippet() -> None:
+    source = SourceFile("p.yaml", "a: {password: hunter2, b: 1}\n")
+    found = replace(DUPLICATE, code=Code.CREDENTIAL_IN_TEXT, span=Span(1, 15, 1, 22), related=())
+    assert render(found, source).splitlines()[2:4] == ["1 | a: {password: *******, b: 1}", "  |               ^~~~~~~"]
