@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-__all__ = ["CALLED", "KINDS", "PSEUDO_KINDS", "ToolKind"]
+__all__ = ["CALLED", "KINDS", "METHODS", "PSEUDO_KINDS", "ToolKind"]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolKind:
     """One kind. ``fields`` None accepts any. ``needs`` holds groups of fields of which one must be there,
     ``renamed`` older names of fields, ``ignored`` fields that playbooks have but no engine ever read, ``bound`` those
-    that v1 playbooks give among the names bound for the call."""
+    that v1 playbooks give among the names bound for the call, ``types`` what some fields must be."""
 
     fields: frozenset[str] | None = None
     needs: tuple[tuple[str, ...], ...] = ()
@@ -28,6 +28,7 @@ class ToolKind:
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     ignored: frozenset[str] = frozenset()
     bound: frozenset[str] = frozenset()
+    types: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
 def _kind(
@@ -39,8 +40,9 @@ def _kind(
     renamed: str = "",
     ignored: str = "",
     bound: str = "",
+    types: str = "",
 ) -> ToolKind:
-    """Fields as words; ``needs`` as ``a|b``, ``renamed`` as ``old=new``."""
+    """Fields as words; ``needs`` as ``a|b``, ``renamed`` as ``old=new``, ``types`` as ``field=mapping|list``."""
     return ToolKind(
         frozenset(fields.split()),
         tuple(tuple(group.split("|")) for group in needs),
@@ -50,6 +52,7 @@ def _kind(
         {old: new for old, _, new in (pair.partition("=") for pair in renamed.split())},
         frozenset(ignored.split()),
         frozenset(bound.split()),
+        {name: tuple(kinds.split("|")) for name, _, kinds in (pair.partition("=") for pair in types.split())},
     )
 
 
@@ -58,6 +61,11 @@ _DB = "connection_string db_host db_port db_user db_password db_name db_schema"
 _CONNECTION = f"{_DB} host port user password"
 _COMMANDS = _SQL.removesuffix(" params")
 _ANY_SQL = _COMMANDS.replace(" ", "|")
+_COMMAND_TYPES = " ".join(f"{name}=text|list" for name in _COMMANDS.removesuffix(" script").split())
+_SQL_TYPES = f"{_COMMAND_TYPES} params=list|mapping|text as_objects=flag"
+
+METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
+"""What ``method`` of an http task may say, in any case of letters."""
 
 KINDS: Mapping[str, ToolKind] = MappingProxyType(
     {
@@ -66,18 +74,22 @@ KINDS: Mapping[str, ToolKind] = MappingProxyType(
             "url",
             executor=True,
             renamed="endpoint=url verify=verify_ssl",
+            types="method=method url=text headers=mapping params=mapping|list|text form=mapping verify_ssl=flag|text "
+            "follow_redirects=flag response_type=text",
         ),
         "postgres": _kind(
             f"{_SQL} {_CONNECTION} pool database schema as_objects",
             _ANY_SQL,
             executor=True,
             bound=f"{_COMMANDS} {_DB}",
+            types=f"{_SQL_TYPES} pool=flag|mapping db_port=number port=number",
         ),
         "duckdb": _kind(
             f"{_SQL} database db_path as_objects gcs_credential",
             _ANY_SQL,
             executor=True,
             bound=f"{_COMMANDS} database db_path",
+            types=f"{_SQL_TYPES} database=text db_path=text",
         ),
         "python": _kind(
             "code code_b64 script libs deps env cwd",
@@ -85,6 +97,7 @@ KINDS: Mapping[str, ToolKind] = MappingProxyType(
             code="code",
             executor=True,
             ignored="iterator",
+            types="code=text code_b64=text libs=mapping|list deps=list env=mapping cwd=text",
         ),
         "noop": _kind("message result", executor=True),
         "playbook": _kind(
@@ -92,9 +105,15 @@ KINDS: Mapping[str, ToolKind] = MappingProxyType(
             "path|catalog_id",
             executor=True,
             ignored="task",
+            types="path=text wait=flag return_result=flag poll_interval=number",
         ),
         "ducklake": _kind(f"{_SQL} catalog_connection catalog_name data_path database", _ANY_SQL),
-        "shell": _kind("cmds command env cwd", "cmds|command", commands="cmds command"),
+        "shell": _kind(
+            "cmds command env cwd",
+            "cmds|command",
+            commands="cmds command",
+            types="cmds=text|list command=text|list env=mapping",
+        ),
         "rhai": _kind("code", "code", code="code"),
         "container": _kind(
             "runtime image namespace command args env resources service_account restart_policy backoff_limit script"

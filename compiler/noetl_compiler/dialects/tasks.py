@@ -18,6 +18,7 @@ from noetl_compiler.dialects.guards import read_guard
 from noetl_compiler.dialects.policies import read_assigns, read_eval, read_policy
 from noetl_compiler.dialects.retry import Retry, read_retry
 from noetl_compiler.dialects.sinks import read_sinks
+from noetl_compiler.dialects.tool_types import check_types
 from noetl_compiler.dialects.values import mapping_value, timeout
 from noetl_compiler.graph import Sink, Timeout, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
@@ -199,6 +200,7 @@ def _config(fields: Fields, tool: ToolKind, bound: Value, around: Surroundings) 
         (_renamed(key, tool), with_go_quoted(node) if key.text in tool.commands else node)
         for key, node in fields.rest(allowed)
     )
+    check_types(entries, tool, fields.report)
     names = {key.text for key, _ in entries} | _bound_fields(tool, bound, around)
     for group in tool.needs:
         if names.isdisjoint(group):

@@ -1,0 +1,60 @@
+"""Whether the fields of a tool are of the types that its table in tools.py tells. A template may yield any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import nearest
+from noetl_compiler.dialects.fields import kind_of
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from noetl_compiler.report import Report
+from noetl_compiler.tools import METHODS, ToolKind
+
+__all__ = ["check_types"]
+
+_WORDS = {"text": "text", "number": "a number", "flag": "true or false", "mapping": "a mapping", "list": "a list"}
+_FLAGS = frozenset({"true", "false", "yes", "no"})
+
+
+def check_types(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolKind, report: Report) -> None:
+    """NT103 and NT106 for the fields of one call."""
+    for key, node in entries:
+        types = tool.types.get(key.text)
+        if types is None or (isinstance(node, ScalarNode) and (node.value is None or node.template_span)):
+            continue
+        if types == ("method",):
+            _check_method(node, report)
+        elif not any(_is(node, one) for one in types):
+            expected = " or ".join(_WORDS[one] for one in types)
+            report.error(Code.WRONG_TYPE, node.span, f'"{key.text}" must be {expected}, not {kind_of(node)}')
+
+
+def _check_method(node: Node, report: Report) -> None:
+    if isinstance(node, ScalarNode) and node.text.upper() in METHODS:
+        return
+    if not isinstance(node, ScalarNode):
+        report.error(Code.WRONG_TYPE, node.span, f'"method" must be text, not {kind_of(node)}')
+        return
+    hint = nearest(node.text.upper(), METHODS) or f"expected one of {', '.join(sorted(METHODS))}"
+    report.error(Code.WRONG_VALUE, node.span, f'"{node.text}" is not a value of "method"', hint)
+
+
+def _is(node: Node, expected: str) -> bool:
+    match expected:
+        case "mapping":
+            return isinstance(node, MappingNode)
+        case "list":
+            return isinstance(node, SequenceNode)
+        case "flag":
+            return isinstance(node, ScalarNode) and (isinstance(node.value, bool) or node.text.lower() in _FLAGS)
+        case "number":
+            return isinstance(node, ScalarNode) and _is_numeral(node)
+        case _:
+            return isinstance(node, ScalarNode) and isinstance(node.value, str)
+
+
+def _is_numeral(node: ScalarNode) -> bool:
+    if isinstance(node.value, bool):
+        return False
+    return isinstance(node.value, int | float) or node.text.strip().replace(".", "", 1).isdecimal()
