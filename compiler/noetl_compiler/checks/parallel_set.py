@@ -2,30 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Assign
+from noetl_compiler.lower import entry_of, final_of
+from noetl_compiler.lower_tasks import calls_of, workbook_of
+from noetl_compiler.regions import regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
+from noetl_compiler.template_uses import assigns_in
 
 __all__ = ["warn_of_parallel_set"]
 
 
 def warn_of_parallel_set(playbook: Playbook, report: Report) -> None:
-    """NT402."""
+    """NT402. What the step of a loop itself sets is set once, after it."""
+    for assign in _repeated(playbook):
+        if assign.target.startswith("ctx."):
+            message = f'parallel iterations all set "{assign.target}", and the last one wins'
+            hint = "set iter.* here, or read the loop's results after it"
+            report.warning(Code.PARALLEL_SET, assign.span, message, hint)
+
+
+def _repeated(playbook: Playbook) -> Iterator[Assign]:
+    """What is set in each of several iterations at a time: by the loop's own tasks, by the steps of its region."""
+    workbook = workbook_of(playbook)
+    parallel = {step.name.text for step in playbook.steps if _is_parallel(step)}
+    inside = _inside(playbook, parallel) if parallel else frozenset[str]()
     for step in playbook.steps:
-        if step.loop is None or step.loop.body.mode != "parallel":
-            continue
-        for assign in _assigns(step):
-            if assign.target.startswith("ctx."):
-                message = f'parallel iterations all set "{assign.target}", and the last one wins'
-                hint = "set iter.* here, or read the loop's results after it"
-                report.warning(Code.PARALLEL_SET, assign.span, message, hint)
+        name = step.name.text
+        if name in parallel or name in inside:
+            yield from assigns_in(tuple(called for task in step.tasks for called in calls_of(task, workbook)))
+        if name in inside:
+            yield from assigns_in((step.set, step.next))
 
 
-def _assigns(step: Step) -> Iterator[Assign]:
-    for task in step.tasks:
-        yield from task.set
-        for rule in task.policy.rules if task.policy else ():
-            yield from rule.body.set
+def _is_parallel(step: Step) -> bool:
+    return step.loop is not None and step.loop.body.mode == "parallel"
+
+
+def _inside(playbook: Playbook, parallel: set[str]) -> frozenset[str]:
+    """The steps in the regions of parallel loops, at any depth."""
+    if not playbook.steps:
+        return frozenset()
+    owner = regions_of(playbook, entry_of(playbook), final_of(playbook)).owner
+    return frozenset(name for name in owner if not parallel.isdisjoint(_around(name, owner)))
+
+
+def _around(name: str, owner: Mapping[str, str]) -> set[str]:
+    """The loops around a step, from the innermost out."""
+    found: set[str] = set()
+    while (name := owner.get(name, "")) and name not in found:
+        found.add(name)
+    return found

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.lower import END, final_of
-from noetl_compiler.lower_tasks import PREVIOUS
+from noetl_compiler.lower_tasks import PREVIOUS, calls_of, workbook_of
 from noetl_compiler.report import Report
-from noetl_compiler.syntax import Name, Playbook, Step
+from noetl_compiler.syntax import Name, Playbook, Step, Task
 
 __all__ = ["forbid_unknown_targets"]
 
 
 def forbid_unknown_targets(playbook: Playbook, report: Report) -> None:
     """NT203, NT204 and NT206. ``end`` always exists, because a missing one is injected."""
-    names = {step.name.text for step in playbook.steps}
+    names, workbook = {step.name.text for step in playbook.steps}, workbook_of(playbook)
     for name in (playbook.entry, playbook.final):
         _check_step(name, names, report)
     for step in playbook.steps:
         for group in step.next.groups if step.next else ():
             for arc in group:
                 _check_step(arc.to, {*names, END}, report)
-        _check_jumps(step, report)
+        _check_jumps(step, workbook, report)
         if playbook.no_next_is_error and step.next is None and step.name.text != final_of(playbook):
             message = f'step "{step.name.text}" has no "next"'
             report.error(Code.MISSING_NEXT, step.name.span, message, "the executor asks for one: no_next_is_error")
@@ -32,10 +34,12 @@ def _check_step(name: Name | None, names: set[str], report: Report) -> None:
         report.error(Code.UNKNOWN_STEP, name.span, f'unknown step "{name.text}"', nearest(name.text, names))
 
 
-def _check_jumps(step: Step, report: Report) -> None:
+def _check_jumps(step: Step, workbook: Mapping[str, Task], report: Report) -> None:
+    """A task of the workbook jumps among the tasks of the step that calls it."""
     labels = {task.label.text for task in step.tasks}
     for index, task in enumerate(step.tasks):
-        for rule in task.policy.rules if task.policy else ():
+        policy = next((called.policy for called in calls_of(task, workbook) if called.policy), None)
+        for rule in policy.rules if policy else ():
             if rule.to is None or rule.to.text in labels:
                 continue
             if rule.to.text in PREVIOUS and index > 0:

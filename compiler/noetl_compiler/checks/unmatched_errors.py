@@ -18,12 +18,11 @@ def warn_of_unmatched_errors(playbook: Playbook, report: Report) -> None:
     """NT401. A policy without a matching rule continues, even after an error (semantics.md 17)."""
     if playbook.dialect != "v10":
         return
-    for step in playbook.steps:
-        for task in step.tasks:
-            if task.policy and not _covers_errors(task.policy):
-                message = f'no rule of task "{task.label.text}" covers errors, so a failed call goes on'
-                hint = "add - else: {then: {do: fail}}, or on_unmatched: fail"
-                report.warning(Code.ERRORS_UNMATCHED, task.policy.span, message, hint)
+    for task in (*playbook.workbook, *(task for step in playbook.steps for task in step.tasks)):
+        if task.policy and not _covers_errors(task.policy):
+            message = f'no rule of task "{task.label.text}" covers errors, so a failed call goes on'
+            hint = "add - else: {then: {do: fail}}, or on_unmatched: fail"
+            report.warning(Code.ERRORS_UNMATCHED, task.policy.span, message, hint)
 
 
 def _covers_errors(policy: Policy) -> bool:

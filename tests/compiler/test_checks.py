@@ -1,0 +1,196 @@
+"""What the checks say of shapes that lie near each other: one that is wrong, its neighbour that is right."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl_compiler import compile_text
+from noetl_compiler.codes import Code
+from tests.compiler.marked import HEAD, marked, one, steps
+
+
+def arcs(*ways: str, name: str = "start", mode: str = "exclusive") -> str:
+    listed = ", ".join(f"{{{way}}}" for way in ways)
+    return f"{{step: {name}, tool: {{kind: noop}}, next: {{spec: {{mode: {mode}}}, arcs: [{listed}]}}}}"
+
+
+A, B = "{step: a, tool: {kind: noop}}", "{step: b, tool: {kind: noop}}"
+OK, FAILED = 'when: "{{ workload.x == 1 }}"', "when: \"{{ event.name == 'step.failed' }}\""
+
+
+@pytest.mark.parametrize(
+    ("start", "dead"),
+    [
+        (arcs("step: a", "step: b"), ["{step: b}"]),
+        (arcs("step: a", "step: b", mode="inclusive"), []),
+        (arcs(f"step: a, {OK}", "step: b"), []),
+        (arcs("step: a", f"step: b, {FAILED}"), []),
+        (arcs(f"step: a, {FAILED}", "step: b"), []),
+        (arcs(f"step: a, {OK}", f"step: b, {OK}"), [f"{{step: b, {OK}}}"]),
+        (arcs("step: a, when: true", f"step: b, {OK}"), [f"{{step: b, {OK}}}"]),
+        ("{step: start, tool: {kind: noop}, next: [a, b]}", []),
+    ],
+)
+def test_ways_after_one_that_is_always_taken(start: str, dead: list[str]) -> None:
+    assert marked(steps(start, A, B), Code.DEAD_ROUTE) == dead
+
+
+@pytest.mark.parametrize(
+    ("workflow", "first"),
+    [
+        ([arcs("step: a"), arcs("step: start", name="a")], ["start"]),
+        ([arcs("step: start")], ["start"]),
+        ([arcs("step: a"), arcs("step: b", name="a"), arcs("step: a", name="b")], ["a"]),
+        ([arcs("step: a"), arcs(f"step: start, {OK}", name="a")], []),
+        ([arcs("step: a"), arcs(f"step: b, {OK}", "step: start", name="a"), B], []),
+        ([arcs("step: a"), arcs("step: start", f"step: b, {OK}", name="a"), B], ["start"]),
+        ([arcs("step: a"), arcs("step: start", "step: b", name="a", mode="inclusive"), B], []),
+        ([arcs("step: a"), arcs("step: end", name="a")], []),
+        ([arcs("step: a", f"step: start, {OK}"), A], []),
+    ],
+)
+def test_circles_without_a_way_out(workflow: list[str], first: list[str]) -> None:
+    assert marked(steps(*workflow), Code.ENDLESS_CYCLE) == first
+
+
+def jumping(*rules: str, before: str = "") -> str:
+    policy = f"spec: {{policy: {{rules: [{', '.join(rules)}]}}}}"
+    return one(f"[{{name: a, kind: noop{before}}}, {{name: b, kind: noop, {policy}}}]")
+
+
+BACK = "{else: {do: jump, to: a}}"
+BREAKS = 'spec: {policy: {rules: [{when: "{{ result }}", then: {do: break}}, {else: {do: continue}}]}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (jumping(BACK), 1),
+        (jumping("{else: {do: jump, to: b}}"), 1),
+        (jumping("{else: {do: jump, to: previous}}"), 1),
+        (jumping('{when: "{{ result.more }}", then: {do: jump, to: a}}'), 0),
+        (jumping('{when: "{{ result.done }}", then: {do: break}}', BACK), 0),
+        (jumping('{when: "{{ result.done }}", then: {do: continue}}', BACK), 0),
+        (jumping("{when: \"{{ output.status == 'error' }}\", then: {do: fail}}", BACK), 1),
+        (jumping("{when: \"{{ output.status == 'error' }}\", then: {do: retry}}", BACK), 1),
+        (jumping(BACK, before=f", {BREAKS}"), 0),
+        (one(f"[{{name: b, kind: noop, spec: {{policy: {{rules: [{BACK}]}}}}}}, {{name: a, kind: noop}}]"), 0),
+    ],
+)
+def test_tasks_that_go_back_for_ever(text: str, count: int) -> None:
+    assert len(marked(text, Code.ENDLESS_JUMP)) == count
+
+
+@pytest.mark.parametrize(
+    ("rules", "dead"),
+    [
+        ("[{else: {do: continue}}, {when: '{{ result }}', then: {do: fail}}]", 1),
+        ("[{when: '{{ result }}', then: {do: fail}}, {when: '{{ result }}', then: {do: break}}]", 1),
+        ("[{when: '{{ result }}', then: {do: fail}}, {else: {do: continue}}]", 0),
+        ("[{when: true, then: {do: fail}}, {else: {do: continue}}]", 1),
+    ],
+)
+def test_rules_after_one_that_always_matches(rules: str, dead: int) -> None:
+    assert len(marked(one(f"{{kind: noop, spec: {{policy: {{rules: {rules}}}}}}}"), Code.DEAD_RULE)) == dead
+
+
+@pytest.mark.parametrize(
+    ("when", "is_constant"),
+    [
+        ("{{ workload.x }}", False),
+        ("{{ workload.x == 1 }}", False),
+        ("{% if workload.x %}true{% else %}false{% endif %}", False),
+        ("{{ true }}", False),
+        ("true", False),
+        ("{{ workload.x }} > 1", True),
+        ("not {{ workload.x }}", True),
+        ("{{ 'a' }}", True),
+        ("{{ 1 == 1 }}", True),
+        ("{{ [] }}", True),
+    ],
+)
+def test_conditions_that_decide_nothing(when: str, is_constant: bool) -> None:
+    text = steps(arcs(f'step: a, when: "{when}"'), A, head="workload: {x: 1}\n")
+    assert len(marked(text, Code.CONSTANT_CONDITION)) == is_constant
+
+
+@pytest.mark.parametrize("word", ["deploy", "'deploy'"])
+def test_a_comparison_outside_of_the_braces_is_one(word: str) -> None:
+    text = steps(arcs(f'step: a, when: "{{{{ workload.x }}}} == {word}"'), A, head="workload: {x: 1}\n")
+    result = compile_text(text)
+    assert [found.code for found in result.diagnostics] == [Code.DEPRECATED_FORM]
+    assert result.graph is not None
+    when = result.graph.steps["start"].route.arcs[0].when
+    assert when is not None
+    assert when.source == "{{ ( workload.x ) | string == 'deploy' }}"
+
+
+@pytest.mark.parametrize(
+    ("value", "is_told"),
+    [
+        ("password: hunter2", True),
+        ("DB_PASSWORD: hunter2", True),
+        ("api-key: k3y", True),
+        ("client_secret: [a1b2]", True),
+        ("password: '{{ keychain.a.password }}'", False),
+        ("password: ''", False),
+        ("password: <your password>", False),
+        ("password: ${DB_PASSWORD}", False),
+        ("password: changeme", False),
+        ("password: null", False),
+        ("token_url: 'http://a/token'", False),
+        ("tokens: 5", False),
+        ("secret_name: projects/1/secrets/a", False),
+        ("url: 'postgres://me:hunter2@db/x'", True),
+        ("url: 'postgres://me:{{ payload.p }}@db/x'", False),
+        ("a: AKIAABCDEFGHIJKLMNOP", True),
+        (f"a: ghp_{'a1' * 18}", True),
+        ("a: '-----BEGIN RSA PRIVATE KEY-----'", True),
+        (f"a: 'Bearer {'a1' * 18}'", True),
+        ("a: 'Bearer {{ payload.t }}'", False),
+        ("a: AKIA is a prefix", False),
+    ],
+)
+def test_credentials_in_plain_text(value: str, is_told: bool) -> None:
+    text = one("{kind: noop}", head=f"workload: {{{value}}}\n")
+    assert bool(marked(text, Code.CREDENTIAL_IN_TEXT)) == is_told
+
+
+CALLED = "workbook: [{name: w, tool: {kind: noop, set: {ctx.a: 1}}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (one("{kind: noop, set: {ctx.a: 1}}", "loop: {in: [1], mode: parallel}, "), 1),
+        (one("{kind: noop, set: {ctx.a: 1}}", "loop: {in: [1], mode: async}, "), 1),
+        (one("{kind: noop, set: {ctx.a: 1}}", "loop: {in: [1]}, "), 0),
+        (one("{kind: noop, set: {a: 1}}", "loop: {in: [1], mode: parallel}, "), 0),
+        (one("{kind: noop}", "set: {ctx.a: 1}, loop: {in: [1], mode: parallel}, "), 0),
+        (one("{kind: workbook, name: w}", "loop: {in: [1], mode: parallel}, ", head=CALLED), 1),
+        (one("{kind: workbook, name: w}", head=CALLED), 0),
+    ],
+)
+def test_names_that_parallel_iterations_set(text: str, count: int) -> None:
+    assert len(marked(text, Code.PARALLEL_SET)) == count
+
+
+def test_a_task_of_the_workbook_jumps_among_those_of_its_caller() -> None:
+    policy = "spec: {policy: {rules: [{when: '{{ result }}', then: {do: jump, to: a}}, {else: {do: fail}}]}}"
+    head = f"workbook: [{{name: w, tool: {{kind: noop, {policy}}}}}]\n"
+    assert marked(one("[{name: a, kind: noop}, {kind: workbook, name: w}]", head=head), Code.UNKNOWN_LABEL) == []
+    found = compile_text(one("[{name: b, kind: noop}, {kind: workbook, name: w}]", head=head)).diagnostics
+    assert [one.message for one in found] == ['step "start" has no task "a" to jump to']
+
+
+def test_an_unused_task_is_told_only_when_all_calls_lead_somewhere() -> None:
+    head = "workbook: [{name: used, tool: {kind: noop}}, {name: free, tool: {kind: noop}}]\n"
+    assert marked(one("{kind: workbook, name: used}", head=head), Code.UNUSED_WORKBOOK_TASK) == ["free"]
+    assert marked(one("{kind: workbook, name: usd}", head=head), Code.UNUSED_WORKBOOK_TASK) == []
+
+
+def test_a_foreign_name_is_told_once() -> None:
+    text = one("{kind: noop, message: '{{ vars.a }}{{ vars.b }}'}", "set: {ctx.a: 1, ctx.b: 2}, ")
+    assert marked(text, Code.FOREIGN_NAME) == ["vars"]
+    legacy = HEAD.replace("v2", "v1") + "workflow:\n  - {step: start, tool: noop, message: '{{ outcome.data }}'}\n"
+    assert marked(legacy, Code.FOREIGN_NAME) == ["outcome"]

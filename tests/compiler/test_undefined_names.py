@@ -1,0 +1,56 @@
+"""Names that nothing binds where a template reads them, beside names that something does."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl_compiler.codes import Code
+from tests.compiler.marked import marked, one, steps
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (one("{kind: noop, message: '{{ known }} {{ workload.known }} {{ ctx.known }}'}"), []),
+        (
+            one("{kind: noop, message: '{{ knwn }} {{ workload.knwn }} {{ workload[\"knwn\"].x }}'}"),
+            ["knwn", "workload.knwn"],
+        ),
+        (one("{kind: noop, message: '{{ a | default(1) }}{{ b.c | d(1) }}{{ e if e is defined }}'}"), []),
+        (one("{kind: noop, message: '{% for i in known %}{{ i }}{{ loop.index }}{% endfor %}'}"), []),
+        (one("{kind: noop, message: '{% set i = 1 %}{{ i }}{{ range(3) }}{{ now() }}'}"), []),
+        (one("{kind: noop, message: '{{ workload.any }}'}", head=""), []),
+        (
+            one("{kind: noop, message: '{{ job.uuid }}{{ execution_id }}{{ env.HOME }}{{ keychain.a.b }}'}"),
+            ["keychain.a"],
+        ),
+        (one("{kind: noop, message: '{{ output.data }}'}"), ["output"]),
+        (one("{kind: noop, set: {ctx.a: '{{ output.data }}', iter.b: '{{ result }}'}}"), []),
+        (one("[{name: a, kind: noop}, {name: b, kind: noop, message: '{{ a }}{{ _prev }}{{ output.data }}'}]"), []),
+        (one("[{name: a, kind: noop, set: {iter.n: 1}}, {kind: noop, message: '{{ iter.n }}{{ n }}'}]"), []),
+        (one("{kind: noop, input: {x: 1}, message: '{{ x }}{{ input.x }}{{ args.x }}'}"), []),
+        (one("{kind: noop, message: '{{ x }}'}", "input: {x: 1}, "), []),
+        (one("{kind: noop, message: '{{ x }}'}", "input: '{{ workload.known }}', "), []),
+        (one("{kind: noop, message: '{{ i }}{{ iter.i }}{{ iter.index }}'}", "loop: {in: [1], iterator: i}, "), []),
+        (one("{kind: noop, message: '{{ iter.j }}'}", "loop: {in: [1], iterator: i}, "), ["iter.j"]),
+        (one("{kind: noop}", "loop: {in: '{{ i }}', iterator: i}, "), ["i"]),
+        (one("{kind: noop}", "loop: {in: [1], iterator: i, where: '{{ i > 1 }}', order_by: '{{ i }}'}, "), []),
+        (one("{kind: noop, message: '{{ start.data }}{{ results.start }}{{ results.strt }}'}"), ["results.strt"]),
+        (one("{kind: python, code: 'x = {{ unknown }}'}"), []),
+        (
+            steps(
+                "{step: start, tool: {kind: noop}, next: {arcs: [{step: b, args: {given: 1}}]}}",
+                "{step: b, tool: {kind: noop, message: '{{ given }}'}, next: {arcs: [{step: c}]}}",
+                "{step: c, tool: {kind: noop, message: '{{ given }}'}}",
+            ),
+            ["given"],
+        ),
+        (
+            steps("{step: start, tool: {kind: noop}, next: {arcs: [{step: end, when: '{{ event.name == \"a\" }}'}]}}"),
+            [],
+        ),
+        (steps("{step: start, tool: {kind: noop, message: '{{ event.name }}'}}"), ["event"]),
+    ],
+)
+def test_names_that_nothing_binds(text: str, names: list[str]) -> None:
+    assert marked(text, Code.UNDEFINED_NAME) == names
