@@ -7,7 +7,7 @@ charges for it first: ``"a" * 10**9`` is refused before a byte is allocated.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = [
     "MAX_BITS",
@@ -48,15 +48,24 @@ def check_number(number: int) -> None:
         raise NotDataError("the template gives a number of more than 64 bits")
 
 
+class _Weight(NamedTuple):
+    """What a container costs, written out. It is kept, so that no other gets its id."""
+
+    container: Any
+    steps: int
+    chars: int
+
+
 class Meter:
     """What is left of the budget."""
 
-    __slots__ = ("_chars", "_nodes", "_steps")
+    __slots__ = ("_chars", "_nodes", "_steps", "_weights")
 
     def __init__(self) -> None:
         self._steps = MAX_STEPS
         self._chars = MAX_CHARS
         self._nodes = MAX_NODES
+        self._weights: dict[int, _Weight] = {}
 
     def step(self, count: int = 1) -> None:
         """Charge for work."""
@@ -103,7 +112,10 @@ class Meter:
             self._weigh_container(value, times)
 
     def _weigh_container(self, container: Any, times: int) -> None:
+        """Walks what was not weighed before: templates cannot change a container, so its weight stays."""
+        times = max(1, times)
         waiting: list[Any] = [container]
+        before = self._steps, self._chars
         while waiting:
             value = waiting.pop()
             kind = value.__class__
@@ -112,10 +124,19 @@ class Meter:
                 check_text(value)
             elif kind is int:
                 check_number(value)
-            elif kind in (list, tuple):
-                self.step(len(value) * times + 1)
+            elif kind in (list, tuple, dict):
+                known = self._weights.get(id(value))
+                if known is not None:
+                    self.step(known.steps * times)
+                    self.chars(known.chars * times)
+                    continue
+                self.step((len(value) + 1) * times)
                 waiting.extend(value)
-            elif kind is dict:
-                self.step(len(value) * times + 1)
-                waiting.extend(value)
-                waiting.extend(value.values())
+                if kind is dict:
+                    waiting.extend(value.values())
+        self._remember(
+            container, (before[0] - self._steps) // max(1, times), (before[1] - self._chars) // max(1, times)
+        )
+
+    def _remember(self, container: Any, steps: int, chars: int) -> None:
+        self._weights[id(container)] = _Weight(container, steps, chars)
