@@ -76,10 +76,18 @@ def _stopped_at(expression: str) -> tuple[int, int] | None:
         parser = Parser(ENVIRONMENT, expression)
         parser.parse()
     except TemplateSyntaxError:
-        return _token(expression, 0 if parser is None else sum(1 for _ in parser.stream))
+        return _token(expression, 0 if parser is None else _tokens_left(parser))
     except (RecursionError, ValueError, OverflowError, MemoryError):  # too deep, or a number too long
         return 0, len(expression)
     return None
+
+
+def _tokens_left(parser: Parser) -> int:
+    """Behind the place where the parser stopped; none can be told when the rest is no Jinja either."""
+    try:
+        return sum(1 for _ in parser.stream)
+    except TemplateSyntaxError:
+        return 0
 
 
 def _token(expression: str, left: int) -> tuple[int, int]:

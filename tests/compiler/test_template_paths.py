@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from noetl_compiler.templates import TemplateFailure, check, paths, predicate, project
@@ -95,6 +95,7 @@ def test_now_is_the_scopes_to_give() -> None:
     assert check("{{ now() }}") == ()
 
 
+@example("{{.)")
 @given(st.text(alphabet="{}%#|. \nabx'\"()[]~-"))
 def test_any_text_has_problems_or_none(source: str) -> None:
     for problem in check(source):
