@@ -11,7 +11,7 @@ from noetl_compiler.graph import Assign, Json, Span, Template, Timeout, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.report import Report
 
-__all__ = ["amount", "assigns", "condition", "expression", "mapping_value", "seconds", "timeout"]
+__all__ = ["amount", "assigns", "condition", "duration", "expression", "mapping_value", "seconds", "timeout"]
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -105,11 +105,17 @@ def seconds(node: Node | None, report: Report) -> Value | None:
     if isinstance(node, ScalarNode):
         if node.template_span or _is_number(node.value):
             return value_of(node)
-        if found := _DURATION.fullmatch(node.text.strip()):
-            return Value(float(found[1]) * _UNITS[found[2] or "s"])
+        if (found := duration(node.text)) is not None:
+            return Value(found)
     message = 'expected a duration such as 30 or "30s"'
     report.error(Code.WRONG_VALUE, node.span, message, 'units are "ms", "s", "m", "h" and "d"')
     return None
+
+
+def duration(text: str) -> float | None:
+    """The seconds that a text such as ``30s`` or ``1.5m`` means, None when it is none."""
+    found = _DURATION.fullmatch(text.strip())
+    return float(found[1]) * _UNITS[found[2] or "s"] if found else None
 
 
 def timeout(node: Node | None, report: Report) -> Timeout | None:

@@ -43,7 +43,7 @@ def _metadata(root: Region) -> MappingNode:
     outer = [root.entry(key) for key in _IDENTITY if key not in said and not (key == "desc" and "description" in said)]
     added = {entry[0].text: entry for entry in outer if entry}
     kept = (entry for entry in own if entry[0].text not in added)
-    return MappingNode((*kept, *added.values()), NOWHERE)
+    return MappingNode((*kept, *added.values()), NOWHERE if added else root.place("metadata"))
 
 
 def _executor(draft: Draft, root: Region) -> MappingNode | None:

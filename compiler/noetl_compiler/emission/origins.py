@@ -67,6 +67,11 @@ class Region:
         found = next((self._near[key][0] for key in (name, *older) if key in self._near), None)
         return scalar(name, found.span if found else NOWHERE)
 
+    def text(self, *keys: str) -> str:
+        """What the author wrote as a scalar under one of these keys."""
+        found = (self._near[key][1] for key in keys if key in self._near)
+        return next((node.text for node in found if isinstance(node, ScalarNode)), "")
+
     def place(self, *keys: str) -> Span:
         """Where the author wrote the mapping under one of these keys."""
         found = (self._near[key][1] for key in keys if key in self._near)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from noetl_compiler.graph import Graph, Span
+from noetl_compiler.graph import Graph, Span, encode
 
 __all__ = ["first_difference", "without_places"]
 
@@ -36,7 +36,7 @@ def _without(value: Any) -> Any:
 
 def first_difference(one: Graph, other: Graph) -> str:
     """Where two graphs differ, as dotted fields (``steps.fetch.timeout``); empty when they are equal."""
-    return "" if one == other else ".".join(_path(msgspec.to_builtins(one), msgspec.to_builtins(other)))
+    return "" if one == other else ".".join(_path(*(msgspec.json.decode(encode(graph)) for graph in (one, other))))
 
 
 def _path(one: Any, other: Any) -> list[str]:

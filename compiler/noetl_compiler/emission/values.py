@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noetl_compiler.dialects.values import duration
 from noetl_compiler.emission.draft import Draft, mapping
 from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.origins import NOWHERE, Region, scalar
@@ -27,18 +28,16 @@ def emit_condition(when: Template | None) -> ScalarNode | None:
 
 
 def emit_duration(region: Region, value: Value | None, name: str, *older: str) -> Node | None:
-    """Seconds as the author wrote them; what has become a fraction on the way gets its unit, as in ``30s``."""
-    if value is None:
-        return None
-    kept = region.kept(value.data, name, *older)
-    if kept or not isinstance(value.data, float) or not _is_decimal(value.data):
-        return kept or region.node(value, name)
-    number = int(value.data) if value.data.is_integer() else value.data
-    return region.scalar(f"{number}s", name, *older)
+    """Seconds as the author wrote them; a fraction that he did not write gets its unit."""
+    if value is None or not isinstance(value.data, float) or region.kept(value.data, name, *older):
+        return emit_value(region, value, name, *older)
+    own = region.text(name, *older)
+    return region.scalar(own if duration(own) == value.data else _with_unit(value.data), name, *older)
 
 
-def _is_decimal(number: float) -> bool:
-    return number >= 0 and "e" not in repr(number)
+def _with_unit(seconds: float) -> str | float:
+    text = repr(int(seconds) if seconds.is_integer() else seconds)
+    return f"{text}s" if duration(text) == seconds else seconds
 
 
 def emit_timeout(region: Region, limit: Timeout | None) -> Node | None:

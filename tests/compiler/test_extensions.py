@@ -1,0 +1,31 @@
+"""dev/extensions.md explains every extension with an example that is canonical and uses it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from textwrap import indent
+
+import pytest
+
+from noetl_compiler.emission import migrate
+from noetl_compiler.emission.extensions import Extension
+from noetl_compiler.source import SourceFile
+
+PAGE = Path(__file__).parents[2] / "dev" / "extensions.md"
+SECTION = re.compile(r"^## ([^\n]+)\n\n(.+?)```yaml\n(.*?)```", re.MULTILINE | re.DOTALL)
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata:\n  name: example\nworkflow:\n"
+SECTIONS = {name: example for name, _, example in SECTION.findall(PAGE.read_text(encoding="utf-8"))}
+
+
+def test_every_extension_is_explained_in_order() -> None:
+    assert list(SECTIONS) == [extension.value for extension in Extension]
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_an_example_is_canonical_and_uses_the_extension(name: str) -> None:
+    example = SECTIONS[name]
+    text = HEAD + indent(example, "  ") if example.startswith("- ") else example
+    migration = migrate(SourceFile("example.yaml", text))
+    assert migration.text == text
+    assert any(f'"{name}"' in note.message for note in migration.notes)
