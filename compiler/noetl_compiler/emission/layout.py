@@ -109,7 +109,7 @@ def _sections(root: Node) -> set[int]:
     """Where a blank line helps: before each part of the document but its head, and between steps."""
     if not isinstance(root, MappingNode):
         return set()
-    parts = {key.span.line - 1 for key, item in root.entries if key.text not in _HEAD}
+    parts = {key.span.line - 1 for key, _ in root.entries if key.text not in _HEAD}
     workflow = root.get("workflow")
     steps = workflow.items[1:] if isinstance(workflow, SequenceNode) else ()
     return parts | {step.span.line - 1 for step in steps}

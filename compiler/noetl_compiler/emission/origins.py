@@ -13,6 +13,7 @@ import json
 from collections import deque
 from collections.abc import Iterator
 from functools import cached_property
+from typing import cast
 
 from noetl_compiler.graph import Json, Span, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain, pointer
@@ -104,9 +105,11 @@ class Region:
         if found is not None:
             return found
         if isinstance(data, dict):
-            return MappingNode(tuple(self._entries_of(data, templates, place)), NOWHERE)
+            names = cast("dict[str, Json]", data)
+            return MappingNode(tuple(self._entries_of(names, templates, place)), NOWHERE)
         if isinstance(data, list):
-            items = (self._node_of("", item, templates, pointer(place, index)) for index, item in enumerate(data))
+            parts = enumerate(cast("list[Json]", data))
+            items = (self._node_of("", item, templates, pointer(place, index)) for index, item in parts)
             return SequenceNode(tuple(items), NOWHERE)
         return scalar(data, templates.get(place, NOWHERE))
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import zip_longest
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
-from noetl_compiler.graph import Graph, Span, encode
+from noetl_compiler.graph import Graph, Json, Span, encode
 
 __all__ = ["first_difference", "without_places"]
 
@@ -28,9 +27,9 @@ def _without(value: Any) -> Any:
         fields = value.__struct_fields__
         return msgspec.structs.replace(value, **{name: _without(getattr(value, name)) for name in fields})
     if isinstance(value, tuple):
-        return tuple(_without(item) for item in value)
+        return tuple(_without(item) for item in cast("tuple[Any, ...]", value))
     if isinstance(value, dict):
-        return {key: _without(item) for key, item in value.items()}
+        return {key: _without(item) for key, item in cast("dict[Any, Any]", value).items()}
     return value
 
 
@@ -39,12 +38,14 @@ def first_difference(one: Graph, other: Graph) -> str:
     return "" if one == other else ".".join(_path(*(msgspec.json.decode(encode(graph)) for graph in (one, other))))
 
 
-def _path(one: Any, other: Any) -> list[str]:
-    if isinstance(one, dict) and isinstance(other, dict):
-        pairs = {key: (one.get(key), other.get(key)) for key in sorted({*one, *other})}
-    elif isinstance(one, list) and isinstance(other, list):
-        pairs = {str(index): pair for index, pair in enumerate(zip_longest(one, other))}
-    else:
-        return []
-    found = next((key for key, (left, right) in pairs.items() if left != right), None)
-    return [] if found is None else [found, *_path(*pairs[found])]
+def _path(one: Json, other: Json) -> list[str]:
+    parts, others = _parts(one), _parts(other)
+    found = next((key for key in sorted({*parts, *others}) if parts.get(key) != others.get(key)), None)
+    return [] if found is None else [found, *_path(parts.get(found), others.get(found))]
+
+
+def _parts(data: Json) -> dict[str, Json]:
+    if isinstance(data, dict):
+        return cast("dict[str, Json]", data)
+    items = cast("list[Json]", data) if isinstance(data, list) else []
+    return {str(index): item for index, item in enumerate(items)}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from io import StringIO
 from typing import Any
 
 import yaml
@@ -30,8 +31,11 @@ _BLOCK = re.compile(r"\n* *[^ \n\t]")
 
 def write(document: MappingNode, source: SourceFile) -> str:
     """The text of a document without comments; ``source`` is the text from which its nodes have their places."""
-    text: str = yaml.emit(_events(document, source), Dumper=_Emitter, allow_unicode=True, width=sys.maxsize)
-    return text
+    out = StringIO()
+    emitter = _Emitter(out, allow_unicode=True, width=sys.maxsize)
+    for event in _events(document, source):
+        emitter.emit(event)
+    return out.getvalue()
 
 
 def _events(document: MappingNode, source: SourceFile) -> Iterator[yaml.Event]:
