@@ -10,12 +10,13 @@ import click
 
 from noetl_compiler import Result
 from noetl_compiler.catalog import read_catalog, with_calls
+from noetl_compiler.findings_json import diagnostics_json, sarif
 from noetl_compiler.forecast import Sizes
-from noetl_compiler.graph import Graph
 from noetl_compiler.pipeline import lowered
 from noetl_temporal.cli.findings import show_findings
+from noetl_temporal.cli.output import Text, print_texts, write_texts
 from noetl_temporal.cli.payload import read_payload
-from noetl_temporal.cli.shown import SUFFIXES, View, shown
+from noetl_temporal.cli.shown import FORMATS, View, shown
 from noetl_temporal.cli.sizes import read_sizes
 from noetl_temporal.cli.sources import understood
 
@@ -26,13 +27,21 @@ _FOR_COST = "For --forecast: "
 
 @click.command("compile")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER|-...")
-@click.option("--format", "form", type=click.Choice(tuple(SUFFIXES)), default="tree", show_default=True, help="Form.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="tree", show_default=True, help="Form.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file; for several, this folder.")
 @click.option(
     "--catalog",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="FOLDER",
     help="Check calls of other playbooks against those in this folder.",
+)
+@click.option(
+    "--diagnostics",
+    "findings",
+    type=click.Choice(("text", "json", "sarif")),
+    default="text",
+    show_default=True,
+    help="As text on stderr beside the graph, or alone on stdout for a program: JSON, or SARIF for a CI.",
 )
 @click.option("--explain", "step", metavar="STEP", help="Show what this step compiles to, and why.")
 @click.option("--forecast", "cost", is_flag=True, help="Show the events, bytes, calls and actions a run will take.")
@@ -48,6 +57,7 @@ def compile_command(
     form: str,
     output: Path | None,
     catalog: Path | None,
+    findings: str,
     step: str | None,
     cost: bool,
     settings: tuple[str, ...],
@@ -68,14 +78,24 @@ def compile_command(
     """
     view = View(form, step, cost, read_payload(payload, settings), Sizes(**sizes))
     results = _compiled(paths, catalog)
+    several = findings == "text" and len(results) > 1
+    texts = _graphs(results, view) if findings == "text" else _findings(results, findings)
+    if output is None:
+        print_texts(texts, titled=several and view.suffix == "txt")
+    else:
+        write_texts(texts, output, view.suffix, several=several)
+    sys.exit(int(any(result.graph is None for result in results)))
+
+
+def _graphs(results: Sequence[Result], view: View) -> list[Text]:
     for result in results:
         show_findings(result, "there is no graph")
-    texts = [(graph, shown(graph, result, view)) for result in results if (graph := result.graph)]
-    if output is None:
-        _print(texts, several=len(results) > 1 and form == "tree")
-    else:
-        _write(texts, output, results, SUFFIXES["tree" if step or (cost and form != "json") else form])
-    sys.exit(int(len(texts) < len(results)))
+    return [Text(graph.source.file, shown(graph, result, view)) for result in results if (graph := result.graph)]
+
+
+def _findings(results: Sequence[Result], form: str) -> list[Text]:
+    diagnostics = [found for result in results for found in result.diagnostics]
+    return [Text("findings", sarif(diagnostics) if form == "sarif" else diagnostics_json(diagnostics))]
 
 
 def _compiled(paths: Sequence[str], folder: Path | None) -> list[Result]:
@@ -84,23 +104,3 @@ def _compiled(paths: Sequence[str], folder: Path | None) -> list[Result]:
         catalog = read_catalog(folder)
         found = [with_calls(one, catalog) for one in found]
     return [lowered(one) for one in found]
-
-
-def _print(texts: Sequence[tuple[Graph, str]], *, several: bool) -> None:
-    for index, (graph, text) in enumerate(texts):
-        if several:
-            click.echo("\n" * bool(index) + f"# {graph.source.file}\n")
-        click.echo(text)
-
-
-def _write(texts: Sequence[tuple[Graph, str]], output: Path, results: Sequence[Result], suffix: str) -> None:
-    """One playbook to the file, several to the folder, each under its own path there."""
-    if len(results) == 1 and not output.is_dir():
-        for _, text in texts:
-            output.write_text(f"{text}\n", encoding="utf-8")
-        return
-    for graph, text in texts:
-        relative = Path(*(part for part in Path(graph.source.file).parts if part not in ("..", "/")))
-        target = (output / relative).with_suffix(f".{suffix}")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(f"{text}\n", encoding="utf-8")

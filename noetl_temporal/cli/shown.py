@@ -13,10 +13,10 @@ from noetl_compiler.diagnostics import nearest
 from noetl_compiler.forecast import Sizes, forecast
 from noetl_compiler.graph import Graph, Json, encode
 
-__all__ = ["SUFFIXES", "View", "shown"]
+__all__ = ["FORMATS", "View", "shown"]
 
-SUFFIXES = {"tree": "txt", "mermaid": "mmd", "dot": "dot", "json": "json", "svg": "svg", "html": "html"}
-"""Each format with the suffix of its files."""
+_SUFFIXES = {"tree": "txt", "mermaid": "mmd", "dot": "dot", "json": "json", "svg": "svg", "html": "html"}
+FORMATS = tuple(_SUFFIXES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,12 @@ class View:
     cost: bool
     request: dict[str, Json]
     sizes: Sizes
+
+    @property
+    def suffix(self) -> str:
+        """Of a file that has it."""
+        is_text = self.step is not None or (self.cost and self.form != "json")
+        return "txt" if is_text else _SUFFIXES[self.form]
 
 
 def shown(graph: Graph, result: Result, view: View) -> str:

@@ -96,3 +96,14 @@ def test_calls_are_checked_against_a_catalog(bare: Site) -> None:
     assert done.returncode == 1
     assert 'error[NT601]: the catalog has no playbook "examples/helo"' in done.stderr
     assert 'did you mean "examples/hello"?' in done.stderr
+
+
+def test_findings_for_programs_stand_alone_on_stdout(bare: Site) -> None:
+    file = bare.write("kind: Playbook\nworkflow: 3\n")
+    as_json = bare.noetl("compile", str(file), "--diagnostics", "json")
+    assert as_json.returncode == 1
+    assert as_json.stderr == ""
+    assert {one["severity"] for one in json.loads(as_json.stdout)} == {"error"}
+    as_sarif = bare.noetl("compile", ETL, "--diagnostics", "sarif", "-o", "findings.sarif")
+    assert as_sarif.returncode == 0
+    assert json.loads((bare.folder / "findings.sarif").read_text())["version"] == "2.1.0"
