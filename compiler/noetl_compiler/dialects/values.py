@@ -25,7 +25,7 @@ def mapping_value(node: Node | None, report: Report, key: str) -> Value:
     """A mapping as a Value, the empty one when absent. A lone template may yield the mapping at run time."""
     if node is None:
         return Value({})
-    if isinstance(node, ScalarNode) and node.template_span is None:
+    if not isinstance(node, MappingNode) and not (isinstance(node, ScalarNode) and node.template_span):
         report.error(Code.WRONG_TYPE, node.span, f'"{key}" must be a mapping, not {kind_of(node)}')
         return Value({})
     return value_of(node)
