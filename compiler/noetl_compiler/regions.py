@@ -77,11 +77,18 @@ class _Walk:
 
     def run(self, entry: str) -> None:
         """Settle the owner of every step, from the outside in; then of what nothing leads to."""
-        for start in (entry, self._final, *self._found.ends):
-            levels = self._level(None, [start]) if start not in self._settled else []
-            while levels:
-                loop = levels.pop()
-                levels += self._level(loop, self._ways(loop, loop))
+        self._descend([entry, self._final])
+        known = len(self._found.crossings)
+        for loop in self._found.ends:
+            if loop not in self._settled:
+                self._descend([loop])
+        del self._found.crossings[known:]  # the level of what is unreached is anybody's guess
+
+    def _descend(self, starts: list[str]) -> None:
+        levels = self._level(None, starts)
+        while levels:
+            loop = levels.pop()
+            levels += self._level(loop, self._ways(loop, loop))
 
     def _level(self, owner: str | None, starts: list[str]) -> list[str]:
         """Walk the steps of one level; the loops among them are the next levels."""

@@ -90,7 +90,7 @@ class VisibleNames:
                 return self.ctx | self.results | self.workload
             case "vars":
                 return self.ctx
-            case "results":
+            case "results" | "steps":
                 return self.results
             case "keychain":
                 return self.keychain
@@ -138,7 +138,7 @@ class VisibleNames:
 
     @cached_property
     def _everywhere(self) -> frozenset[str]:
-        own = {"step"} if self._playbook.dialect == "v1" else _NONE
+        own = {"step", "steps"} if self._playbook.dialect == "v1" else _NONE
         return RUN | own | self.ctx | self.results | self.regions | self.workload | self.keychain
 
     @cached_property

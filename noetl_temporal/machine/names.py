@@ -84,6 +84,8 @@ def playbook_scope(
         "execution_id": ident,
         "job": {"id": ident, "uuid": ident, "execution_id": ident},
     }
+    if dialect == "v1":
+        reserved["steps"] = results
     if run is not None:
         reserved |= {"iter": run.bound, **own_step(dialect, run.step, "")}
         return Chain(*layers, run.args, reserved, run.bound, state.ctx, results, state.workload)

@@ -79,6 +79,13 @@ KEYS = [
     "result",
     "output",
     "data",
+    "type",
+    "call",
+    "end_loop",
+    "with",
+    "save",
+    "storage",
+    "pass",
 ]
 WORDS = [
     "start",
@@ -135,8 +142,8 @@ tools = st.one_of(
 )
 
 
-def step_of(name: str, tool: Any, fields: dict[str, Any]) -> dict[str, Any]:
-    return {**fields, "step": name, "tool": tool}
+def step_of(name: str, key: str, tool: Any, fields: dict[str, Any]) -> dict[str, Any]:
+    return {**fields, "step": name, key: tool}
 
 
 def playbook_of(workflow: list[Any], rest: dict[str, Any]) -> dict[str, Any]:
@@ -146,6 +153,7 @@ def playbook_of(workflow: list[Any], rest: dict[str, Any]) -> dict[str, Any]:
 steps = st.builds(
     step_of,
     st.sampled_from(["start", "a", "b", "end"]),
+    st.sampled_from(["tool", "type", "call"]),
     tools,
     st.dictionaries(keys, structures, max_size=4),
 )

@@ -29,6 +29,9 @@ _ERAS: dict[Dialect, str] = {
 }
 
 
+_ITERATOR = '"tool: iterator"'
+
+
 @dataclass(frozen=True, slots=True)
 class _Mark:
     dialect: Dialect
@@ -57,7 +60,8 @@ def _is_foreign(mark: _Mark, dialect: Dialect) -> bool:
 def _decide(root: MappingNode, marks: list[_Mark]) -> Dialect:
     count = {dialect: sum(mark.dialect == dialect for mark in marks) for dialect in _ERAS}
     tools = sum(mark.what.startswith('"tool') for mark in marks)
-    if count["v1"] and count["v1"] >= tools:  # what v1 shares with later dialects says nothing against it
+    is_iterating = any(mark.what == _ITERATOR for mark in marks)  # of late v1, when tools were words already
+    if is_iterating or (count["v1"] and count["v1"] >= tools):  # what later dialects took over says nothing against it
         return "v1"
     if count["case"]:
         return "case"
@@ -103,7 +107,8 @@ def _mark_of(key: str, node: Node) -> tuple[Dialect, str] | None:
 
 def _tool_mark(node: Node) -> tuple[Dialect, str] | None:
     if isinstance(node, ScalarNode):
-        return "legacy", f'"tool: {node.text}"'
+        what = f'"tool: {node.text}"'
+        return "v1" if what == _ITERATOR else "legacy", what
     return "v10", '"tool" as a list' if isinstance(node, SequenceNode) else _TOOL_KIND
 
 

@@ -65,6 +65,7 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
         on_error=fields.choice("on_error", _ON_ERROR) or "continue",
         failure=_read_policy(fields),
     )
+    fields.ignore("distribution", why="iterations always run where there is room")
     fields.close()
     return Loop(body, element)
 

@@ -124,7 +124,7 @@ def _read_target(node: Node, report: Report, when: Template | None = None) -> Ar
         return None
     fields = Fields(node, report, "a route")
     to = fields.required_name("step", "next")
-    own = condition(fields.node_of("when"), report)
+    own = condition(fields.node_of("when", "condition"), report)
     args = mapping_value(fields.node_of(*_ARGS), report, "args")
     assigned = read_assigns(fields, "ctx")
     fields.ignore("spec", "desc", why="a route has no settings of its own")

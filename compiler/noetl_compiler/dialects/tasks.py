@@ -219,10 +219,10 @@ def _renamed(key: ScalarNode, tool: ToolKind) -> ScalarNode:
 
 
 def _is_template(code: Node, around: Surroundings) -> bool:
-    """Only the engines of the legacy and case dialects rendered code; elsewhere a template in it is a mistake."""
+    """Only the engines before v10 rendered code; there a template in it is a mistake."""
     if not isinstance(code, ScalarNode) or not splices_values(code.text):
         return False
-    is_rendered = around.dialect in ("legacy", "case")
+    is_rendered = around.dialect != "v10"
     if not is_rendered:
         span = code.template_span or code.span
         message = "Python code has a template in it, and code is never a template"

@@ -23,8 +23,8 @@ from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.tasks import INPUTS, LOOSE_INPUTS, Surroundings, read_tool
 from noetl_compiler.dialects.v1_tasks import read_call, read_flat, read_iterated
-from noetl_compiler.dialects.values import mapping_value
-from noetl_compiler.graph import Sink, Value
+from noetl_compiler.dialects.values import condition, mapping_value
+from noetl_compiler.graph import AdmitRule, Sink, Value
 from noetl_compiler.nodes import MappingNode, ScalarNode, value_of
 from noetl_compiler.overlay import overlay
 from noetl_compiler.syntax import NOTHING, Loop, Name, Next, Step, Task
@@ -56,6 +56,7 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
         name,
         fields.span,
         desc,
+        admit=_read_admission(fields),
         args=body.args,
         loop=body.loop,
         tasks=body.tasks,
@@ -89,17 +90,17 @@ def _with_direct(found: Next | None) -> Next | None:
 
 
 def _read_body(fields: Fields, name: Name, around: Surroundings) -> _Body:
-    loop, kind = read_loop(fields.node_of("loop"), around.report), fields.name("type")
+    loop, call, tool = read_loop(fields.node_of("loop"), around.report), fields.node_of("call"), fields.node_of("tool")
+    kind = fields.name("type") or (Name(tool.text, tool.span) if isinstance(tool, ScalarNode) else None)
     if kind is not None and kind.text == "iterator":
         return _read_iterator(fields, name, around)
-    call, tool = fields.node_of("call"), fields.node_of("tool")
     if call is not None:
         return _Body(loop, read_call(call, name, around), _bound(fields))
-    if tool is not None and not isinstance(tool, ScalarNode):
+    if tool is not None and kind is None:
         return _Body(loop, read_tool(tool, name, around), _bound(fields))
-    if loop is not None and kind is None and tool is None and not fields.node.get("task"):
+    if loop is not None and kind is None and not fields.node.get("task"):
         return _Body(loop, (), _bound(fields), read_sinks(fields, around.report, "attempt"))
-    tasks = read_flat(fields, kind or _named_tool(tool), name, around)
+    tasks = read_flat(fields, kind, name, around)
     return _Body(loop, tasks, NOTHING if tasks else _bound(fields))
 
 
@@ -109,11 +110,15 @@ def _read_iterator(fields: Fields, name: Name, around: Surroundings) -> _Body:
     fields.ignore("enumerate", why="the index of an iteration is always there as loop.index")
     tasks = read_iterated(fields, name, around)
     fields.node_of("name")
-    return _Body(loop, tasks, _bound(fields), read_sinks(fields, around.report, "attempt"))
+    sinks = read_sinks(fields, around.report, "attempt")
+    return _Body(loop if tasks else None, tasks, _bound(fields), sinks if tasks else ())
 
 
-def _named_tool(tool: ScalarNode | None) -> Name | None:
-    return Name(tool.text, tool.span) if tool else None
+def _read_admission(fields: Fields) -> tuple[AdmitRule, ...]:
+    """``pass: true`` skips the step, and so does a ``when`` that does not hold."""
+    skip, when = (condition(fields.node_of(key), fields.report) for key in ("pass", "when"))
+    skipping = (AdmitRule(False, skip.span, skip),) if skip else ()
+    return (*skipping, AdmitRule(True, when.span, when), AdmitRule(False, when.span)) if when else skipping
 
 
 def _bound(fields: Fields) -> Value:

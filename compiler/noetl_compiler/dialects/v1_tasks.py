@@ -20,7 +20,7 @@ _KINDS: Mapping[str, str] = MappingProxyType({"playbooks": "playbook", "secret":
 """Older words for a tool kind."""
 
 _SAVING = frozenset({"save", "sink"})
-_CALLED = ("type", "kind")
+_CALLED = ("type", "kind", "tool")
 
 
 def read_call(node: Node, step: Name, around: Surroundings) -> tuple[Task, ...]:

@@ -1,0 +1,154 @@
+"""The v1 front end: what tells the dialect, and what each older form comes to."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl_compiler import compile_or_raise, compile_text
+from noetl_compiler.codes import Code
+from noetl_compiler.graph import Graph, Task
+
+HEAD = "apiVersion: noetl.io/v1\nkind: Playbook\nname: x\n"
+
+
+def graph_of(workflow: str, rest: str = "") -> Graph:
+    return compile_or_raise(f"{HEAD}{rest}workflow:\n{workflow}")
+
+
+def task_of(fields: str, rest: str = "") -> Task:
+    return graph_of(f"  - {{step: start, {fields}}}\n", rest).steps["start"].tasks[0]
+
+
+@pytest.mark.parametrize(
+    ("workflow", "dialect"),
+    [
+        ("  - {step: start, type: python, code: pass}\n", "v1"),
+        ("  - {step: start, call: work}\nworkbook: [{name: work, type: noop}]\n", "v1"),
+        ("  - {step: start, next: end}\n", "v1"),
+        ("  - {step: start, tool: noop}\n  - {step: a, tool: iterator, in: [1], task: {tool: noop}}\n", "v1"),
+        ("  - {step: start, type: noop, case: [{else: {step: end}}]}\n", "v1"),
+        ("  - {step: start, type: noop, next: [{when: '{{ a }}', then: b}, {else: b}]}\n  - {step: b}\n", "v1"),
+        ("  - {step: start, tool: python, code: pass}\n", "legacy"),
+        ("  - {step: start, tool: {kind: python, code: pass}}\n", "v10"),
+    ],
+)
+def test_the_dialect_is_told_by_the_shape(workflow: str, dialect: str) -> None:
+    assert graph_of(workflow).source.dialect == dialect
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "label"),
+    [
+        ("call: work", "noop", "work"),
+        ("call: {name: work}", "noop", "work"),
+        ("call: {type: workbook, task: work}", "noop", "work"),
+        ("type: workbook, name: work", "noop", "work"),
+        ("type: workbook, task: work", "noop", "work"),
+        ("name: work", "noop", "work"),
+        ("call: {path: a/b}", "playbook", "start"),
+        ("type: playbooks, path: a/b", "playbook", "start"),
+        ("tool: {type: python, code: pass}", "python", "start_task"),
+        ("type: python, name: own, code: pass", "python", "own"),
+        ("type: secrets, name: key, provider: gcp", "secrets", "start"),
+        ("save: {storage: duckdb, table: t}", "noop", "start"),
+        ("type: iterator, in: [1], iterator: n, task: work", "noop", "work"),
+        ("type: iterator, in: [1], iterator: n, task: {type: http, url: u}", "http", "start"),
+    ],
+)
+def test_every_way_to_say_what_a_step_does(fields: str, kind: str, label: str) -> None:
+    task = task_of(fields, "workbook: [{name: work, type: noop}]\n")
+    assert (task.kind, task.label) == (kind, label)
+
+
+@pytest.mark.parametrize(
+    ("fields", "config", "given"),
+    [
+        ("type: postgres, command: c, with: {db_host: h, x: 1}", {"command": "c", "db_host": "h"}, {"x": 1}),
+        ("type: postgres, with: {command: c, user: u}", {"command": "c"}, {"user": "u"}),
+        ("type: postgres, command: c, with: {query: q}", {"command": "c"}, {"query": "q"}),
+        ("type: duckdb, with: {database: d, commands: c}", {"database": "d", "commands": "c"}, {}),
+        ("type: http, endpoint: u, data: {a: 1}", {"url": "u", "data": {"a": 1}}, {}),
+        ("type: python, code: pass, params: {a: 1}, args: {b: 2}", {"code": "pass"}, {"a": 1, "b": 2}),
+    ],
+)
+def test_fields_of_the_tool_are_told_from_names_bound_for_it(
+    fields: str, config: dict[str, object], given: dict[str, object]
+) -> None:
+    task = task_of(fields)
+    assert (task.config.data, {**task.given.data, **task.input.data}) == (config, given)
+
+
+def test_the_caller_of_a_workbook_task_may_say_how_to_connect() -> None:
+    task = task_of(
+        "type: workbook, name: work, with: {db_host: mine, a: 1}",
+        "workbook: [{name: work, type: postgres, command: c, with: {db_host: its, b: 2}}]\n",
+    )
+    assert task.config.data == {"command": "c", "db_host": "mine"}
+    assert (task.given.data, task.input.data) == ({"a": 1}, {"b": 2})
+
+
+@pytest.mark.parametrize(
+    ("fields", "auth"),
+    [
+        ("type: postgres, command: c, auth: local", "local"),
+        ("type: postgres, command: c, auth: {pg: {type: postgres, key: local}}", {"type": "postgres", "key": "local"}),
+        (
+            "type: duckdb, command: c, auth: {pg: {type: postgres, key: local}}",
+            {"pg": {"type": "postgres", "key": "local"}},
+        ),
+        ("type: http, url: u, auth: {inline: {user: u}}", {"inline": {"user": "u"}}),
+        (
+            "type: transfer, source: {}, target: {}, credential: a, credentials: {target: {key: b}}",
+            {"credential": "a", "target": {"key": "b"}},
+        ),
+    ],
+)
+def test_credentials_are_read_in_every_shape(fields: str, auth: object) -> None:
+    found = task_of(fields).auth
+    assert found is not None
+    assert found.data == auth
+
+
+def test_the_name_and_path_may_stand_at_both_places() -> None:
+    text = f"{HEAD}path: root\nmetadata: {{name: inner}}\nworkflow: [{{step: start, type: noop}}]\n"
+    source = compile_or_raise(text).source
+    assert (source.name, source.path) == ("inner", "root")
+
+
+def test_an_empty_filter_is_told_and_keeps_all() -> None:
+    result = compile_text(f'{HEAD}workflow: [{{step: start, type: noop, loop: {{in: [1], filter: "{{{{}}}}"}}}}]\n')
+    assert result.graph is not None
+    loop = result.graph.steps["start"].loop
+    assert loop is not None
+    assert loop.where is None
+    assert [found.code for found in result.diagnostics] == [Code.IGNORED_FIELD]
+
+
+def test_case_and_next_exclude_each_other() -> None:
+    result = compile_text(f"{HEAD}workflow: [{{step: start, type: noop, case: [{{else: end}}], next: end}}]\n")
+    assert [found.code for found in result.diagnostics] == [Code.CONFLICTING_FIELDS]
+
+
+def test_what_is_saved_to_the_event_log_is_the_steps_result() -> None:
+    task = task_of("type: save, storage: event_log, data: {a: 1}")
+    assert (task.kind, task.config.data, task.sinks) == ("noop", {"result": {"a": 1}}, ())
+
+
+def test_steps_of_nested_regions_belong_to_the_innermost_loop() -> None:
+    graph = graph_of("""
+  - {step: outer, loop: {in: [1], iterator: a}, next: [inner, aside]}
+  - {step: inner, loop: {in: [2], iterator: b}, next: deep}
+  - {step: deep, type: noop, next: inner_end}
+  - {step: inner_end, end_loop: inner, next: last}
+  - {step: aside, type: noop}
+  - {step: last, type: noop, next: outer_end}
+  - {step: outer_end, end_loop: outer}
+""")
+    loops = {step.name: step.loop for step in graph.steps.values() if step.loop}
+    assert {name: loop.region for name, loop in loops.items()} == {
+        "outer": ("inner", "inner_end", "aside", "last", "outer_end/arrival"),
+        "inner": ("deep", "inner_end/arrival"),
+    }
+    assert [arc.to for arc in graph.steps["aside"].route.arcs] == ["outer_end/arrival"]
+    assert [arc.to for arc in graph.steps["outer"].route.arcs] == ["outer_end"]
+    assert [arc.to for arc in graph.steps["outer_end"].route.arcs] == ["end"]
