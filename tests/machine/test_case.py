@@ -52,7 +52,7 @@ def case(rules: str, tool: str = "{kind: noop, result: {n: 3}}", more: str = "")
     ],
 )
 def test_a_rule_leads_on_when_its_event_and_condition_hold(rules: str, follows: str) -> None:
-    quote = "" if rules.endswith("3") or rules.endswith("4") else "'"
+    quote = "" if rules.endswith(("3", "4")) else "'"
     found, _ = run(case(f"""      - {{when: "{{{{ event.name == '{rules}{quote} }}}}", then: {{next: other}}}}\n"""))
     assert steps(found)[1] == follows
 
