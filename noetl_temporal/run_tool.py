@@ -110,8 +110,10 @@ class _Attempt:
         sinks: list[SinkRecord] = []
         if outcome["status"] == "ok":
             for sink in self.call.sinks:
+                if not allows(sink.guard, "ok", self._scope(outcome)):
+                    continue
                 record, failure = await self._store(sink, outcome, context)
-                sinks += [record] if record is not None else []
+                sinks.append(record)
                 if failure is not None:
                     return failure, tuple(sinks)
         return outcome, tuple(sinks)
@@ -132,14 +134,12 @@ class _Attempt:
 
     async def _store(
         self, sink: SinkCall, outcome: PlainOutcome, context: _Context
-    ) -> tuple[SinkRecord | None, PlainOutcome | None]:
-        """Perform one sink: its record, none when its guard forbids it, and an outcome when it failed."""
+    ) -> tuple[SinkRecord, PlainOutcome | None]:
+        """Perform one sink: its record, and an outcome when it failed."""
         started = now()
         done: list[Stored] = []
 
         async def run() -> Outcome:
-            if not allows(sink.guard, "ok", self._scope(outcome)):
-                return Outcome("ok")
             config: dict[str, Json] = templates.render(sink.config, self._scope(outcome)) or {}
             done.append(
                 await store(sink.kind, config, sink.mode, sink.key, _content(self._kind, outcome), sink.auth, context)
@@ -147,8 +147,6 @@ class _Attempt:
             return Outcome("ok")
 
         result = await guarded(run, self.call.timeout)
-        if result["status"] == "ok" and not done:
-            return None, None
         if result["status"] == "ok":
             found = done[0]
             record = SinkRecord(sink.kind, sink.key, "ok", started, now(), found.rows, found.table, found.duplicate)

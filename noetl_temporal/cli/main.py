@@ -19,6 +19,7 @@ __all__ = ["cli", "main"]
 COMMANDS = {
     "run": "noetl_temporal.cli.run:run_command",
     "compile": "noetl_temporal.cli.compile:compile_command",
+    "schema": "noetl_temporal.cli.schema:schema_command",
     "migrate": "noetl_temporal.cli.migrate:migrate_command",
     "status": "noetl_temporal.cli.status:status_command",
     "events": "noetl_temporal.cli.events:events_command",

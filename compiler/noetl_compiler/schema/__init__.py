@@ -1,0 +1,62 @@
+"""The JSON Schema of each dialect, for editors: completion, a sentence on hover, mistakes underlined while typing.
+
+Tables, one file a part of the language, say of every key what it means and what its value may be (place.py has their
+words, values.py the values); the fields of tools come from noetl_compiler.tools. A schema is made from them on demand.
+That they and the front ends know the same is held by tests, which ask both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from noetl_compiler.schema import legacy, v10
+from noetl_compiler.schema.calls import Calls
+from noetl_compiler.schema.collecting import COLLECTING
+from noetl_compiler.schema.guards import GUARDS
+from noetl_compiler.schema.loops import LOOPS
+from noetl_compiler.schema.place import Places, Schema
+from noetl_compiler.schema.policies import POLICIES
+from noetl_compiler.schema.rendering import definitions
+from noetl_compiler.schema.retries import RETRIES
+from noetl_compiler.schema.root import ROOT
+from noetl_compiler.schema.routes import ROUTES
+from noetl_compiler.schema.sinks import SINKS
+from noetl_compiler.schema.tasks import tasks
+from noetl_compiler.schema.workbook import workbook
+from noetl_compiler.syntax import Dialect
+
+__all__ = ["DIALECTS", "Schema", "json_schema"]
+
+_SHARED: Places = (*ROOT, *LOOPS, *ROUTES, *GUARDS, *POLICIES, *COLLECTING, *RETRIES, *SINKS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What a dialect has of its own. ``usual`` are older names that are its usual ones, so not deprecated."""
+
+    steps: Places
+    usual: Collection[str]
+    calls: Calls
+
+
+_OWN: Mapping[Dialect, _Words] = MappingProxyType(
+    {"v10": _Words(v10.STEPS, v10.OWN_WORDS, Calls()), "legacy": _Words(legacy.STEPS, legacy.OWN_WORDS, Calls())}
+)
+
+DIALECTS: tuple[Dialect, ...] = tuple(_OWN)
+"""The dialects that have a schema, the current one first."""
+
+
+def json_schema(dialect: Dialect = "v10") -> Schema:
+    """The schema (draft 2020-12) of playbooks in that dialect, which is one of DIALECTS."""
+    own = _OWN[dialect]
+    places = (*_SHARED, *tasks(own.calls), *workbook(own.calls), *own.steps)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"https://noetl.io/schema/playbook-{dialect}.json",
+        "title": f"NoETL playbook ({dialect})",
+        "$ref": "#/$defs/playbook",
+        "$defs": definitions(places, own.usual),
+    }

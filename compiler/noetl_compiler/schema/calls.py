@@ -1,0 +1,127 @@
+"""Calls of tools: fields that every call has, and one place a kind with its own beside them.
+
+A kind's place is chosen by the word of its kind, with ``if`` and ``then``, so an editor proposes and checks the
+fields of that kind alone and says what is wrong with them, not that none of thirty alternatives fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from noetl_compiler.graph import Json
+from noetl_compiler.schema.guards import GUARD
+from noetl_compiler.schema.place import Place, Property, Schema, without_effect
+from noetl_compiler.schema.routes import SET
+from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS, kind_of, tool_fields
+from noetl_compiler.schema.values import NAME, NAMES, SECONDS, TEXT, any_of, ref, words
+from noetl_compiler.tools import PSEUDO_KINDS, ToolKind
+
+__all__ = ["CALL", "CALLED", "DESC", "INPUT", "KIND_WORDS", "TIMEOUT", "TOOL_FIELDS", "Calls", "by_kind"]
+
+KIND_WORDS: Schema = words(*ALL_KINDS)
+DESC = Property("desc", "What this is for, in words for people.", TEXT, older=("description",))
+TIMEOUT = any_of(SECONDS, ref("timeout"))
+CALLED = Property("name", "The name of the workbook task to run.", NAME, older=("task",), required=True)
+
+CALL = Place(
+    "call",
+    "What every call of a tool has beside the fields of its tool.",
+    (
+        DESC,
+        Property(
+            "auth",
+            "The name of the credential to call with, or several by name.",
+            older=("credential", "credentials", "connection"),
+        ),
+        Property(
+            "timeout",
+            "How long the call may take: seconds, or a text with a unit.",
+            TIMEOUT,
+            older=("timeout_seconds",),
+        ),
+        *SET,
+        Property("sink", "Where the result is stored, in the same call.", ref("sinks"), older=("save",)),
+        Property("retry", 'When to call again; v10 says it as rules of "spec.policy".', ref("retry")),
+        Property("eval", 'What follows the call; write rules of "spec.policy" instead.', ref("eval"), deprecated=True),
+        GUARD,
+        without_effect("output", "results are kept inline or by reference as their size demands"),
+        without_effect("assert", "contracts of tasks are not checked"),
+    ),
+    open=True,
+)
+
+INPUT = Property(
+    "input",
+    "Names with their values that the tool can use: in Python code they are variables.",
+    NAMES,
+    older=("args", "with", "data", "params", "payload"),
+)
+
+_SPEC = ref("task_spec")
+_SPEC_WORDS = ("policy", "idempotent")
+
+
+def _bound(kind: str) -> tuple[Property, ...]:
+    """What is bound for a call: a key that is a field of the tool is no older name of input."""
+    if kind in PSEUDO_KINDS:
+        return ()
+    taken = kind_of(kind).fields or ()
+    return (replace(INPUT, older=tuple(name for name in INPUT.older if name not in taken)),)
+
+
+TOOL_FIELDS = MappingProxyType(
+    {
+        kind: Place(f"{kind}_fields", KIND_MEANINGS[kind], (*tool_fields(kind), *_bound(kind)), open=True)
+        for kind in ALL_KINDS
+    }
+)
+"""What a call of each kind has of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """How a dialect writes calls. Where it ``binds`` fields, what a tool needs may be among the names bound for it."""
+
+    call: Place = CALL
+    binds: bool = False
+
+    def flat(self, kind: str, name: str, head: tuple[Property, ...], borrowed: tuple[Place, ...] = ()) -> Place:
+        """A call whose fields stand beside others. ``head`` are the properties that tell its kind and name."""
+        return self._place(kind, name, (*head, _settings(_SPEC)), borrowed)
+
+    def nested(self, kind: str, name: str, head: tuple[Property, ...]) -> Place:
+        """A call in a mapping of its own, whose fields may also stand in ``spec``."""
+        place = self._place(kind, name, head, ())
+        spec = _SPEC if place.open else {**_SPEC, "propertyNames": words(*place.names, *_SPEC_WORDS)}
+        return replace(place, properties=(*head, _settings(spec)), inside=("spec", *place.inside))
+
+    def _place(self, kind: str, name: str, properties: tuple[Property, ...], borrowed: tuple[Place, ...]) -> Place:
+        tool = kind_of(kind)
+        return Place(
+            name,
+            KIND_MEANINGS[kind],
+            properties,
+            borrowed=(*borrowed, self.call, TOOL_FIELDS[kind]),
+            needs=_needs(tool),
+            inside=INPUT.names if self.binds and tool.bound else (),
+            open=tool.fields is None,
+        )
+
+
+def _settings(spec: Schema) -> Property:
+    return Property("spec", "What follows the call, and how long it may take: policy, timeout.", spec)
+
+
+def _needs(tool: ToolKind) -> tuple[tuple[str, ...], ...]:
+    return tuple((*group, *(old for old, new in tool.renamed.items() if new in group)) for group in tool.needs)
+
+
+def by_kind(places: Iterable[tuple[str, Place]], *keys: str) -> list[Json]:
+    """For each kind the place that is meant when one of the keys says it."""
+    return [{"if": _says(kind, keys), "then": ref(place.name)} for kind, place in places]
+
+
+def _says(kind: str, keys: tuple[str, ...]) -> Schema:
+    return {"anyOf": [{"required": [key], "properties": {key: {"const": kind}}} for key in keys]}

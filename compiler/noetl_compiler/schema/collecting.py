@@ -1,0 +1,34 @@
+"""``collect``: how the results of repeated calls become one."""
+
+from __future__ import annotations
+
+from noetl_compiler.schema.place import Place, Places, Property, Shape
+from noetl_compiler.schema.values import TEXT, any_of, ref, words
+
+__all__ = ["COLLECT", "COLLECTING"]
+
+_STRATEGIES = words("append", "extend", "replace", "collect", "merge")
+
+COLLECT = (
+    Property("collect", "How the results of all calls become one.", ref("collect")),
+    Property("merge_path", "Where in each result its items are, such as data.items.", TEXT),
+)
+"""What any place that repeats a call has."""
+
+COLLECTING: Places = (
+    Place(
+        "collect_mapping",
+        "How the results of all calls become one.",
+        (
+            Property(
+                "strategy",
+                'Append the items to a list ("append"), keep the last result ("replace"), list whole results '
+                '("collect"), or merge mappings ("merge").',
+                _STRATEGIES,
+            ),
+            Property("path", "Where in each result its items are, such as data.items.", TEXT, older=("merge_path",)),
+            Property("into", 'The name under which templates see what was collected, "pages" unless given.', TEXT),
+        ),
+    ),
+    Shape("collect", any_of(ref("collect_mapping"), _STRATEGIES)),
+)

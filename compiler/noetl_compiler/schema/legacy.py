@@ -1,0 +1,87 @@
+"""The steps of the legacy dialect: ``tool`` is a word, and its fields lie flat on the step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from noetl_compiler.schema.calls import CALLED, DESC, KIND_WORDS, Calls, by_kind
+from noetl_compiler.schema.place import Place, Places, Property, Schema, without_effect
+from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
+from noetl_compiler.schema.values import MAPPING, NAME, NAMES, any_of, ref
+from noetl_compiler.tools import PSEUDO_KINDS
+
+__all__ = ["OWN_WORDS", "STEPS"]
+
+OWN_WORDS = frozenset({"args", "collection", "element", "concurrency"})
+"""What newer dialects have other words for."""
+
+_REACHED = "a step's result is reached by the step's name"
+
+_STEP = Place(
+    "any_step",
+    "What every step has.",
+    (
+        Property("step", "The name of the step, by which routes and templates call it.", NAME, required=True),
+        DESC,
+        Property("loop", "Runs the step's tool once for each item of a list.", ref("loop")),
+        Property("next", "Where to go on when the step is done.", ref("next")),
+        Property("vars", "Names to set when the step is done, usually out of its result.", MAPPING),
+        Property("result", "What the step yields in place of its tool's result."),
+        without_effect("as", _REACHED),
+        without_effect("pass", _REACHED),
+    ),
+    open=True,
+)
+
+
+_BOUND = Property(
+    "input", "Names with their values that the next steps can use.", NAMES, older=("args", "with", "data")
+)
+
+
+def _flat(kind: str) -> tuple[str, Place]:
+    told = Property("tool", KIND_MEANINGS[kind], {"const": kind}, required=True)
+    head = {"workbook": (CALLED,), **dict.fromkeys(PSEUDO_KINDS, (_BOUND,))}.get(kind, ())
+    return kind, Calls().flat(kind, f"{kind}_step", (told, *head), (_STEP,))
+
+
+_KINDS = tuple(_flat(kind) for kind in ALL_KINDS)
+_NO_TOOL = Property("tool", "The kind of tool to call, with its fields beside it.", {"enum": []})
+
+_ABSENT: Schema = {"properties": {"tool": {"type": "null"}}}
+_NESTED: Schema = {"required": ["tool"], "properties": {"tool": {"type": ["object", "array"]}}}
+_STORES: Schema = {"required": ["sink"], "properties": {"sink": {"not": {"type": "null"}}}}
+
+STEPS: Places = (
+    _STEP,
+    *(place for _, place in _KINDS),
+    Place(
+        "route_step",
+        "A step that calls nothing and only leads on.",
+        (_NO_TOOL, _BOUND),
+        borrowed=(_STEP,),
+    ),
+    replace(Calls().flat("noop", "store_step", (_NO_TOOL,), (_STEP,)), needs=(("sink",),)),
+    Place(
+        "nested_step",
+        "A step whose tasks are written as in newer dialects.",
+        (Property("tool", "The task of the step, or the list of its tasks.", ref("tool"), required=True),),
+        borrowed=(_STEP,),
+    ),
+    Place(
+        "step",
+        "A step: it calls its tool and goes on by what its next names.",
+        (
+            Property("step", "The name of the step, by which routes and templates call it.", NAME, required=True),
+            Property("tool", "The kind of tool to call, with its fields beside it.", any_of(KIND_WORDS, ref("tool"))),
+        ),
+        open=True,
+        rules={
+            "allOf": [
+                *by_kind(_KINDS, "tool"),
+                {"if": _NESTED, "then": ref("nested_step")},
+                {"if": _ABSENT, "then": {"if": _STORES, "then": ref("store_step"), "else": ref("route_step")}},
+            ]
+        },
+    ),
+)

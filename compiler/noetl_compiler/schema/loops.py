@@ -1,0 +1,91 @@
+"""``loop``, in the words of every dialect: they mean the same in all of them."""
+
+from __future__ import annotations
+
+from noetl_compiler.schema.place import Place, Places, Property, without_effect
+from noetl_compiler.schema.values import AMOUNT, MAPPING, NAME, TEXT, open_words, ref, words
+
+__all__ = ["LOOPS"]
+
+_FIELDS = (
+    Property(
+        "in",
+        "The list to go over, usually a template; a text or a mapping is one item.",
+        {"examples": ["{{ workload.items }}"]},
+        older=("collection", "items"),
+    ),
+    Property(
+        "iterator",
+        'The name of the item in each iteration, "item" unless given.',
+        NAME,
+        older=("element", "as"),
+    ),
+    Property("cursor", "Claims rows of a database one after the other, in place of a list.", ref("cursor")),
+    Property(
+        "mode",
+        'Whether iterations run one after the other ("sequential", the default), several at once ("parallel"), or in '
+        'chunks of several items ("chunked").',
+        words("sequential", "parallel", "chunked", "async", "concurrent", "cursor"),
+    ),
+    Property(
+        "max_in_flight",
+        "How many iterations of a parallel loop run at once, 16 unless given.",
+        AMOUNT,
+        older=("concurrency",),
+    ),
+    Property("chunk_size", "How many items one iteration of a chunked loop takes.", AMOUNT, older=("chunk",)),
+    Property("limit", "At most so many items are taken, counted after the filter.", AMOUNT),
+    Property("where", "Only items for which this expression holds; braces may be left out.", TEXT, older=("filter",)),
+    Property("order_by", "The expression by whose value the items are sorted; braces may be left out.", TEXT),
+    Property(
+        "on_error",
+        'Whether a failed iteration lets the others go on ("continue", the default) or stops them ("fail_fast").',
+        words("continue", "fail_fast", "fail"),
+    ),
+    Property("policy", "What failed iterations mean for the step as a whole.", ref("loop_policy")),
+    without_effect("distribution", "iterations always run where there is room"),
+    Property("frame", "How many rows a claimer of a cursor takes at a time, and for how long it holds them.", MAPPING),
+)
+
+LOOPS: Places = (
+    Place(
+        "loop",
+        "Runs the step's tasks once for each item; the result is the list of all iterations' results.",
+        (*_FIELDS, Property("spec", "How the iterations run: mode, max_in_flight, policy.", ref("loop_spec"))),
+        needs=(("in", "collection", "items", "cursor"),),
+        inside=("spec",),
+    ),
+    Place("loop_spec", "How the iterations run; what stands here counts as standing in the loop.", _FIELDS),
+    Place(
+        "loop_policy",
+        "What failed iterations mean for the step as a whole.",
+        (
+            Property("exec", "Where iterations run; every value means wherever a worker is free.", TEXT),
+            Property("failure", "Whether the step fails when iterations have failed.", ref("loop_failure")),
+            without_effect("results", "the results of a loop are always a list in order"),
+        ),
+    ),
+    Place(
+        "loop_failure",
+        "Whether the step fails when iterations have failed.",
+        (
+            Property(
+                "mode",
+                'The step fails with its iterations ("fail", the default) or completes with those that '
+                'succeeded ("best_effort").',
+                words("fail", "fail_fast", "best_effort"),
+            ),
+        ),
+    ),
+    Place(
+        "cursor",
+        "Claims rows of a database until none is left.",
+        (
+            Property("kind", "The database that rows are claimed from.", open_words("postgres"), required=True),
+            Property("claim", "The statement that claims the next rows and returns them.", TEXT, required=True),
+            Property("auth", "The name of the credential for the database.", older=("credential",)),
+            Property("params", "The values bound to the statement's parameters."),
+            Property("database", "The name of the database."),
+        ),
+    ),
+)

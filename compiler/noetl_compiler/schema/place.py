@@ -1,0 +1,74 @@
+"""What a schema is written in: places of a playbook, each a mapping with its properties."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from noetl_compiler.graph import Json
+
+__all__ = ["Place", "Places", "Property", "Schema", "Shape", "without_effect"]
+
+Schema: TypeAlias = dict[str, Json]
+"""JSON Schema, as what ``json.dumps`` takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One key of a place. ``about`` is the sentence an editor shows for it, ``older`` are names that mean the same.
+
+    A property that is not ``required`` may be null, which means that it is absent.
+    """
+
+    name: str
+    about: str
+    value: Schema = field(default_factory=dict[str, Json])
+    older: tuple[str, ...] = ()
+    required: bool = False
+    deprecated: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name and its older spellings."""
+        return (self.name, *self.older)
+
+
+def without_effect(name: str, why: str) -> Property:
+    """A key that playbooks have and the compiler reads over, with a warning."""
+    return Property(name, f"Has no effect: {why}.", deprecated=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A mapping of a playbook.
+
+    ``borrowed`` are places whose properties may stand here too. ``needs`` are groups of keys of which one must be
+    there, or else in one of the mappings ``inside``. Any other key is refused unless the place is ``open``. ``rules``
+    are further keywords of JSON Schema.
+    """
+
+    name: str
+    about: str
+    properties: tuple[Property, ...]
+    borrowed: tuple[Place, ...] = ()
+    needs: tuple[tuple[str, ...], ...] = ()
+    open: bool = False
+    inside: tuple[str, ...] = ()
+    rules: Schema = field(default_factory=dict[str, Json])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every key that may stand here, in every spelling."""
+        own = (name for one in self.properties for name in one.names)
+        return tuple(dict.fromkeys((*own, *(name for place in self.borrowed for name in place.names))))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What may stand at several places and is not one mapping: a choice, a list, a word."""
+
+    name: str
+    value: Schema
+
+
+Places: TypeAlias = tuple[Place | Shape, ...]

@@ -1,0 +1,151 @@
+"""Policies of the v10 dialect: what follows a call, and whether a step may begin."""
+
+from __future__ import annotations
+
+from noetl_compiler.schema.collecting import COLLECT
+from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape, without_effect
+from noetl_compiler.schema.routes import ON_STATUS, SET
+from noetl_compiler.schema.values import (
+    AMOUNT,
+    CONDITION,
+    FLAG,
+    MAPPING,
+    NAME,
+    NUMBER,
+    SECONDS,
+    TEXT,
+    has,
+    list_of,
+    ref,
+    words,
+)
+
+__all__ = ["ADMISSION", "BACKOFF", "POLICIES"]
+
+BACKOFF: Schema = words("none", "linear", "exponential", "fixed", "constant")
+"""How a delay grows from call to call."""
+
+_UNEVALUATED = "only rules are evaluated"
+_MODE = Property(
+    "mode", "The first rule that matches decides, whatever is written here.", words("exclusive", "inclusive")
+)
+_WHEN = Property("when", "The condition under which the rule matches; without one it always does.", CONDITION)
+
+_JUMPS_NEED_TO: Schema = {
+    "if": {"properties": {"do": {"const": "jump"}}, "required": ["do"]},
+    "then": has("to", "target"),
+}
+
+_ACTION = (
+    Property(
+        "do",
+        'Go on with the next task ("continue"), call again after a failure ("retry") or a success ("again"), go to '
+        'another task ("jump"), end the tasks of the step in success ("break") or in failure ("fail").',
+        words("continue", "retry", "again", "jump", "break", "fail"),
+        required=True,
+    ),
+    Property("to", 'The name of the task to jump to, or "previous".', NAME, older=("target",)),
+    Property("attempts", "How often a retry may call in total, the first call included; 3 unless given.", AMOUNT),
+    Property(
+        "backoff",
+        'How the delay grows: not at all ("none", the default), by itself each time ("linear"), or doubling '
+        '("exponential").',
+        BACKOFF,
+    ),
+    Property("multiplier", "By what an exponential delay grows each time, 2 unless given.", NUMBER),
+    Property("delay", "How long to wait before the next call: seconds, or a text with a unit.", SECONDS),
+    Property("max_delay", "The longest that a growing delay may become.", SECONDS),
+    Property("jitter", "Whether delays are varied at random, so that many callers do not return at once.", FLAG),
+    *SET,
+    Property("patch", "The fields of the tool that are other in the next call, such as params.", MAPPING),
+    Property("rebind", "The names of the input that are other in the next call.", MAPPING),
+    *COLLECT,
+    Property("result", "What the task yields in place of its tool's result."),
+    Property("message", "What the failure is told as."),
+)
+
+POLICIES: Places = (
+    Place(
+        "policy",
+        "What follows a call: its rules are tried in order, and the first that matches decides.",
+        (
+            Property("rules", "The rules, tried in order after each call.", list_of(ref("rule"))),
+            _MODE,
+            Property(
+                "on_unmatched",
+                'What follows an error that no rule matches: go on ("continue", the default) or fail ("fail").',
+                words("continue", "fail"),
+            ),
+            without_effect("before", _UNEVALUATED),
+            without_effect("after", _UNEVALUATED),
+            without_effect("finally", _UNEVALUATED),
+        ),
+    ),
+    Place(
+        "rule",
+        "A condition about the outcome of a call, and what to do when it holds.",
+        (
+            _WHEN,
+            ON_STATUS,
+            Property("then", "What to do when the condition holds.", ref("action")),
+            Property("else", "What to do when no rule before matched.", ref("otherwise")),
+        ),
+        needs=(("then", "else"),),
+    ),
+    Place("action", "What to do after a call.", _ACTION, rules=_JUMPS_NEED_TO),
+    Place(
+        "otherwise_then",
+        "What to do when no rule before matched.",
+        (Property("then", "What to do when no rule before matched.", ref("action"), required=True),),
+        open=True,
+    ),
+    Place(
+        "eval_rule",
+        'What to do after a call, as it was written before "spec.policy" had rules.',
+        (Property("expr", "The condition; braces may be left out.", TEXT, older=("when",)), *_ACTION),
+        rules=_JUMPS_NEED_TO,
+    ),
+    Place(
+        "eval_otherwise",
+        "What to do when no rule before matched.",
+        (Property("else", "What to do when no rule before matched.", ref("action"), required=True),),
+        open=True,
+    ),
+    Shape(
+        "eval", list_of({"type": "object", "if": has("else"), "then": ref("eval_otherwise"), "else": ref("eval_rule")})
+    ),
+    Shape("otherwise", {"if": has("then"), "then": ref("otherwise_then"), "else": ref("action")}),
+)
+
+ADMISSION: Places = (
+    Place(
+        "admission",
+        "Whether the step may begin: the first rule that matches decides, and without a match it may.",
+        (
+            Property("rules", "The rules, tried in order before the step begins.", list_of(ref("admission_rule"))),
+            _MODE,
+        ),
+    ),
+    Place(
+        "admission_rule",
+        "A condition, and whether the step may begin when it holds.",
+        (
+            _WHEN,
+            Property("then", "Whether the step may begin when the condition holds.", ref("verdict")),
+            Property("else", "Whether the step may begin when no rule before matched.", ref("otherwise_verdict")),
+        ),
+        needs=(("then", "else"),),
+    ),
+    Place(
+        "verdict",
+        "Whether the step may begin.",
+        (Property("allow", "True lets the step begin; false skips it.", FLAG, required=True),),
+    ),
+    Place(
+        "otherwise_verdict_then",
+        "Whether the step may begin when no rule before matched.",
+        (Property("then", "Whether the step may begin when no rule before matched.", ref("verdict"), required=True),),
+        open=True,
+    ),
+    Shape("otherwise_verdict", {"if": has("then"), "then": ref("otherwise_verdict_then"), "else": ref("verdict")}),
+)

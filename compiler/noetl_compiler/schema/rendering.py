@@ -1,0 +1,79 @@
+"""Places to JSON Schema, in the words of one dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import cast
+
+from noetl_compiler.graph import Json
+from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape
+
+__all__ = ["definitions"]
+
+
+def definitions(places: Places, own: Collection[str]) -> Schema:
+    """The ``$defs`` of a dialect. ``own`` are older names that are the dialect's usual ones, so not deprecated."""
+    return {one.name: one.value if isinstance(one, Shape) else _mapping(one, own) for one in places}
+
+
+def _properties(place: Place, own: Collection[str]) -> Schema:
+    """Every property under each of its names."""
+    rendered: Schema = {}
+    for one in place.properties:
+        rendered[one.name] = _property(one, one.about, deprecated=one.deprecated)
+        for name in one.older:
+            rendered[name] = _older(one, name, own)
+    return rendered
+
+
+def _lent(place: Place) -> Schema:
+    """What a lender has told of a key is not told again: the key is only allowed."""
+    return {name: True for lender in place.borrowed for name in lender.names}
+
+
+def _older(one: Property, name: str, own: Collection[str]) -> Schema:
+    if name in own:
+        return _property(one, one.about, deprecated=one.deprecated)
+    return _property(one, f'An older name of "{one.name}".', deprecated=True)
+
+
+def _property(one: Property, about: str, *, deprecated: bool) -> Schema:
+    value = one.value if one.required else _or_null(one.value)
+    return {"description": about, **({"deprecated": True} if deprecated else {}), **value}
+
+
+def _or_null(value: Schema) -> Schema:
+    """A key without a value counts as absent."""
+    if value.keys() <= {"examples"} or "const" in value:
+        return value
+    for keyword, null in (("enum", None), ("anyOf", {"type": "null"}), ("type", "null")):
+        if keyword in value and "items" not in value:
+            return {**value, keyword: [*_list(value[keyword]), null]}
+    return {"anyOf": [value, {"type": "null"}]}
+
+
+def _mapping(place: Place, own: Collection[str]) -> Schema:
+    required: list[Json] = [one.name for one in place.properties if one.required and not one.older]
+    groups = [one.names for one in place.properties if one.required and one.older]
+    needs = [_need(group, place) for group in (*groups, *place.needs)]
+    lent: list[Json] = [{"$ref": f"#/$defs/{lender.name}"} for lender in place.borrowed]
+    constraints: list[Json] = [*lent, *needs, *_list(place.rules.get("allOf", []))]
+    return {
+        "description": place.about,
+        "type": "object",
+        **({"required": required} if required else {}),
+        "properties": {**_lent(place), **_properties(place, own)},
+        **({} if place.open else {"additionalProperties": False}),
+        **place.rules,
+        **({"allOf": constraints} if constraints else {}),
+    }
+
+
+def _need(group: tuple[str, ...], place: Place) -> Schema:
+    present: list[Json] = [{"required": [key]} for key in group]
+    within: list[Json] = [{"required": [key], "properties": {key: {"anyOf": present}}} for key in place.inside]
+    return {"anyOf": [*present, *within]}
+
+
+def _list(value: Json) -> list[Json]:
+    return cast("list[Json]", value) if isinstance(value, list) else [value]

@@ -1,0 +1,133 @@
+"""``retry`` of the dialects before v10, in all its shapes: a truth, a number, one rule, two of them, or a list."""
+
+from __future__ import annotations
+
+from noetl_compiler.schema.collecting import COLLECT
+from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape, without_effect
+from noetl_compiler.schema.policies import BACKOFF
+from noetl_compiler.schema.values import (
+    AMOUNT,
+    CONDITION,
+    FLAG,
+    MAPPING,
+    NUMBER,
+    SECONDS,
+    any_of,
+    has,
+    list_of,
+    one_or_more,
+    ref,
+)
+
+__all__ = ["RETRIES"]
+
+_RETRY_WHEN = Property(
+    "when",
+    "The condition, or several of which one suffices, under which a failed call is made again.",
+    one_or_more(CONDITION),
+    older=("retry_when",),
+)
+_DELAYS = (
+    Property(
+        "initial_delay",
+        "How long to wait before the second call, 1 second unless given.",
+        SECONDS,
+        older=("delay", "backoff_seconds", "base_seconds"),
+    ),
+    Property(
+        "backoff_multiplier", "By what the delay grows each time, 2 unless given.", NUMBER, ("multiplier", "factor")
+    ),
+    Property(
+        "max_delay", "The longest that a growing delay may become, 60 seconds unless given.", SECONDS, ("max_seconds",)
+    ),
+    Property("jitter", "Whether delays are varied at random.", FLAG),
+)
+_FAILURE = (
+    Property("max_attempts", "How often to call in total, 3 unless given.", AMOUNT, older=("attempts",)),
+    Property("stop_when", "The condition under which the outcome stands, good or bad.", CONDITION),
+    Property("retry_on_status", "The HTTP statuses after which to call again.", list_of({"examples": [429, 503]})),
+    Property(
+        "backoff",
+        "How the delay grows from call to call, exponentially unless given.",
+        any_of(BACKOFF, ref("backoff")),
+    ),
+    *_DELAYS,
+    without_effect("retry_on", 'say it as when: "{{ error.kind in [...] }}"'),
+)
+
+_WHILE = Property("while", "As long as this holds after a success, there is another call.", CONDITION, older=("when",))
+_REPETITION = (
+    Property("next_call", "The fields of the tool that are other in the next call, such as params.", MAPPING),
+    Property("max_attempts", "How often to call in total, 100 unless given.", AMOUNT, older=("max_iterations",)),
+    Property("initial_delay", "How long to wait before the next call.", SECONDS, older=("delay", "interval")),
+    *COLLECT,
+    Property("per_iteration", "What is done with each single result.", ref("per_iteration")),
+    without_effect("backoff_multiplier", "pages follow each other at the same pace"),
+)
+
+_PAGES: Schema = {"allOf": [ref("retry_repetition"), has("next_call", "collect")]}
+
+RETRIES: Places = (
+    Place("retry_failure", "Calls again after a failure.", (_RETRY_WHEN, *_FAILURE)),
+    Place(
+        "retry_repetition",
+        "Calls again after a success: pages, polling.",
+        (_WHILE, *_REPETITION),
+        needs=(_WHILE.names,),
+    ),
+    Place("rule_failure", "Calls again after a failure.", _FAILURE),
+    Place("rule_repetition", "Calls again after a success: pages, polling.", _REPETITION),
+    Place(
+        "retry_outcomes",
+        "When to call again, told apart by how the call ended.",
+        (
+            Property("on_error", "When and how to call again after a failure.", ref("retry_failure")),
+            Property("on_success", "When and how to call again after a success.", ref("retry_repetition")),
+        ),
+    ),
+    Place(
+        "failure_rule",
+        "When and how to call again after a failure.",
+        (
+            Property("when", "The condition under which a failed call is made again.", CONDITION),
+            Property("then", "How to call again.", ref("rule_failure"), required=True),
+        ),
+    ),
+    Place(
+        "repetition_rule",
+        "When and how to call again after a success.",
+        (
+            Property("when", "As long as this holds after a success, there is another call.", CONDITION, required=True),
+            Property("then", "How to call again.", ref("rule_repetition"), required=True),
+        ),
+    ),
+    Place(
+        "while_rule",
+        "When and how to call again after a success.",
+        (Property("then", "When and how to call again.", _PAGES, required=True),),
+    ),
+    Place(
+        "backoff",
+        "How the delay grows from call to call.",
+        (Property("type", "How the delay grows from call to call, exponentially unless given.", BACKOFF), *_DELAYS),
+    ),
+    Place(
+        "per_iteration",
+        "What is done with each single result.",
+        (Property("sink", "Where each result is stored.", ref("sinks"), older=("save",)),),
+    ),
+    Shape(
+        "retry",
+        any_of(
+            {
+                "type": "object",
+                "if": has("on_error", "on_success"),
+                "then": ref("retry_outcomes"),
+                "else": ref("retry_failure"),
+            },
+            {"type": ["boolean", "integer"]},
+            list_of(ref("retry_rule")),
+        ),
+    ),
+    Shape("retry_rule", any_of(ref("failure_rule"), ref("repetition_rule"), ref("while_rule"))),
+)

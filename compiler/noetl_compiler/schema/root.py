@@ -1,0 +1,112 @@
+"""What every dialect's document has around its steps."""
+
+from __future__ import annotations
+
+from noetl_compiler.schema.calls import DESC, TIMEOUT
+from noetl_compiler.schema.place import Place, Places, Property, without_effect
+from noetl_compiler.schema.values import FLAG, MAPPING, NAMES, TEXT, list_of, ref, words
+
+__all__ = ["ROOT"]
+
+_IDENTITY = (
+    Property("name", "The name of the playbook.", TEXT),
+    Property("path", "The path of the playbook in the catalog, by which other playbooks run it.", TEXT),
+    Property("version", "The version of the playbook.", TEXT),
+)
+_ELSEWHERE = "say it where it applies, on the step or the task"
+
+ROOT: Places = (
+    Place(
+        "playbook",
+        "A NoETL playbook: steps that call tools, and the ways between them.",
+        (
+            Property("apiVersion", "The version of the format, such as noetl.io/v2.", TEXT, older=("api_version",)),
+            Property("kind", "Says that this document is a playbook.", words("Playbook")),
+            Property(
+                "metadata", "The playbook's name and path, and whatever a catalog wants to know.", ref("metadata")
+            ),
+            *(
+                Property(one.name, f'{one.about} Write it below "metadata".', one.value, deprecated=True)
+                for one in _IDENTITY
+            ),
+            DESC,
+            Property(
+                "executor", "Where the playbook begins and ends, and what a failure means for it.", ref("executor")
+            ),
+            Property(
+                "workload",
+                "The playbook's parameters with their defaults; a run's request is merged over them.",
+                NAMES,
+            ),
+            Property(
+                "spec", 'Parameters as old files have them; write them below "workload".', MAPPING, deprecated=True
+            ),
+            Property("keychain", "The secrets that the playbook uses, by name.", list_of(ref("keychain_entry"))),
+            Property(
+                "workbook", "Tasks with a name, which steps run with kind: workbook.", ref("workbook"), ("workbooks",)
+            ),
+            Property(
+                "workflow",
+                'The steps; a run begins at the one named "start", else at the first.',
+                {"type": "array", "items": ref("step"), "minItems": 1},
+                required=True,
+            ),
+            without_effect("tracing", "Temporal traces every run"),
+        ),
+        needs=(("name", "path", "metadata"),),
+    ),
+    Place("metadata", "The playbook's name and path.", _IDENTITY, needs=(("name", "path"),), open=True),
+    Place(
+        "executor",
+        "Where the playbook begins and ends, and what a failure means for it.",
+        (
+            Property("profile", "Where the playbook runs; every value means wherever a worker is free."),
+            Property("version", "The version of the runtime that the playbook was written for."),
+            Property("requires", "The tools and features that the playbook needs."),
+            Property(
+                "spec", "Where the playbook begins and ends, and what a failure means for it.", ref("executor_spec")
+            ),
+        ),
+    ),
+    Place(
+        "executor_spec",
+        "Where the playbook begins and ends, and what a failure means for it.",
+        (
+            Property("entry_step", "The step that a run begins with.", TEXT),
+            Property("final_step", 'The step where all ways meet, "end" unless given.', TEXT),
+            Property("no_next_is_error", "Whether a step without a way on is a mistake.", FLAG),
+            Property("timeout", "How long a run may take.", TIMEOUT),
+            Property("policy", "What a failure means for the rest of the run.", ref("executor_policy")),
+            Property(
+                "dialect",
+                "The dialect that the playbook was migrated from, whose names and defaults count in it.",
+                words("v1", "legacy", "case", "v10"),
+            ),
+        ),
+    ),
+    Place(
+        "executor_policy",
+        "What a failure means for the rest of the run.",
+        (
+            Property("failure", "What a failure means for the rest of the run.", ref("executor_failure")),
+            *(without_effect(name, _ELSEWHERE) for name in ("defaults", "results", "limits")),
+        ),
+    ),
+    Place(
+        "executor_failure",
+        "What a failure means for the rest of the run.",
+        (
+            Property(
+                "mode",
+                'Other branches go on ("best_effort", the default) or are cancelled ("fail_fast").',
+                words("best_effort", "fail_fast"),
+            ),
+        ),
+    ),
+    Place(
+        "keychain_entry",
+        "A secret that the playbook uses.",
+        (Property("name", "The name that templates call it by: {{ keychain.name.field }}.", required=True),),
+        open=True,
+    ),
+)

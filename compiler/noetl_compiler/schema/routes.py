@@ -1,0 +1,101 @@
+"""``next``, in every shape it ever had."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape, without_effect
+from noetl_compiler.schema.values import CONDITION, MAPPING, NAME, NAMES, any_of, has, list_of, one_or_more, ref, words
+
+__all__ = ["ON_STATUS", "ROUTES", "SET"]
+
+SET = (
+    Property(
+        "set",
+        'Names to set when this is done, such as "ctx.page"; all values are evaluated before any is set.',
+        any_of(MAPPING, list_of(MAPPING)),
+        older=("set_vars",),
+    ),
+    Property("set_ctx", 'Names to set below "ctx"; write "set" with "ctx.name" instead.', MAPPING, deprecated=True),
+    Property("set_iter", 'Names to set below "iter"; write "set" with "iter.name" instead.', MAPPING, deprecated=True),
+)
+"""What any place that sets names has."""
+
+ON_STATUS = Property(
+    "on_status",
+    'Only after a success ("ok"), only after a failure ("error"), or after both ("any").',
+    words("any", "ok", "error"),
+)
+_WHEN = Property("when", "The condition under which this way is taken; without one it always is.", CONDITION)
+_INPUT = Property(
+    "input",
+    "Names with their values that the next step can use.",
+    NAMES,
+    older=("args", "with", "data", "payload"),
+)
+
+_IS_FORK: Schema = {"required": ["then"], "not": {"required": ["step"]}}
+_IS_CHOICE: Schema = {**has("when", "then", "else"), "not": {"required": ["step"]}}
+
+_ABOUT_CHOICE = "Steps to go on to under a condition, all of them at once."
+_CHOICE = (
+    _WHEN,
+    Property("then", "The step or steps to go on to.", one_or_more(ref("route"))),
+    Property("else", "The step or steps to go on to when no condition before held.", one_or_more(ref("route"))),
+)
+
+ROUTES: Places = (
+    Place(
+        "arcs",
+        "The ways on from a step, tried in order when it is done.",
+        (
+            Property("arcs", "The ways on, in the order in which their conditions are tried.", list_of(ref("arc"))),
+            Property("spec", "Whether one way or all are taken, and what follows when none is.", ref("next_spec")),
+        ),
+        needs=(("arcs", "spec"),),
+    ),
+    Place(
+        "next_spec",
+        "Whether one way or all are taken, and what follows when none is.",
+        (
+            Property(
+                "mode",
+                'Take the first way whose condition holds ("exclusive", the default) or all of them ("inclusive").',
+                words("exclusive", "inclusive"),
+            ),
+            Property(
+                "on_no_match",
+                'What follows when no condition holds: go to the final step ("end", the default), complete here '
+                '("complete"), or end this branch without a word ("quiet").',
+                words("end", "complete", "quiet"),
+            ),
+            without_effect("policy", "a route has no policy"),
+        ),
+    ),
+    Place(
+        "target",
+        "A step to go on to.",
+        (
+            Property("step", "The name of the step to go on to.", NAME, older=("next",), required=True),
+            replace(_WHEN, older=("condition",)),
+            ON_STATUS,
+            _INPUT,
+            *SET,
+            without_effect("spec", "a route has no settings of its own"),
+            without_effect("desc", "a route has no settings of its own"),
+        ),
+    ),
+    Place("choice", _ABOUT_CHOICE, (*_CHOICE, _INPUT), needs=(("then", "else"),)),
+    Place("fork", _ABOUT_CHOICE, (*_CHOICE, _INPUT), needs=(("then",),)),
+    Shape(
+        "next",
+        any_of(
+            {"type": "object", "if": has("arcs", "spec"), "then": ref("arcs"), "else": ref("entry")},
+            NAME,
+            list_of(any_of(NAME, ref("entry"))),
+        ),
+    ),
+    Shape("entry", {"type": "object", "if": _IS_CHOICE, "then": ref("choice"), "else": ref("target")}),
+    Shape("arc", any_of(NAME, {"type": "object", "if": _IS_FORK, "then": ref("fork"), "else": ref("target")})),
+    Shape("route", any_of(NAME, ref("target"))),
+)

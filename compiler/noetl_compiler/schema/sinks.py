@@ -1,0 +1,70 @@
+"""``sink``: where results are stored, under all the names its fields ever had."""
+
+from __future__ import annotations
+
+from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_KINDS
+from noetl_compiler.schema.guards import GUARD
+from noetl_compiler.schema.place import Place, Places, Property, Shape, without_effect
+from noetl_compiler.schema.values import any_of, one_or_more, open_words, ref, words
+
+__all__ = ["SINKS"]
+
+_KIND = open_words(*sorted(SINK_KINDS | EVENT_KINDS - {""}))
+_KINDS = Property("kind", "The kind of store.", _KIND, older=("type", "storage", "backend"))
+
+_FIELDS = (
+    Property(
+        "mode",
+        'How rows are stored: added ("insert", the default, or "append"), updated where the key is there already '
+        '("upsert"), in place of all others ("replace"), or merged by key ("merge").',
+        words("insert", "append", "upsert", "update", "replace", "overwrite", "merge"),
+    ),
+    Property("auth", "The name of the credential to store with.", older=("credential", "connection")),
+    Property("table", "The table that rows are stored in."),
+    Property("key", "The column or columns that tell one row from another.", older=("keys", "key_columns")),
+    Property(
+        "data",
+        "What is stored, usually a template; the whole result unless given.",
+        older=("args", "payload", "values", "with", "from"),
+    ),
+    Property(
+        "statement",
+        "The statement to run in place of one made for the table.",
+        older=("command", "commands", "sql", "query"),
+    ),
+    Property("params", "The values bound to the statement's parameters."),
+    Property("batch", "How many rows are stored at a time.", older=("chunk_size",)),
+    Property("url", "The address that the data is sent to.", older=("endpoint",)),
+    Property("method", "The HTTP method to send the data with."),
+    Property("headers", "The HTTP headers to send along."),
+    Property("code", "The Python code that stores the data."),
+    Property("database", "The name or file of the database."),
+    Property(
+        "level",
+        'Whether each call\'s result is stored ("attempt", the default) or that of all calls together ("task").',
+        words("attempt", "task"),
+    ),
+    GUARD,
+    without_effect("concurrency", "the rows of one sink are stored in one go"),
+    without_effect("name", "the rows of one sink are stored in one go"),
+)
+
+SINKS: Places = (
+    Place(
+        "sink",
+        "Stores each result in the same call that made it.",
+        (
+            Property("tool", "The kind of store, or a mapping of it and its fields.", any_of(_KIND, ref("sink_tool"))),
+            _KINDS,
+            *_FIELDS,
+        ),
+        needs=(("tool", *_KINDS.names),),
+    ),
+    Place(
+        "sink_tool",
+        "The kind of store and its fields.",
+        (_KINDS, *_FIELDS),
+        needs=(_KINDS.names,),
+    ),
+    Shape("sinks", one_or_more(ref("sink"))),
+)

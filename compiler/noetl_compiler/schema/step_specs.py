@@ -1,0 +1,49 @@
+"""``spec`` of a step: when it may begin, how long it may take, and what only our v10 says of it."""
+
+from __future__ import annotations
+
+from noetl_compiler.schema.calls import TIMEOUT
+from noetl_compiler.schema.guards import GUARD
+from noetl_compiler.schema.place import Place, Places, Property, without_effect
+from noetl_compiler.schema.policies import ADMISSION
+from noetl_compiler.schema.routes import SET
+from noetl_compiler.schema.values import NAME, SECONDS, list_of, ref, words
+
+__all__ = ["STEP_SPEC", "STEP_SPECS"]
+
+_SETTLED = "failures are settled by arcs and by the playbook's policy"
+
+STEP_SPEC = (
+    Property("policy", "When the step may begin.", ref("step_policy")),
+    Property("timeout", "How long the step may take.", TIMEOUT),
+    Property(
+        "join",
+        'When a step that several arcs lead to runs: once, when no other way can still reach it ("wave", the '
+        'default), once for the first ("any"), or for each ("each").',
+        words("wave", "any", "each"),
+    ),
+    Property("enter", "Names to set before the step's loop or its first task.", list_of(ref("enter"))),
+    Property("returns", "What the step yields in place of its tool's result."),
+    Property("end_loop", "The step whose loop over steps ends here.", NAME),
+    Property("sink", "Where the results of the whole loop are stored.", ref("sinks"), older=("save",)),
+)
+"""What the spec of a step has in v10 and case."""
+
+STEP_SPECS: Places = (
+    Place(
+        "step_policy",
+        "When the step may begin.",
+        (
+            Property("admit", "Rules that skip the step or let it begin.", ref("admission")),
+            Property("lifecycle", "How long the step may take.", ref("lifecycle")),
+            *(without_effect(name, _SETTLED) for name in ("failure", "emit", "results")),
+        ),
+    ),
+    Place(
+        "lifecycle",
+        "How long the step may take.",
+        (Property("timeout_s", "How long the step may take, in seconds.", SECONDS, older=("deadline_s",)),),
+    ),
+    Place("enter", "Names to set before the step's loop or its first task.", (*SET, GUARD)),
+    *ADMISSION,
+)

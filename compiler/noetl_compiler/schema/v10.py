@@ -1,0 +1,56 @@
+"""The steps of the v10 dialect: everything about a call stands below ``tool``, everything about the way on in arcs."""
+
+from __future__ import annotations
+
+from noetl_compiler.schema.calls import DESC, TIMEOUT
+from noetl_compiler.schema.place import Place, Places, Property, without_effect
+from noetl_compiler.schema.routes import SET
+from noetl_compiler.schema.step_specs import STEP_SPEC, STEP_SPECS
+from noetl_compiler.schema.values import CONDITION, MAPPING, NAME, NAMES, ref
+
+__all__ = ["OWN_WORDS", "STEPS"]
+
+OWN_WORDS = frozenset[str]()
+
+_STORAGE = "results are kept inline or by reference as their size demands"
+
+STEPS: Places = (
+    Place(
+        "step",
+        "A step: its tasks run one after the other, then it goes on by its arcs.",
+        (
+            Property("step", "The name of the step, by which routes and templates call it.", NAME, required=True),
+            DESC,
+            Property("spec", "When the step may begin, and how long it may take.", ref("step_spec")),
+            Property(
+                "input", "Names with their values that all tasks of the step can use.", NAMES, older=("args", "with")
+            ),
+            Property("loop", "Runs the step's tasks once for each item of a list.", ref("loop")),
+            Property("tool", "The task of the step, or the list of its tasks.", ref("tool")),
+            *SET,
+            Property("next", "Where to go on when the step is done.", ref("next")),
+            Property("timeout", "How long the step may take.", TIMEOUT),
+            Property(
+                "when", 'Skips the step unless this holds; write it as "spec.policy.admit".', CONDITION, deprecated=True
+            ),
+            Property("vars", 'Names to set when the step is done; write "set" instead.', MAPPING, deprecated=True),
+            Property(
+                "retry",
+                'When to call the last task again; write rules of its "spec.policy" instead.',
+                ref("retry"),
+                deprecated=True,
+            ),
+            Property(
+                "sink",
+                "Where the last task's result is stored; write it on the task.",
+                ref("sinks"),
+                ("save",),
+                deprecated=True,
+            ),
+            without_effect("output", _STORAGE),
+            without_effect("result", _STORAGE),
+        ),
+    ),
+    Place("step_spec", "When the step may begin, and how long it may take.", STEP_SPEC),
+    *STEP_SPECS,
+)

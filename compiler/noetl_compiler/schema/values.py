@@ -1,0 +1,96 @@
+"""What may stand as the value of a property, as the front ends read it.
+
+Where the engine takes a number, a truth or a mapping, a text with a template in it often does as well; where it does
+not, none is allowed here either. A text may always be written as a number or a truth: ``version: 2`` is fine.
+"""
+
+from __future__ import annotations
+
+from noetl_compiler.schema.place import Schema
+
+__all__ = [
+    "AMOUNT",
+    "CONDITION",
+    "FLAG",
+    "MAPPING",
+    "NAME",
+    "NAMES",
+    "NUMBER",
+    "SECONDS",
+    "TEMPLATE",
+    "TEXT",
+    "any_of",
+    "has",
+    "list_of",
+    "one_or_more",
+    "open_words",
+    "ref",
+    "words",
+]
+
+TEMPLATE = r"\{\{|\{%"
+_CONSTANT = r"^\s*([Tt]rue|TRUE|[Ff]alse|FALSE|[Yy]es|YES|[Nn]o|NO|1|0)\s*$"
+
+TEXT: Schema = {"type": ["string", "number", "boolean"]}
+NAME: Schema = {"type": ["string", "number", "boolean"], "minLength": 1}
+FLAG: Schema = {"type": "boolean"}
+NUMBER: Schema = {"type": "number"}
+MAPPING: Schema = {"type": "object"}
+
+NAMES: Schema = {"type": ["object", "string"], "pattern": TEMPLATE}
+"""Names with their values, or a template that yields such a mapping."""
+
+AMOUNT: Schema = {
+    "type": ["number", "string"],
+    "pattern": rf"^\s*\d+(\.\d+)?\s*$|{TEMPLATE}",
+    "examples": [3, "{{ workload.limit }}"],
+}
+
+SECONDS: Schema = {
+    "type": ["number", "string"],
+    "pattern": rf"^\s*\d+(\.\d+)?\s*(ms|s|m|h|d)?\s*$|{TEMPLATE}",
+    "examples": [30, "500ms", "5m"],
+}
+
+CONDITION: Schema = {
+    "type": ["boolean", "integer", "string"],
+    "minimum": 0,
+    "maximum": 1,
+    "pattern": rf"{_CONSTANT}|{TEMPLATE}",
+    "examples": ["{{ output.status == 'error' }}"],
+}
+
+
+def ref(place: str) -> Schema:
+    """The place of that name."""
+    return {"$ref": f"#/$defs/{place}"}
+
+
+def words(*allowed: str) -> Schema:
+    """One of these words and nothing else."""
+    return {"enum": list(allowed)}
+
+
+def open_words(*known: str) -> Schema:
+    """Any text; editors propose these."""
+    return {**NAME, "examples": list(known)}
+
+
+def any_of(*values: Schema) -> Schema:
+    """Any of several shapes."""
+    return {"anyOf": list(values)}
+
+
+def list_of(value: Schema) -> Schema:
+    """A list of these."""
+    return {"type": "array", "items": value}
+
+
+def one_or_more(value: Schema) -> Schema:
+    """One, or a list of them."""
+    return any_of(value, list_of(value))
+
+
+def has(*keys: str) -> Schema:
+    """The test whether a mapping has one of these keys."""
+    return {"anyOf": [{"required": [key]} for key in keys]}

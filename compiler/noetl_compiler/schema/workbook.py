@@ -1,0 +1,61 @@
+"""``workbook``: tasks with a name, which steps run."""
+
+from __future__ import annotations
+
+from noetl_compiler.schema.calls import DESC, KIND_WORDS, Calls, by_kind
+from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape
+from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
+from noetl_compiler.schema.values import NAME, any_of, has, list_of, ref
+
+__all__ = ["workbook"]
+
+_LABEL = Property("name", "The name by which steps run this task.", NAME, older=("task",))
+_KIND = Property("tool", "The kind of tool to call.", KIND_WORDS, older=("kind", "type"), required=True)
+
+_LISTED = list_of({"allOf": [ref("workbook_entry"), has(*_LABEL.names)]})
+_MAPPED: Schema = {"type": "object", "additionalProperties": ref("workbook_entry")}
+_IS_NESTED: Schema = {"required": ["tool"], "properties": {"tool": {"type": "object"}}}
+_ENTRY: Schema = {"type": "object", "if": _IS_NESTED, "then": ref("workbook_nested"), "else": ref("workbook_flat")}
+
+
+def workbook(calls: Calls) -> Places:
+    """The workbook in a dialect that writes calls so."""
+    flat = tuple((kind, _task(kind, calls)) for kind in ALL_KINDS if kind != "workbook")
+    return (
+        *(place for _, place in flat),
+        Place(
+            "workbook_flat",
+            "A task with a name and the fields of its tool beside it.",
+            (_LABEL, _KIND),
+            open=True,
+            rules={"allOf": by_kind(flat, *_KIND.names)},
+        ),
+        *_AROUND,
+    )
+
+
+def _task(kind: str, calls: Calls) -> Place:
+    told = Property("tool", KIND_MEANINGS[kind], {"const": kind}, older=("kind", "type"))
+    return calls.flat(kind, f"{kind}_workbook_task", (_LABEL, told))
+
+
+_AROUND: Places = (
+    Place(
+        "workbook_nested",
+        "A task with a name.",
+        (
+            _LABEL,
+            Property("tool", "The call of a tool.", ref("item"), required=True),
+            DESC,
+            Property("sink", "Where the result is stored, in the same call.", ref("sinks"), older=("save",)),
+        ),
+    ),
+    Place(
+        "workbook_mapping",
+        "Tasks with a name, which steps run with kind: workbook.",
+        (Property("tasks", "The tasks, by name or as a list.", any_of(_LISTED, _MAPPED), required=True),),
+        open=True,
+    ),
+    Shape("workbook", any_of(_LISTED, ref("workbook_mapping"))),
+    Shape("workbook_entry", _ENTRY),
+)

@@ -1,0 +1,38 @@
+"""``noetl schema`` as a person calls it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from noetl_compiler.schema import DIALECTS
+from tests.acceptance.site import Site
+
+
+def test_the_current_dialect_is_printed_unless_another_is_asked_for(bare: Site) -> None:
+    done = bare.noetl("schema")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["$id"].endswith("playbook-v10.json")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_schema_is_written_to_a_file(bare: Site, dialect: str) -> None:
+    done = bare.noetl("schema", "--dialect", dialect, "-o", "playbook.schema.json")
+    assert (done.returncode, done.stdout) == (0, "")
+    schema = json.loads((bare.folder / "playbook.schema.json").read_text())
+    assert not Draft202012Validator(schema).is_valid({"kind": "Playbook"})
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["--dialect", "v9"], "'v9' is not one of"),
+        (["-o", "nowhere/schema.json"], "cannot write to 'nowhere/schema.json'"),
+    ],
+)
+def test_a_wrong_call_is_told(bare: Site, args: list[str], says: str) -> None:
+    done = bare.noetl("schema", *args)
+    assert done.returncode == 2
+    assert says in done.stderr

@@ -1,0 +1,189 @@
+"""Going through a schema as an editor does, and making playbooks out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+from jsonschema import Draft202012Validator
+
+Schema: TypeAlias = dict[str, Any]
+Path: TypeAlias = tuple[str | int, ...]
+Wrap: TypeAlias = Callable[[Any], Any]
+
+VALUES: dict[str, Any] = {"task": {"kind": "noop"}}
+"""What stands for a place that has no smallest form of its own."""
+
+
+class Walk:
+    """A schema, to ask what it says at a place of a document."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.validator: Any = Draft202012Validator(schema)
+
+    def target(self, schema: Schema) -> Schema:
+        """What a reference leads to."""
+        found: Schema = self.schema["$defs"][schema["$ref"].removeprefix("#/$defs/")]
+        return found
+
+    def parts(self, schema: Any, instance: Any) -> Iterator[Schema]:
+        """The schema, and every schema that applies to the same instance because of it."""
+        if schema is None or schema is True:
+            return
+        yield schema
+        beside = [self.target(schema)] if "$ref" in schema else []
+        beside += schema.get("allOf", [])
+        beside += [one for one in schema.get("anyOf", []) if self.accepts(one, instance)]
+        if "if" in schema:
+            beside.append(schema.get("then" if self.accepts(schema["if"], instance) else "else", True))
+        for one in beside:
+            yield from self.parts(one, instance)
+
+    def accepts(self, schema: Schema, instance: Any) -> bool:
+        return bool(self.validator.evolve(schema=schema).is_valid(instance))
+
+    def at(self, path: Path, document: Any) -> list[Schema]:
+        """Every schema that applies at a place of a document."""
+        schemas, instance = list(self.parts(self.schema, document)), document
+        for token in path:
+            children = [child for one in schemas for child in _children(one, token)]
+            instance = instance[token]
+            schemas = [part for child in children for part in self.parts(child, instance)]
+        return schemas
+
+    def alternatives(self, schemas: list[Schema]) -> Iterator[Schema]:
+        """These and what would apply in their place if the instance were of another shape."""
+        for one in schemas:
+            yield one
+            if "else" in one:
+                yield from (self.target(one[branch]) for branch in ("then", "else") if "$ref" in one[branch])
+
+    def words(self, schema: Any) -> Iterator[str | None]:
+        """The words that a value may be, whatever else it may be."""
+        if schema is not None and schema is not True:
+            yield from schema.get("enum", ())
+            for one in (*schema.get("anyOf", ()), *([self.target(schema)] if "$ref" in schema else ())):
+                yield from self.words(one)
+
+
+def _children(schema: Schema, token: str | int) -> Iterator[Any]:
+    if isinstance(token, int):
+        yield schema.get("items", True)
+    elif token in schema.get("properties", {}):
+        yield schema["properties"][token]
+    else:
+        yield schema.get("additionalProperties", True)
+
+
+class Samples:
+    """Playbooks out of a schema: for each property of each place one that has it, and little else."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.walk = Walk(schema)
+        self._seen: set[str] = set()
+
+    def playbooks(self) -> Iterator[tuple[str, Any]]:
+        """``place.property`` and the playbook."""
+        yield from self._explore(self.walk.schema, "", lambda instance: instance)
+
+    def _explore(self, schema: Any, place: str, wrap: Wrap) -> Iterator[tuple[str, Any]]:
+        if schema is None or schema is True:
+            return
+        if "$ref" in schema:
+            place = schema["$ref"].rpartition("/")[2]
+            if place not in self._seen:
+                self._seen.add(place)
+                yield from self._explore(self.walk.target(schema), place, wrap)
+        for one in (*schema.get("anyOf", ()), *_conditional(schema)):
+            yield from self._explore(one, place, wrap)
+        for one in schema.get("allOf", ()):
+            if "properties" not in schema:
+                yield from self._explore(one, place, wrap)
+            yield from self._explore(one.get("then"), place, _beside(_told(one.get("if", {})), wrap))
+        if "items" in schema:
+            yield from self._explore(schema["items"], place, lambda inner: wrap([inner]))
+        if isinstance(schema.get("additionalProperties"), dict):
+            yield from self._explore(schema["additionalProperties"], place, lambda inner: wrap({"label": inner}))
+        for key in schema.get("properties", ()):
+            yield from self._property(schema, key, place, wrap)
+
+    def _property(self, schema: Schema, key: str, place: str, wrap: Wrap) -> Iterator[tuple[str, Any]]:
+        if place in ("task", "workbook_flat") or schema.get("type") != "object":
+            return
+        told = self._merged(schema)["properties"][key]
+        yield f"{place}.{key}", wrap(self._smallest(schema, {key: self.value(told)}))
+        yield from self._explore(told, f"{place}.{key}", lambda inner: wrap(self._smallest(schema, {key: inner})))
+        for name, inside in self._spread(schema, told):
+            given = {name: self.value(inside)}
+            yield f"{place}.{key}.{name}", wrap({key: given, **self._smallest(schema, given, without=name)})
+
+    def _spread(self, schema: Schema, told: Any) -> Iterator[tuple[str, Any]]:
+        """The properties of a place that may also stand inside of one of them."""
+        for one in told.get("anyOf", ()) if told is not True else ():
+            if "propertyNames" in one:
+                own, all_of_it = self.walk.target(one)["properties"], self._merged(schema)["properties"]
+                yield from ((name, all_of_it[name]) for name in one["propertyNames"]["enum"] if name not in own)
+
+    def value(self, schema: Any) -> Any:
+        """Something that the schema accepts."""
+        if schema is True or "$ref" in schema:
+            return self._referred(schema)
+        if "const" in schema:
+            return schema["const"]
+        for keyword in ("enum", "examples"):
+            if keyword in schema:
+                return schema[keyword][0]
+        for keyword in ("anyOf", "else"):
+            if keyword in schema and "properties" not in schema:
+                return self.value(schema[keyword][0] if keyword == "anyOf" else schema[keyword])
+        return self._smallest(schema, {}) if "allOf" in schema else self._typed(schema)
+
+    def _referred(self, schema: Any) -> Any:
+        if schema is True:
+            return "x"
+        name = schema["$ref"].rpartition("/")[2]
+        return VALUES[name] if name in VALUES else self.value(self.walk.target(schema))
+
+    def _typed(self, schema: Schema) -> Any:
+        kinds: Any = schema.get("type", "string")
+        kind: str = kinds if isinstance(kinds, str) else kinds[0]
+        if kind == "object":
+            return self._smallest(schema, {})
+        if kind == "array":
+            return [self.value(schema["items"])] if "items" in schema else []
+        return {"boolean": True, "number": 1, "integer": 1}.get(kind, "x")
+
+    def _smallest(self, schema: Schema, given: dict[str, Any], without: str = "") -> dict[str, Any]:
+        merged = self._merged(schema)
+        groups = [[key] for key in merged["required"]] + merged["groups"]
+        missing = [group[0] for group in groups if not set(group) & set(given)]
+        made = {key: self.value(merged["properties"].get(key, {})) for key in missing}
+        return {key: value for key, value in {**made, **given}.items() if key != without}
+
+    def _merged(self, schema: Schema) -> dict[str, Any]:
+        """The properties and needs of a place together with those of its lenders."""
+        merged: dict[str, Any] = {"properties": {}, "required": list(schema.get("required", [])), "groups": []}
+        merged["properties"].update(schema.get("properties", {}))
+        for one in schema.get("allOf", ()):
+            if "$ref" in one:
+                lent = self._merged(self.walk.target(one))
+                merged["required"] += lent["required"]
+                merged["properties"].update(lent["properties"])
+            keys = [branch["required"][0] for branch in one.get("anyOf", ()) if "required" in branch]
+            merged["groups"] += [keys] if keys else []
+        return merged
+
+
+def _conditional(schema: Schema) -> list[Any]:
+    return [schema[keyword] for keyword in ("then", "else") if "$ref" in schema.get(keyword, {})]
+
+
+def _beside(told: dict[str, Any], wrap: Wrap) -> Wrap:
+    return lambda inner: wrap({**told, **inner})
+
+
+def _told(test: Schema) -> dict[str, Any]:
+    """What a test asks for: ``{kind: http}``."""
+    first = test["anyOf"][0] if "anyOf" in test else test
+    return {key: one["const"] for key, one in first.get("properties", {}).items() if "const" in one}

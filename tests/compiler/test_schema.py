@@ -1,0 +1,144 @@
+"""The schemas: valid themselves, true for what compiles, false where a key, a type or a kind is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from noetl_compiler import compile_file, compile_text
+from noetl_compiler.dialects.detect import detect
+from noetl_compiler.nodes import MappingNode, plain
+from noetl_compiler.reader import read, read_file
+from noetl_compiler.report import Report
+from noetl_compiler.schema import DIALECTS, json_schema
+from noetl_compiler.source import SourceFile
+from noetl_compiler.syntax import Dialect
+from noetl_compiler.tools import KINDS, PSEUDO_KINDS
+
+ROOT = Path(__file__).parents[2]
+OWN = sorted((ROOT / "tests/compiler/corpus/ok").glob("*.yaml")) + sorted((ROOT / "dev/examples").glob("*.yaml"))
+SHARED = ROOT.parent / "shared/corpus"
+
+
+@cache
+def validator(dialect: Dialect) -> Any:
+    return Draft202012Validator(json_schema(dialect))
+
+
+def definitions(dialect: Dialect) -> dict[str, Any]:
+    return cast("dict[str, Any]", json_schema(dialect)["$defs"])
+
+
+def problems(source: SourceFile) -> list[str]:
+    root, _ = read(source)
+    assert isinstance(root, MappingNode)
+    dialect = detect(root, Report(source))
+    found = validator(dialect).iter_errors(plain(root)) if dialect in DIALECTS else ()
+    return [f"{one.json_path}: {one.message[:200]}" for one in found]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_schema_is_one(dialect: Dialect) -> None:
+    Draft202012Validator.check_schema(json_schema(dialect))
+
+
+@pytest.mark.parametrize("path", OWN, ids=lambda path: path.stem)
+def test_a_playbook_that_compiles_is_valid(path: Path) -> None:
+    assert problems(read_file(path)[0]) == []
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/corpus is not here")
+def test_every_playbook_of_the_corpus_that_compiles_is_valid() -> None:
+    manifest = json.loads((SHARED / "manifest.json").read_text(encoding="utf-8"))
+    results = ((entry["path"], compile_file(SHARED / entry["path"])) for entry in manifest)
+    assert {path: found for path, result in results if result.graph and (found := problems(result.source))} == {}
+
+
+STEP = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: x}
+workflow:
+  - step: start
+"""
+LEGACY = STEP.replace("v2", "v1")
+CALL = "tool: {kind: http, url: 'http://x'}"
+WRONG = {
+    "an unknown key of a step": f"{STEP}    {CALL}\n    nxt: end",
+    "an unknown field of a tool": f"{STEP}    tool: {{kind: http, url: 'http://x', metod: GET}}",
+    "an unknown field of a tool in its spec": f"{STEP}    tool: {{kind: http, url: 'http://x', spec: {{metod: GET}}}}",
+    "a field of another tool": f"{STEP}    tool: {{kind: http, url: 'http://x', code: x}}",
+    "an unknown kind": f"{STEP}    tool: {{kind: htp, url: 'http://x'}}",
+    "an unknown kind in a list": f"{STEP}    tool: [{{fetch: {{kind: htp}}}}]",
+    "a tool without what it needs": f"{STEP}    tool: {{kind: http, method: GET}}",
+    "a tool without a kind": f"{STEP}    tool: {{url: 'http://x'}}",
+    "a step without a name": STEP.replace("step: start", CALL),
+    "a workflow that is a mapping": "kind: Playbook\nmetadata: {name: x}\nworkflow: {step: start}",
+    "a playbook of another kind": STEP.replace("kind: Playbook", "kind: Credential") + f"    {CALL}",
+    "an input that is text": f"{STEP}    {CALL}\n    input: all",
+    "a set that is a template": f"{STEP}    {CALL}\n    set: '{{{{ workload }}}}'",
+    "a loop that is a template": f"{STEP}    {CALL}\n    loop: '{{{{ workload.items }}}}'",
+    "a loop over nothing": f"{STEP}    {CALL}\n    loop: {{iterator: x}}",
+    "an unknown mode of a loop": f"{STEP}    {CALL}\n    loop: {{in: [1], mode: paralel}}",
+    "an unknown key in the spec of a loop": f"{STEP}    {CALL}\n    loop: {{in: [1], spec: {{max: 3}}}}",
+    "a condition without a template": f"{STEP}    {CALL}\n    next: {{arcs: [{{step: end, when: x == 1}}]}}",
+    "an arc to nowhere": f"{STEP}    {CALL}\n    next: {{arcs: [{{when: true}}]}}",
+    "an unknown key of an arc": f"{STEP}    {CALL}\n    next: {{arcs: [{{step: end, wen: true}}]}}",
+    "a choice without a way": f"{STEP}    {CALL}\n    next: [{{when: true}}]",
+    "a timeout in no unit": f"{STEP}    {CALL}\n    timeout: 3 weeks",
+    "an unknown part of a timeout": f"{STEP}    {CALL}\n    timeout: {{write: 3}}",
+    "an unknown action": f"{STEP}    tool: {{kind: noop, spec: {{policy: {{rules: [{{then: {{do: repeat}}}}]}}}}}}",
+    "a rule without an action": f"{STEP}    tool: {{kind: noop, spec: {{policy: {{rules: [{{when: true}}]}}}}}}",
+    "a jump to nowhere": f"{STEP}    tool: {{kind: noop, spec: {{policy: {{rules: [{{then: {{do: jump}}}}]}}}}}}",
+    "a flag that is text": f"{STEP}    {CALL}\n    spec: {{policy: {{admit: {{rules: [{{then: {{allow: x}}}}]}}}}}}",
+    "a legacy tool with an unknown field": f"{LEGACY}    tool: http\n    url: http://x\n    metod: GET",
+    "a legacy tool without what it needs": f"{LEGACY}    tool: python",
+    "an unknown legacy kind": f"{LEGACY}    tool: htp\n    url: http://x",
+    "a retry that is text": f"{LEGACY}    tool: noop\n    retry: often",
+    "an unknown key of a retry": f"{LEGACY}    tool: noop\n    retry: {{max_tries: 3}}",
+    "a repetition without an end": f"{LEGACY}    tool: noop\n    retry: {{on_success: {{max_attempts: 3}}}}",
+    "a sink that is text": f"{LEGACY}    tool: noop\n    sink: postgres",
+    "a sink without a kind": f"{LEGACY}    tool: noop\n    sink: {{table: t}}",
+    "an unknown key of a sink": f"{LEGACY}    tool: noop\n    sink: {{tool: postgres, tabel: t}}",
+}
+
+
+@pytest.mark.parametrize("text", WRONG.values(), ids=WRONG.keys())
+def test_what_does_not_compile_for_its_shape_is_not_valid(text: str) -> None:
+    assert compile_text(text).graph is None
+    assert problems(SourceFile("playbook.yaml", text)) != []
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_property_tells_what_it_is_for(dialect: Dialect) -> None:
+    told: dict[str, str] = {
+        f"{place}.{key}": one["description"]
+        for place, schema in definitions(dialect).items()
+        for key, one in schema.get("properties", {}).items()
+        if one is not True
+    }
+    assert {key: text for key, text in told.items() if not re.fullmatch(r"[A-Z].{10,}\.", text)} == {}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_reference_leads_to_a_place(dialect: Dialect) -> None:
+    names = re.findall(r'"\$ref": "#/\$defs/(\w+)"', json.dumps(json_schema(dialect)))
+    assert set(names) == set(definitions(dialect))
+
+
+def test_an_older_name_says_what_came_after_it() -> None:
+    task = definitions("v10")["call"]["properties"]["credential"]
+    assert task["deprecated"] is True
+    assert '"auth"' in task["description"]
+    assert "deprecated" not in definitions("legacy")["loop"]["properties"]["collection"]
+
+
+def test_every_kind_of_tool_can_be_chosen() -> None:
+    kinds = definitions("v10")["task"]["properties"]["kind"]["enum"]
+    assert set(kinds) == {*KINDS, *PSEUDO_KINDS, "workbook"}
