@@ -58,7 +58,7 @@ def _of_step(step: Step) -> Iterator[Use]:
         yield from _of_loop(step, step.loop)
     for task in step.tasks:
         yield from _of_task(step, task)
-    yield from _at(Place.AFTER, step, None, step.set, step.result)
+    yield from _at(Place.AFTER, step, None, step.set, step.result, step.sinks)
     yield from _at(Place.ARC, step, None, step.next)
 
 

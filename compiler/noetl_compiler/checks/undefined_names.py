@@ -27,7 +27,9 @@ _CLOSED = {
 
 _HINTS = {
     **dict.fromkeys(OUTCOME, "a call binds it: read it in the task's rules, in set, or in a route"),
-    **dict.fromkeys(("auth", "secrets"), "templates never see credentials: name them in the auth of the tool"),
+    **dict.fromkeys(
+        ("auth", "secret", "secrets"), "templates never see credentials: name them in the auth of the tool"
+    ),
 }
 _OPEN = frozenset({"workload", "work"})
 _OTHERWISE = {"workload": "if the request brings it, declare it under workload", "ctx": "set it before it is read"}

@@ -15,9 +15,6 @@ __all__ = ["amount", "assigns", "condition", "duration", "expression", "mapping_
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_COMPARED_OUTSIDE = re.compile(
-    r"\s*\{\{((?:(?!\{\{|\}\}).)+)\}\}\s*(==|!=)\s*(?:'([^'\\]*)'|\"([^'\"\\]*)\"|([\w./-]+))\s*"
-)
 _WORDS = frozenset({"true", "false", "yes", "no", "1", "0"})
 
 
@@ -41,20 +38,7 @@ def condition(node: Node | None, report: Report) -> Template | None:
     if found.template_span is None and found.text.strip().lower() not in _WORDS:
         message = f'the condition "{found.text}" has no template in it, so it is only text'
         report.error(Code.WRONG_VALUE, found.span, message, "put the expression into {{ }}")
-    return Template(_compared_inside(found, report), found.template_span or found.span)
-
-
-def _compared_inside(found: ScalarNode, report: Report) -> str:
-    """``{{ workload.action }} == deploy``, as playbooks for a local shell have it, compares texts."""
-    compared = _COMPARED_OUTSIDE.fullmatch(found.text)
-    if compared is None:
-        return found.text
-    word = next(group for group in compared.groups()[2:] if group is not None)
-    if report.first("comparison outside"):
-        message = "the comparison stands outside of the braces"
-        better = f"{{{{{compared[1]}{compared[2]} '{word}' }}}}"
-        report.warning(Code.DEPRECATED_FORM, found.span, message, f'write "{better}"')
-    return f"{{{{ ({compared[1]}) | string {compared[2]} '{word}' }}}}"
+    return Template(found.text, found.template_span or found.span)
 
 
 def _compared(node: ScalarNode, span: Span, report: Report) -> Template:
