@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from noetl_compiler.codes import Code
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -16,29 +16,35 @@ _SECRET_KEY = re.compile(
     r"(?:.*[_-])?(?:password|passwd|pwd|passphrase|secret|token|api[_-]?key|apikey|(?:private|access|secret)[_-]?key)",
     re.IGNORECASE,
 )
+_PASSWORD = re.compile(r"(?:password|passwd|pwd|passphrase)$", re.IGNORECASE)
 _PLACEHOLDER = re.compile(
     r"(?:<.*>|\$\{?.*\}?|\*+|x+|\.{3}|-|none|null|true|false|.*(?:change[_-]?me|your[_-]|placeholder|example|dummy|redacted).*)",
     re.IGNORECASE | re.DOTALL,
 )
-_NAME = re.compile(r"[a-z][a-z0-9]*(?:[_./:-][a-z0-9]+)+|[a-z]+|[A-Z][A-Z0-9_]*")
+_NAME = re.compile(r"[a-z]+(?:[-_./:][a-z]+)+")
+"""How credentials and secrets are named in a store; what is one in plain text has digits or no such parts."""
+
 _SHAPES = {
-    "a private key": re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
+    "a private key": re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----"),
     "an access key of AWS": re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"),
-    "a token of GitHub": re.compile(r"\bgh[pousr]_[A-Za-z0-9]{36,}\b|\bgithub_pat_\w{60,}\b"),
-    "a token of Slack": re.compile(r"\bxox[abprs]-[A-Za-z0-9-]{10,}"),
+    "a token of GitHub": re.compile(r"\bgh[pousr]_[A-Za-z0-9]{36}|\bgithub_pat_\w{60}"),
+    "a token of Slack": re.compile(r"\bxox[abprs]-[A-Za-z0-9-]{10}"),
     "a key of Google": re.compile(r"\bAIza[0-9A-Za-z_-]{35}\b"),
-    "an API key": re.compile(r"\bsk-(?:[a-z]+-)*[A-Za-z0-9_-]{32,}\b|\b[rs]k_live_[0-9A-Za-z]{20,}\b"),
-    "a JSON web token": re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
-    "a password in a URL": re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s:/@{}]+:(?!\*)[^\s:/@{}$<]+@"),
-    "a bearer token": re.compile(r"\bBearer\s+(?=[A-Za-z0-9._~+/-]*\d)[A-Za-z0-9._~+/-]{20,}"),
+    "an API key": re.compile(r"\bsk-(?=[a-z-]{0,40}[A-Z0-9])[A-Za-z0-9_-]{32}|\b[rs]k_live_[0-9A-Za-z]{20}"),
+    "a JSON web token": re.compile(r"\beyJ[A-Za-z0-9_-]{8,200}\.eyJ[A-Za-z0-9_-]{8}"),
+    "a password in a URL": re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@{}]{1,60}:(?!\*)[^\s:/@{}$<]{1,100}@"),
+    "a bearer token": re.compile(r"\bBearer\s(?=[A-Za-z._~+/-]{0,60}\d)[A-Za-z0-9._~+/-]{20}"),
 }
+"""All quantifiers are bounded, so that no text takes more time than its length."""
+
 _HINT = "register it as a credential and name that in auth, or let the request bring it"
 
 
 def warn_of_secret_literals(playbook: Playbook, report: Report) -> None:  # noqa: ARG001 - the same for every check
     """NT111. Told by the key a text stands under, or by its own shape."""
+    shapes = {what: shape for what, shape in _SHAPES.items() if shape.search(report.source.text)}
     for key, node in _texts("", report.root) if report.root is not None else ():
-        what = _shape(node.text) or _under(key, node)
+        what = _shape(node.text, shapes) or _under(key, node)
         if what:
             report.warning(Code.CREDENTIAL_IN_TEXT, node.span, f"{what} stands here in plain text", _HINT)
 
@@ -55,13 +61,14 @@ def _texts(key: str, node: Node) -> Iterator[tuple[str, ScalarNode]]:
         yield key, node
 
 
-def _shape(text: str) -> str:
-    return next((what for what, shape in _SHAPES.items() if shape.search(text)), "")
+def _shape(text: str, shapes: Mapping[str, re.Pattern[str]]) -> str:
+    return next((what for what, shape in shapes.items() if shape.search(text)), "")
 
 
 def _under(key: str, node: ScalarNode) -> str:
-    """A text under a key such as ``password``, unless it is a template, a placeholder or a mere name."""
+    """A word under a key such as ``password``, unless it is a template, a placeholder or a mere name."""
     text = node.text.strip()
-    if not text or node.expressions or not _SECRET_KEY.fullmatch(key):
+    if not text or node.expressions or len(text.split(None, 1)) > 1 or not _SECRET_KEY.fullmatch(key):
         return ""
-    return "" if _PLACEHOLDER.fullmatch(text) else f'the "{key}"'
+    is_name = _NAME.fullmatch(text) and not _PASSWORD.search(key)
+    return "" if is_name or _PLACEHOLDER.fullmatch(text) else f'the "{key}"'
