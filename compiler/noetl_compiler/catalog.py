@@ -21,7 +21,7 @@ from noetl_compiler.pipeline import Understood, lowered, understand
 from noetl_compiler.reader import read_file
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
-from noetl_compiler.template_paths import unguarded_paths
+from noetl_compiler.template_check import examine
 from noetl_compiler.template_uses import uses
 from noetl_compiler.visible_names import OUTCOME, VisibleNames
 
@@ -79,12 +79,12 @@ def _needs(playbook: Playbook) -> Iterator[str]:
     """Names that only a request can bring, where their absence fails a step: predicates may do without."""
     names = VisibleNames(playbook)
     for use in uses(playbook):
-        for path in () if use.is_predicate else unguarded_paths(use.template.source):
+        for path in () if use.is_predicate else examine(use.template.source).needs:
             head, _, rest = path.partition(".")
-            visible, name = names.at(use), rest.partition(".")[0]
+            name = rest.partition(".")[0]
             if head in WORKLOAD and name and name not in (names.below(use, head) or ()):
                 yield name
-            elif visible is not None and head not in visible | OUTCOME:
+            elif head not in OUTCOME and not names.knows(use, head):
                 yield head
 
 

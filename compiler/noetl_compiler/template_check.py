@@ -11,10 +11,14 @@ from jinja2.exceptions import TemplateSyntaxError
 
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.filters import FILTERS, TESTS
+from noetl_compiler.source import expressions
+from noetl_compiler.template_paths import paths_in, unguarded
 from noetl_compiler.template_program import compiled, parsed
 from noetl_compiler.template_words import OFFSET, Role, broken_part, find_word
 
-__all__ = ["Problem", "check"]
+__all__ = ["Facts", "Problem", "check", "examine"]
+
+_SURELY_SHALLOW = 150
 
 _CHANCE = frozenset({"choice", "lipsum", "randint", "random", "shuffle", "uuid", "uuid1", "uuid4"})
 _CLOCK = frozenset({"today", "utcnow"})
@@ -32,19 +36,40 @@ class Problem(NamedTuple):
     forbidden: bool = False
 
 
+class Facts(NamedTuple):
+    """What is known of a template without running it. ``reads`` has the sorted dotted paths of the scope it names,
+    ``needs`` those it cannot do without; both are empty when it is no template at all.
+    """
+
+    problems: tuple[Problem, ...] = ()
+    reads: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+
+
 @lru_cache(maxsize=1024)
-def check(source: str) -> tuple[Problem, ...]:
-    """Everything wrong with a template, in reading order; nothing for a text that has no template."""
+def examine(source: str) -> Facts:
+    """Everything about a template; problems are in reading order."""
     try:
         tree = parsed(source)
         problems = tuple(sorted(_names(source, tree), key=_place))
-        if not problems:
+        if not problems and _may_be_too_deep(source):
             compiled(source)
+        reads = paths_in(tree)
+        return Facts(problems, reads, unguarded(reads, tree) if reads else ())
     except TemplateSyntaxError as error:
-        return (_syntax(source, error),)
+        return Facts((_syntax(source, error),))
     except RecursionError:
-        return (Problem("the template is nested too deeply", "split it", 0, len(source)),)
-    return problems
+        return Facts((Problem("the template is nested too deeply", "split it", 0, len(source)),))
+
+
+def check(source: str) -> tuple[Problem, ...]:
+    """Everything wrong with a template, in reading order; nothing for a text that has no template."""
+    return examine(source).problems
+
+
+def _may_be_too_deep(source: str) -> bool:
+    """Short expressions that parse also compile; compiling one costs many times what parsing does."""
+    return "{%" in source or any(end - start > _SURELY_SHALLOW for start, end in expressions(source))
 
 
 def _place(problem: Problem) -> tuple[int, int]:
@@ -63,12 +88,14 @@ def _in_our_words(message: str) -> str:
 
 def _names(source: str, tree: nodes.Template) -> Iterator[Problem]:
     """Filters and tests that do not exist, calls whose answer is chance or the clock."""
-    for call in tree.find_all(nodes.Call):
-        yield from _call(source, call)
-    for applied in tree.find_all(nodes.Filter):
-        yield from _unknown(source, applied, "filter", FILTERS)
-    for test in tree.find_all(nodes.Test):
-        yield from _unknown(source, test, "test", TESTS)
+    for node in tree.find_all((nodes.Call, nodes.Filter, nodes.Test)):
+        match node:
+            case nodes.Call():
+                yield from _call(source, node)
+            case nodes.Filter():
+                yield from _unknown(source, node, "filter", FILTERS)
+            case nodes.Test():
+                yield from _unknown(source, node, "test", TESTS)
 
 
 def _call(source: str, node: nodes.Call) -> Iterator[Problem]:
@@ -80,10 +107,9 @@ def _call(source: str, node: nodes.Call) -> Iterator[Problem]:
 
 
 def _unknown(source: str, node: nodes.Filter | nodes.Test, kind: Role, known: Iterable[str]) -> Iterator[Problem]:
-    place = find_word(source, node.name, kind, node.lineno)
     if node.name in _CHANCE:
         message = f'the {kind} "{node.name}" is not deterministic'
-        yield Problem(message, _CHANCE_HINT, *place, forbidden=True)
+        yield Problem(message, _CHANCE_HINT, *find_word(source, node.name, kind, node.lineno), forbidden=True)
     elif node.name not in known:
         hint = nearest(node.name, (name for name in known if " " not in name))
-        yield Problem(f'there is no {kind} "{node.name}"', hint, *place)
+        yield Problem(f'there is no {kind} "{node.name}"', hint, *find_word(source, node.name, kind, node.lineno))

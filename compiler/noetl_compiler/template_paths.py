@@ -19,30 +19,38 @@ from noetl_compiler.meter import Meter
 from noetl_compiler.sandbox import ENVIRONMENT
 from noetl_compiler.template_program import parsed
 
-__all__ = ["follow", "free_paths", "guarded_paths", "project", "unguarded_paths"]
+__all__ = ["follow", "free_paths", "paths_in", "project", "unguarded"]
+
+_ASKING = frozenset({"defined", "undefined", "default", "d"})
 
 
 @lru_cache(maxsize=1024)
 def free_paths(source: str) -> tuple[str, ...]:
     """Sorted dotted paths; raises TemplateSyntaxError."""
     tree = parsed(source)
-    found: set[str] = set()
     try:
-        free = meta.find_undeclared_variables(tree) - ENVIRONMENT.globals.keys()
-        _collect(tree, found)
+        return paths_in(tree)
     except RecursionError as error:
         raise TemplateSyntaxError("the template is nested too deeply", 1) from error
-    return tuple(sorted(path for path in found if path.partition(".")[0] in free))
 
 
-@lru_cache(maxsize=1024)
-def guarded_paths(source: str) -> tuple[str, ...]:
-    """The sorted paths of which a template asks whether they are there: ``a.b is defined``, ``a.b | default(0)``."""
-    tree = parsed(source)
-    tested = (test.node for test in tree.find_all(nodes.Test) if test.name in ("defined", "undefined"))
-    replaced = (applied.node for applied in tree.find_all(nodes.Filter) if applied.name in ("default", "d"))
-    found = (_path(node)[0] for node in (*tested, *replaced) if node is not None)
-    return tuple(sorted({".".join(parts) for parts in found if parts}))
+def paths_in(tree: nodes.Template) -> tuple[str, ...]:
+    """Sorted dotted paths. Only statements bind names, so Jinja's analysis, which is slow, is asked only for them."""
+    found: set[str] = set()
+    _collect(tree, found)
+    hidden: set[str] = {str(name) for name in ENVIRONMENT.globals}
+    if not all(isinstance(node, nodes.Output) for node in tree.body):
+        hidden |= {path.partition(".")[0] for path in found} - meta.find_undeclared_variables(tree)
+    return tuple(sorted(path for path in found if path.partition(".")[0] not in hidden))
+
+
+def unguarded(paths: Sequence[str], tree: nodes.Template) -> tuple[str, ...]:
+    """Those of the tree's paths which it reads without asking whether they are there: ``a.b is defined``, ``a.b |
+    default(0)``.
+    """
+    asking = [node for node in tree.find_all((nodes.Test, nodes.Filter)) if node.name in _ASKING]
+    guarded = [".".join(_path(node.node)[0]) for node in asking if node.node is not None]
+    return tuple(path for path in paths if not any(_related(path, other) for other in guarded if other))
 
 
 def _collect(node: nodes.Node, found: set[str]) -> None:
@@ -80,15 +88,6 @@ def _constant_name(node: nodes.Getattr | nodes.Getitem) -> str | None:
         return node.attr
     name = node.arg.value if isinstance(node.arg, nodes.Const) else None
     return name if isinstance(name, str) and "." not in name else None
-
-
-def unguarded_paths(source: str) -> list[str]:
-    """The paths a template reads without asking first whether they are there; none when it is no template."""
-    try:
-        free, guarded = free_paths(source), guarded_paths(source)
-    except TemplateSyntaxError:
-        return []
-    return [path for path in free if not any(_related(path, other) for other in guarded)]
 
 
 def _related(path: str, other: str) -> bool:

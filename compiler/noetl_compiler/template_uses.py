@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -10,10 +9,10 @@ from typing import cast
 
 import msgspec
 
-from noetl_compiler.graph import Assign, Json, Template, Value
+from noetl_compiler.graph import Json, Template, Value
 from noetl_compiler.syntax import Loop, Playbook, Step, Task
 
-__all__ = ["Place", "Use", "assigns_in", "uses"]
+__all__ = ["Place", "Use", "uses"]
 
 
 class Place(Enum):
@@ -84,18 +83,6 @@ def _at(place: Place, step: Step | None, task: Task | None, *parts: object) -> I
             yield Use(template, place, step, task, is_predicate)
 
 
-def assigns_in(part: object) -> Iterator[Assign]:
-    """Every ``set`` entry in a part of the tree."""
-    if isinstance(part, Assign):
-        yield part
-    elif isinstance(part, tuple):
-        for item in cast("tuple[object, ...]", part):
-            yield from assigns_in(item)
-    elif not isinstance(part, Value | Template):
-        for name in _field_names(part):
-            yield from assigns_in(getattr(part, name))
-
-
 def _found(part: object) -> Iterator[tuple[Template, bool]]:
     """Templates, and whether each is a predicate: those stand alone, others in a value."""
     if isinstance(part, Template):
@@ -112,9 +99,9 @@ def _found(part: object) -> Iterator[tuple[Template, bool]]:
 
 
 def _field_names(part: object) -> tuple[str, ...]:
-    if dataclasses.is_dataclass(part):
-        return tuple(field.name for field in dataclasses.fields(part))
-    return part.__struct_fields__ if isinstance(part, msgspec.Struct) else ()
+    if isinstance(part, msgspec.Struct):
+        return part.__struct_fields__
+    return tuple(getattr(part, "__dataclass_fields__", ()))
 
 
 def _text_at(data: Json, pointer: str) -> str:

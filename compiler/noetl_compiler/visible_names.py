@@ -7,15 +7,16 @@ what the machine really binds by ``tests/machine/test_visible_names.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from noetl_compiler.graph import Value
+from noetl_compiler.assignments import set_by_step, set_by_task
+from noetl_compiler.graph import Assign, Value
 from noetl_compiler.lower_regions import ALL_RESULTS, results_name
 from noetl_compiler.overlay import names_in
 from noetl_compiler.regions import arcs_of
-from noetl_compiler.syntax import Arc, Loop, Playbook, Step, Task
-from noetl_compiler.template_uses import Place, Use, assigns_in
+from noetl_compiler.syntax import Loop, Playbook, Step, Task
+from noetl_compiler.template_uses import Place, Use
 
 __all__ = [
     "BEFORE",
@@ -73,13 +74,22 @@ class VisibleNames:
 
     def __init__(self, playbook: Playbook) -> None:
         self._playbook = playbook
+        self._local: dict[tuple[Place, int, int], frozenset[str] | None] = {}
 
-    def at(self, use: Use) -> frozenset[str] | None:
-        """The bare names that are bound at a place; None when a template decides which they are."""
+    def knows(self, use: Use, name: str) -> bool:
+        """Whether a bare name is bound at a place, or may be."""
+        if use.place is Place.WORKLOAD:
+            return name in START or name in self.workload
+        if name in self._everywhere:
+            return True
+        local = self._of_place(use)
+        return local is None or name in local
+
+    def at(self, use: Use) -> frozenset[str]:
+        """All bare names that are known to be bound at a place."""
         if use.place is Place.WORKLOAD:
             return START | self.workload
-        bound = self._bound(use)
-        return None if bound is None else bound | self._engine(use) | self._everywhere
+        return self._everywhere | (self._of_place(use) or _NONE)
 
     def below(self, use: Use, name: str) -> frozenset[str] | None:
         """The names known below a bare one; None when anything may be there."""
@@ -87,7 +97,7 @@ class VisibleNames:
             case "workload" | "work":
                 return self.workload
             case "ctx":
-                return self.ctx | self.results | self.workload
+                return self._below_ctx
             case "vars":
                 return self.ctx
             case "results" | "steps":
@@ -116,7 +126,8 @@ class VisibleNames:
     @cached_property
     def ctx(self) -> frozenset[str]:
         """What any step, task, rule or arc sets."""
-        return _set_under("ctx", self._playbook.steps)
+        of_workbook = (assign for task in self._playbook.workbook for assign in set_by_task(task))
+        return _set_under("ctx", (*of_workbook, *_set_by(self._playbook.steps)))
 
     @cached_property
     def keychain(self) -> frozenset[str]:
@@ -133,7 +144,7 @@ class VisibleNames:
             if step.ends is not None:
                 names.update(names_in(step.result) if step.result is not None else ("results",))
         if self._playbook.dialect == "v1":
-            names.update(name for arc in self._arcs for name in names_in(arc.args))
+            names.update(name for passed in self._passed.values() for args in passed for name in names_in(args))
         return frozenset(names)
 
     @cached_property
@@ -142,12 +153,29 @@ class VisibleNames:
         return RUN | own | self.ctx | self.results | self.regions | self.workload | self.keychain
 
     @cached_property
-    def _arcs(self) -> tuple[Arc, ...]:
-        return tuple(arc for step in self._playbook.steps for arc in arcs_of(step))
+    def _below_ctx(self) -> frozenset[str]:
+        return self.ctx | self.results | self.workload
+
+    @cached_property
+    def _passed(self) -> dict[str, list[Value]]:
+        """Step -> what the arcs to it bind there."""
+        passed: dict[str, list[Value]] = {}
+        for step in self._playbook.steps:
+            for arc in arcs_of(step):
+                passed.setdefault(arc.to.text, []).append(arc.args)
+        return passed
+
+    def _of_place(self, use: Use) -> frozenset[str] | None:
+        """The names bound there and not everywhere; None when a template decides which they are."""
+        key = (use.place, id(use.step), id(use.task))
+        if key not in self._local:
+            bound = self._bound(use)
+            self._local[key] = None if bound is None else bound | self._engine(use)
+        return self._local[key]
 
     def _engine(self, use: Use) -> frozenset[str]:
         """The names of the engine itself, and those set for the iteration."""
-        names = _set_under("iter", self._steps(use))
+        names = _set_under("iter", _set_by(self._steps(use)))
         if use.place in (Place.TASK, Place.OUTCOME):
             tasks = _tasks(self._steps(use))
             names |= PIPELINE | {task.label.text for task in tasks} | (BEFORE if len(tasks) > 1 else _NONE)
@@ -177,8 +205,7 @@ class VisibleNames:
 
     def _inputs(self, use: Use) -> list[Value]:
         steps = self._steps(use)
-        reached = {step.name.text for step in steps}
-        passed = [arc.args for arc in self._arcs if arc.to.text in reached]
+        passed = [args for step in steps for args in self._passed.get(step.name.text, ())]
         tasks = (use.task,) if use.step is not None else (*self._playbook.workbook, *_tasks(steps))
         return [*passed, *(step.args for step in steps), *(task.input for task in tasks if task is not None)]
 
@@ -193,15 +220,19 @@ class VisibleNames:
 
     def _iteration(self, use: Use) -> frozenset[str]:
         """What is below ``iter``: what is set there, and in a loop the element and the counts."""
-        names = _set_under("iter", self._steps(use))
+        names = _set_under("iter", _set_by(self._steps(use)))
         for loop in self._loops(use):
             names |= COUNTS | {f"_{name}" for name in COUNTS} | {loop.element.text, "parent"}
         return names
 
 
-def _set_under(root: str, steps: tuple[Step, ...]) -> frozenset[str]:
-    targets = (assign.target.split(".") for assign in assigns_in(steps))
+def _set_under(root: str, assigns: Iterable[Assign]) -> frozenset[str]:
+    targets = (assign.target.split(".") for assign in assigns)
     return frozenset(target[1] for target in targets if target[0] == root)
+
+
+def _set_by(steps: tuple[Step, ...]) -> Iterator[Assign]:
+    return (assign for step in steps for assign in set_by_step(step))
 
 
 def _tasks(steps: tuple[Step, ...]) -> tuple[Task, ...]:

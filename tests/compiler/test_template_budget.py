@@ -6,8 +6,11 @@ import time
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from noetl_compiler.source import expressions
+from noetl_compiler.template_program import compiled
 from noetl_compiler.templates import TemplateFailure, check, predicate, render_text
 
 
@@ -181,3 +184,35 @@ def test_the_body_of_a_loop_costs_what_it_is_made_of(body: str) -> None:
     nested = "{% for a in range(1000) %}{% for b in range(1000) %}BODY{% endfor %}{% endfor %}"
     with pytest.raises(TemplateFailure, match="more than 2,000,000 steps"):
         render_text(nested.replace("BODY", body), {})
+
+
+PARTS = ["(", "[", "{", "-", "not ", "a", " b", "1", "+", "*", "~", "|d", ")", "]", "}", ",", ".c", ":", " and ", "=="]
+
+
+@given(st.lists(st.sampled_from([*PARTS, " if ", " else ", "'x'", " is "]), max_size=70))
+def test_a_short_expression_without_a_problem_compiles(parts: list[str]) -> None:
+    source = f"{{{{ {''.join(parts)[:144]} }}}}"
+    if not check(source):
+        compiled(source)
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing"),
+    [
+        ("(", ")"),
+        ("[", "]"),
+        ("-", ""),
+        ("not ", ""),
+        ("1+", ""),
+        ("1~", ""),
+        ("a(", ")"),
+        ("{1:", "}"),
+        ("1if 1else ", ""),
+    ],
+)
+def test_as_deep_as_a_short_expression_can_be_it_compiles(opening: str, closing: str) -> None:
+    levels = (150 - 7) // len(opening + closing)
+    source = f"{{{{ {opening * levels}1{closing * levels} }}}}"
+    assert len(source) <= 150
+    if not check(source):
+        compiled(source)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from noetl_compiler.checks.conditions import warn_of_constant_conditions
 from noetl_compiler.checks.cycles import warn_of_endless_cycles
 from noetl_compiler.checks.dead_routes import warn_of_dead_routes
 from noetl_compiler.checks.endless_jumps import warn_of_endless_jumps
-from noetl_compiler.checks.foreign_names import warn_of_foreign_names
 from noetl_compiler.checks.names import forbid_duplicate_names
 from noetl_compiler.checks.parallel_set import warn_of_parallel_set
 from noetl_compiler.checks.reach import warn_of_unreachable_steps
@@ -16,9 +14,8 @@ from noetl_compiler.checks.regions import forbid_broken_regions
 from noetl_compiler.checks.secrets import warn_of_secret_literals
 from noetl_compiler.checks.sizes import warn_of_oversized_data
 from noetl_compiler.checks.targets import forbid_unknown_targets
-from noetl_compiler.checks.templates import forbid_bad_templates
+from noetl_compiler.checks.templates import check_templates
 from noetl_compiler.checks.tools import forbid_unknown_tools
-from noetl_compiler.checks.undefined_names import warn_of_undefined_names
 from noetl_compiler.checks.unmatched_errors import warn_of_unmatched_errors
 from noetl_compiler.checks.unused_tasks import warn_of_unused_tasks
 from noetl_compiler.report import Report
@@ -33,10 +30,7 @@ CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
     warn_of_unreachable_steps,
     warn_of_endless_cycles,
     warn_of_dead_routes,
-    forbid_bad_templates,
-    warn_of_undefined_names,
-    warn_of_foreign_names,
-    warn_of_constant_conditions,
+    check_templates,
     warn_of_unmatched_errors,
     warn_of_parallel_set,
     warn_of_endless_jumps,

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from jinja2.exceptions import TemplateSyntaxError
-
 from noetl_compiler.codes import Code
 from noetl_compiler.report import Report
-from noetl_compiler.syntax import Dialect, Playbook
-from noetl_compiler.template_paths import free_paths
-from noetl_compiler.template_uses import Use, uses
+from noetl_compiler.syntax import Dialect
+from noetl_compiler.template_check import Facts
+from noetl_compiler.template_uses import Use
 from noetl_compiler.template_words import find_path
 
 __all__ = ["warn_of_foreign_names"]
@@ -29,19 +27,11 @@ _FOREIGN: Mapping[Dialect, Mapping[str, str]] = MappingProxyType(
 """Dialect -> names it never had -> what it says instead."""
 
 
-def warn_of_foreign_names(playbook: Playbook, report: Report) -> None:
+def warn_of_foreign_names(use: Use, facts: Facts, dialect: Dialect, report: Report) -> None:
     """NT304, once a name in a file."""
-    foreign = _FOREIGN[playbook.dialect]
-    for use in uses(playbook):
-        for name in _names(use) & foreign.keys():
-            if report.first(f"foreign {name}"):
-                span = report.places.span(use.template, *find_path(use.template.source, name))
-                message = f'"{name}" is no variable of the dialect "{playbook.dialect}"'
-                report.warning(Code.FOREIGN_NAME, span, message, foreign[name])
-
-
-def _names(use: Use) -> set[str]:
-    try:
-        return {path.partition(".")[0] for path in free_paths(use.template.source)}
-    except TemplateSyntaxError:
-        return set()
+    foreign = _FOREIGN[dialect]
+    for name in foreign.keys() & {path.partition(".")[0] for path in facts.reads}:
+        if report.first(f"foreign {name}"):
+            span = report.places.span(use.template, *find_path(use.template.source, name))
+            message = f'"{name}" is no variable of the dialect "{dialect}"'
+            report.warning(Code.FOREIGN_NAME, span, message, foreign[name])

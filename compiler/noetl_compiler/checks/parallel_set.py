@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from noetl_compiler.assignments import set_by_task
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Assign
 from noetl_compiler.lower import entry_of, final_of
 from noetl_compiler.lower_tasks import calls_of, workbook_of
-from noetl_compiler.regions import regions_of
+from noetl_compiler.regions import arcs_of, regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
-from noetl_compiler.template_uses import assigns_in
 
 __all__ = ["warn_of_parallel_set"]
 
@@ -33,9 +33,11 @@ def _repeated(playbook: Playbook) -> Iterator[Assign]:
     for step in playbook.steps:
         name = step.name.text
         if name in parallel or name in inside:
-            yield from assigns_in(tuple(called for task in step.tasks for called in calls_of(task, workbook)))
+            for called in (called for task in step.tasks for called in calls_of(task, workbook)):
+                yield from set_by_task(called)
         if name in inside:
-            yield from assigns_in((step.set, step.next))
+            yield from step.set
+            yield from (assign for arc in arcs_of(step) for assign in arc.set)
 
 
 def _is_parallel(step: Step) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from noetl_compiler.codes import Code
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -61,14 +62,21 @@ def _texts(key: str, node: Node) -> Iterator[tuple[str, ScalarNode]]:
         yield key, node
 
 
+@lru_cache(maxsize=1024)
+def _is_secret(key: str) -> bool:
+    return _SECRET_KEY.fullmatch(key) is not None
+
+
 def _shape(text: str, shapes: Mapping[str, re.Pattern[str]]) -> str:
     return next((what for what, shape in shapes.items() if shape.search(text)), "")
 
 
 def _under(key: str, node: ScalarNode) -> str:
     """A word under a key such as ``password``, unless it is a template, a placeholder or a mere name."""
+    if node.expressions or not _is_secret(key):
+        return ""
     text = node.text.strip()
-    if not text or node.expressions or len(text.split(None, 1)) > 1 or not _SECRET_KEY.fullmatch(key):
+    if len(text.split(None, 1)) != 1:
         return ""
     is_name = _NAME.fullmatch(text) and not _PASSWORD.search(key)
     return "" if is_name or _PLACEHOLDER.fullmatch(text) else f'the "{key}"'

@@ -1,20 +1,34 @@
-"""Templates that cannot work: bad Jinja2, unknown filters, parts that are not deterministic."""
+"""All checks of single templates. Each template is looked at once, for there may be many thousands."""
 
 from __future__ import annotations
 
+from noetl_compiler.checks.conditions import warn_of_constant_condition
+from noetl_compiler.checks.foreign_names import warn_of_foreign_names
+from noetl_compiler.checks.undefined_names import warn_of_undefined_names
 from noetl_compiler.codes import Code
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
-from noetl_compiler.template_uses import uses
-from noetl_compiler.templates import check
+from noetl_compiler.template_check import Facts, examine
+from noetl_compiler.template_uses import Use, uses
+from noetl_compiler.visible_names import VisibleNames
 
-__all__ = ["forbid_bad_templates"]
+__all__ = ["check_templates"]
 
 
-def forbid_bad_templates(playbook: Playbook, report: Report) -> None:
-    """NT301 and NT302."""
+def check_templates(playbook: Playbook, report: Report) -> None:
+    """NT301 to NT305."""
+    names = VisibleNames(playbook)
     for use in uses(playbook):
-        for problem in check(use.template.source):
-            span = report.places.span(use.template, problem.start, problem.end)
-            code = Code.FORBIDDEN_TEMPLATE if problem.forbidden else Code.TEMPLATE_SYNTAX
-            report.error(code, span, problem.message, problem.hint)
+        facts = examine(use.template.source)
+        _forbid_problems(use, facts, report)
+        warn_of_undefined_names(use, facts, names, report)
+        warn_of_foreign_names(use, facts, playbook.dialect, report)
+        warn_of_constant_condition(use, facts, report)
+
+
+def _forbid_problems(use: Use, facts: Facts, report: Report) -> None:
+    """NT301 and NT302: bad Jinja2, unknown filters, parts that are not deterministic."""
+    for problem in facts.problems:
+        span = report.places.span(use.template, problem.start, problem.end)
+        code = Code.FORBIDDEN_TEMPLATE if problem.forbidden else Code.TEMPLATE_SYNTAX
+        report.error(code, span, problem.message, problem.hint)

@@ -10,9 +10,8 @@ from __future__ import annotations
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.report import Report
-from noetl_compiler.syntax import Playbook
-from noetl_compiler.template_paths import unguarded_paths
-from noetl_compiler.template_uses import Use, uses
+from noetl_compiler.template_check import Facts
+from noetl_compiler.template_uses import Use
 from noetl_compiler.template_words import find_path
 from noetl_compiler.visible_names import OUTCOME, VisibleNames
 
@@ -35,24 +34,16 @@ _OPEN = frozenset({"workload", "work"})
 _OTHERWISE = {"workload": "if the request brings it, declare it under workload", "ctx": "set it before it is read"}
 
 
-def warn_of_undefined_names(playbook: Playbook, report: Report) -> None:
+def warn_of_undefined_names(use: Use, facts: Facts, names: VisibleNames, report: Report) -> None:
     """NT303."""
-    names = VisibleNames(playbook)
-    for use in uses(playbook):
-        for path in unguarded_paths(use.template.source):
-            _check(path, use, names, report)
-
-
-def _check(path: str, use: Use, names: VisibleNames, report: Report) -> None:
-    head, _, rest = path.partition(".")
-    visible = names.at(use)
-    if visible is not None and head not in visible:
-        _report(head, use, visible, report)
-        return
-    below = names.below(use, head) if rest else None
-    name = rest.partition(".")[0]
-    if below is not None and name not in below:
-        _report_below(head, name, use, below, report)
+    for path in facts.needs:
+        head, _, rest = path.partition(".")
+        if not names.knows(use, head):
+            _report(head, use, names.at(use), report)
+        elif rest and (below := names.below(use, head)) is not None:
+            name = rest.partition(".")[0]
+            if name not in below:
+                _report_below(head, name, use, below, report)
 
 
 def _report(name: str, use: Use, visible: frozenset[str], report: Report) -> None:
