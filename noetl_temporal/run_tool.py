@@ -110,10 +110,8 @@ class _Attempt:
         sinks: list[SinkRecord] = []
         if outcome["status"] == "ok":
             for sink in self.call.sinks:
-                if not allows(sink.guard, "ok", self._scope(outcome)):
-                    continue
                 record, failure = await self._store(sink, outcome, context)
-                sinks.append(record)
+                sinks += [record] if record is not None else []
                 if failure is not None:
                     return failure, tuple(sinks)
         return outcome, tuple(sinks)
@@ -134,12 +132,14 @@ class _Attempt:
 
     async def _store(
         self, sink: SinkCall, outcome: PlainOutcome, context: _Context
-    ) -> tuple[SinkRecord, PlainOutcome | None]:
-        """Perform one sink: its record, and an outcome when it failed."""
+    ) -> tuple[SinkRecord | None, PlainOutcome | None]:
+        """Perform one sink: its record, none when its guard forbids it, and an outcome when it failed."""
         started = now()
         done: list[Stored] = []
 
         async def run() -> Outcome:
+            if not allows(sink.guard, "ok", self._scope(outcome)):
+                return Outcome("ok")
             config: dict[str, Json] = templates.render(sink.config, self._scope(outcome)) or {}
             done.append(
                 await store(sink.kind, config, sink.mode, sink.key, _content(self._kind, outcome), sink.auth, context)
@@ -147,6 +147,8 @@ class _Attempt:
             return Outcome("ok")
 
         result = await guarded(run, self.call.timeout)
+        if result["status"] == "ok" and not done:
+            return None, None
         if result["status"] == "ok":
             found = done[0]
             record = SinkRecord(sink.kind, sink.key, "ok", started, now(), found.rows, found.table, found.duplicate)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from noetl_compiler import visible_names as tables
+from tests.machine.activity import Activity
 from tests.machine.driver import error, run_text
 from tests.machine.playbooks import playbook
 
@@ -93,3 +94,33 @@ def test_vars_are_the_older_name_of_ctx() -> None:
         "  - step: use\n    tool: {kind: noop, message: '{{ vars.made }}'}\n"
     )
     assert run_text(text, lambda call: call.config.get("message")).finish.result == 5
+
+
+CASE = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\nworkflow:\n  - step: start\n"
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        "{set: {seen: ASKED}, next: end}",
+        "[{set: {seen: ASKED}}, {beside: {tool: {kind: noop}}}, {next: end}]",
+        "[{beside: {tool: {kind: noop, set: {ctx.seen: ASKED}}}}, {next: end}]",
+    ],
+)
+def test_a_case_rule_sees_what_the_table_says(actions: str) -> None:
+    rule = f"{{when: '{{{{ event.name == \"call.done\" }}}}', then: {actions.replace('ASKED', asked(EVERY))}}}"
+    text = (
+        f"{CASE}    tool: {{kind: http, url: u}}\n    case: [{rule}]\n"
+        "  - step: end\n    tool: {kind: noop, message: '{{ vars.seen }}'}\n"
+    )
+    run = run_text(text, Activity(lambda call: call.config if call.kind == "noop" else {"status_code": 200}))
+    absent = tables.OUTSIDE | ONLY_OF_AN_ERROR | ONLY_OF_HTTP
+    seen = bound(run.calls[-1].config["message"]) - tables.PIPELINE
+    assert seen == (tables.RUN | tables.OUTCOME | tables.EVENT) - absent
+
+
+def test_entering_a_step_knows_its_event() -> None:
+    rule = f"{{when: '{{{{ event.name == \"step.enter\" }}}}', then: {{set: {{seen: {asked(EVERY)}}}}}}}"
+    text = f"{CASE}    tool: {{kind: noop, message: '{{{{ vars.seen }}}}'}}\n    case: [{rule}]\n"
+    run = run_text(text, lambda call: call.config)
+    assert bound(run.calls[0].config["message"]) == (tables.RUN | tables.EVENT) - tables.OUTSIDE

@@ -8,6 +8,7 @@ the expression that was meant: ``{{ (workload.action) | string == 'deploy' }}``.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import NamedTuple
 
 from noetl_compiler.source import expressions
@@ -20,6 +21,8 @@ _TOKEN = re.compile(
 )
 _EQUALITY = frozenset({"==", "!="})
 _TRUTH = frozenset({"true", "false"})
+_OPERANDS = frozenset({"value", "word"})
+_COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
 
 
 class _Token(NamedTuple):
@@ -41,12 +44,15 @@ def as_expression(text: str) -> str | None:
         if found is None or chunk.startswith("{%"):
             return None
         tokens += found
+    if any({left.kind, right.kind} <= _OPERANDS for left, right in pairwise(tokens)):
+        return None
     operands = [_operand(tokens, index) for index in range(len(tokens))]
     return None if None in operands else f"{{{{ {' '.join(filter(None, operands))} }}}}"
 
 
 def _chunks(text: str) -> list[tuple[bool, str]]:
-    """(whether it is a template, its text), in order."""
+    """(whether it is a template, its text), in order; without Jinja's comments."""
+    text = _COMMENT.sub("", text)
     chunks: list[tuple[bool, str]] = []
     position = 0
     for start, end in expressions(text):

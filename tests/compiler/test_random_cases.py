@@ -1,0 +1,101 @@
+"""Random playbooks of the case dialect: always read to an end, always the same, and v10 can say what they come to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noetl_compiler import compile_text
+from noetl_compiler.emission import migrate, without_places
+from noetl_compiler.graph import encode
+from noetl_compiler.source import SourceFile
+
+NAMES = st.sampled_from(["start", "a", "b", "end"])
+ABOUT_CALLS = st.sampled_from(
+    [
+        "{{ event.name == 'call.done' }}",
+        "{{ event.name == 'call.error' }}",
+        "{{ event.name in ['call.done', 'step.exit'] and response.n > ctx.n }}",
+        "{{ event.name == 'call.done' and error is defined }}",
+        "{{ result.n }}",
+        "{{ workload.n }} == 3",
+        "true",
+        "else",
+    ]
+)
+ABOUT_STEPS = st.sampled_from(
+    [
+        "{{ event.name == 'step.enter' }}",
+        "{{ event.name == 'step.exit' and result.n }}",
+        "{{ event.name == 'loop.done' }}",
+        "{{ event.name != 'loop.item' }}",
+    ]
+)
+VALUES = st.sampled_from([1, "x", "{{ result.n }}", "{{ error.message }}", "{{ ctx.n }}", {"k": "{{ response }}"}])
+ARGS = st.dictionaries(st.sampled_from(["n", "m"]), VALUES, max_size=2)
+WITH_ARGS = st.builds(lambda step, args: [{"step": step, "args": args}], NAMES, ARGS)
+TARGETS = st.one_of(NAMES, st.lists(NAMES, min_size=1, max_size=2), WITH_ARGS)
+LIGHT: dict[str, st.SearchStrategy[Any]] = {
+    "next": TARGETS,
+    "set": ARGS | ARGS.map(lambda names: {"ctx": names}),
+    "vars": ARGS,
+}
+HEAVY: dict[str, st.SearchStrategy[Any]] = {
+    **LIGHT,
+    "result": VALUES | st.just({"from": "response.n"}),
+    "fail": st.sampled_from([True, "why {{ result.n }}"]),
+    "skip": st.booleans(),
+    "collect": st.sampled_from([{"from": "result.n", "into": "n"}, {"strategy": "append", "path": "n", "into": "all"}]),
+    "call": st.just({"step": "a", "args": {"n": 1}}),
+    "sink": st.just({"tool": "postgres", "table": "t"}),
+}
+RETRY = st.sampled_from([2, {"max_attempts": 3, "delay": "2s"}, {"params": {"page": "{{ page }}"}}, {"args": {"n": 1}}])
+TELL = st.just({"tool": {"kind": "noop", "message": "{{ result }}"}})
+AT_CALLS = st.fixed_dictionaries({}, optional={**HEAVY, "retry": RETRY}) | st.lists(
+    st.fixed_dictionaries({}, optional={**HEAVY, "tell": TELL}), max_size=3
+)
+RULES = st.one_of(
+    st.fixed_dictionaries({"when": ABOUT_CALLS, "then": AT_CALLS}),
+    st.fixed_dictionaries({"when": ABOUT_STEPS, "then": st.fixed_dictionaries({}, optional=LIGHT)}),
+    st.fixed_dictionaries({"else": st.fixed_dictionaries({}, optional=LIGHT)}),
+)
+LOOPS = [{"in": [1, 2], "iterator": "n"}, {"in": "{{ workload.l }}", "iterator": "m", "mode": "parallel"}]
+STEPS = st.fixed_dictionaries(
+    {
+        "case": st.lists(RULES, min_size=1, max_size=3),
+        "tool": st.sampled_from([{"kind": "noop"}, {"kind": "http", "url": "u", "params": {"page": 1}}]),
+    },
+    optional={
+        "loop": st.sampled_from(LOOPS),
+        "spec": st.sampled_from([{"case_mode": "inclusive"}, {"on_error": "retry", "timeout": "5m"}]),
+        "next": TARGETS,
+        "args": ARGS,
+    },
+)
+ROUTERS = st.fixed_dictionaries({"case": st.lists(RULES, min_size=1, max_size=3)})
+
+
+def playbook_of(steps: list[dict[str, Any]]) -> str:
+    named = [{"step": name, **step} for name, step in zip(["start", "a", "b", "end"], steps, strict=True)]
+    document = {"metadata": {"name": "x"}, "workload": {"n": 1, "l": []}, "workflow": named}
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+PLAYBOOKS = st.tuples(STEPS, STEPS, ROUTERS, STEPS).map(list).map(playbook_of)
+
+
+@settings(max_examples=60, deadline=None)
+@given(PLAYBOOKS)
+def test_every_case_is_read_and_has_a_v10_form(text: str) -> None:
+    result = compile_text(text)
+    if result.graph is None:
+        return
+    assert encode(result.graph) == encode(compile_text(text).graph or result.graph)
+    migration = migrate(SourceFile("playbook.yaml", text))
+    assert migration.defect == ""
+    again = compile_text(migration.text or "").graph
+    assert again is not None
+    assert without_places(again) == without_places(result.graph)

@@ -1,0 +1,78 @@
+"""Comparisons outside the braces become the expressions that were meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noetl_compiler import compile_text
+from noetl_compiler.dialects.text_conditions import as_expression, compares_outside
+from noetl_compiler.templates import predicate
+
+SCOPE: dict[str, Any] = {"action": "deploy", "on": True, "off": "false", "code": 200, "size": 3, "name": "a b"}
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("{{ action }} == deploy", True),
+        ("{{ action }} == destroy", False),
+        ("{{ action }} != destroy", True),
+        ("{{ on }} == true", True),
+        ("{{ on }} != True", False),
+        ("{{ off }} == false", True),
+        ("{{ code }} == 200", True),
+        ("{{ size }} > 2", True),
+        ("{{ size }} <= 2.5", False),
+        ("{{ name }} == 'a b'", True),
+        ('"a b" == {{ name }}', True),
+        ("{{ action }} == {{ action }}", True),
+        ("{{ off }} == true or {{ action }} == deploy", True),
+        ("{{ on }} and {{ action }} == destroy", False),
+        ("not ({{ action }} == destroy)", True),
+        ("{{ action | upper }} == DEPLOY", True),
+    ],
+)
+def test_the_comparison_is_made(text: str, holds: bool) -> None:
+    source = as_expression(text)
+    assert source is not None
+    assert predicate(source, SCOPE).matched is holds
+
+
+@pytest.mark.parametrize(
+    "text", ["{{ a }} = 3 == y", "{{ a }} == b; c", "{% if a %}1{% endif %} == 1", "{{ a }} b == c"]
+)
+def test_words_without_a_meaning_are_no_comparison(text: str) -> None:
+    assert as_expression(text) is None
+
+
+@pytest.mark.parametrize("text", ["{{ a == 1 }}", "{{ a }} and more", "true", "{{ '==' }}", "{{ a }}{# == #}"])
+def test_what_compares_inside_or_nothing_is_left_alone(text: str) -> None:
+    assert not compares_outside(text)
+
+
+@given(st.text(alphabet="{}=!<>'\" ab1.(|)%#\n", max_size=40))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    source = as_expression(text)
+    assert source is None or source.startswith("{{ ")
+
+
+TWICE = """
+metadata: {name: x}
+workload: {a: x}
+workflow:
+  - step: start
+    tool: {kind: noop}
+    next:
+      arcs:
+        - {step: end, when: "{{ workload.a }} == x"}
+        - {step: end, when: "{{ workload.a }} == y"}
+"""
+
+
+def test_it_is_told_once_how_to_write_it() -> None:
+    told = [found.hint for found in compile_text(TWICE).diagnostics if "outside" in found.message]
+    assert told == ["write \"{{ (workload.a) | string == 'x' }}\""]

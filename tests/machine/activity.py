@@ -1,0 +1,38 @@
+"""A tool's activity in memory: its attempts, its sinks and its rules, as run_tool performs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl_compiler import templates
+from noetl_temporal.machine.call import ToolCall, ToolReport
+from noetl_temporal.machine.policy import allows, decide
+from noetl_temporal.machine.scope import Chain, call_names
+
+from .driver import Answer, report_of
+
+__all__ = ["Activity"]
+
+
+class Activity:
+    """Answers calls with what ``answer`` gives for each attempt; ``stored`` is what the sinks were given."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.stored: list[Any] = []
+        self.attempts: list[str] = []
+
+    def __call__(self, call: ToolCall) -> ToolReport:
+        attempt = 0
+        while True:
+            attempt += 1
+            self.attempts.append(call.task)
+            outcome = report_of(self.answer(call)).outcome
+            names = call_names(call.dialect, call.step, call.kind, outcome, attempt, call.page or 1)
+            scope = Chain(call.scope, names) if call.aside else Chain(names, call.scope)
+            if outcome["status"] == "ok":
+                allowed = [sink for sink in call.sinks if allows(sink.guard, "ok", scope)]
+                self.stored += [templates.render(sink.config, scope) for sink in allowed]
+            decision = decide(call.rules or (), outcome["status"], scope, attempt)
+            if decision.do != "retry":
+                return ToolReport(outcome, decision.rule, decision.exhausted)

@@ -1,0 +1,328 @@
+"""What rules about events do when a playbook of the case dialect runs (dev/decisions/0011)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noetl_temporal.machine.call import ToolCall
+
+from .activity import Activity
+from .driver import Answer, Run, error, run_text
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
+DONE = "  - {step: other, tool: {kind: noop}, args: {n: null}}\n  - {step: end, tool: {kind: noop}}\n"
+
+
+def echoed(call: ToolCall) -> Any:
+    return call.config.get("result")
+
+
+def page_of(call: ToolCall) -> Any:
+    """Three pages of two items; the body as an HTTP tool gives it."""
+    page = int(call.config["params"]["page"])
+    body = {"items": [2 * page - 1, 2 * page], "paging": {"page": page, "more": page < 3}}
+    return {"status_code": 200, "headers": {}, "url": "u", "elapsed": 1, "data": body}
+
+
+def run(workflow: str, answer: Answer = echoed, **workload: Any) -> tuple[Run, Activity]:
+    activity = Activity(answer)
+    return run_text(f"{HEAD}workload: {workload}\nworkflow:\n{workflow}", activity), activity
+
+
+def steps(found: Run) -> list[str]:
+    return [event.node for event in found.events if event.type in ("step.done", "step.failed", "step.skipped")]
+
+
+def case(rules: str, tool: str = "{kind: noop, result: {n: 3}}", more: str = "") -> str:
+    return f"  - step: start\n    tool: {tool}\n{more}    case:\n{rules}{DONE}"
+
+
+# ---- which way ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rules", "follows"),
+    [
+        ("call.done' and response.n == 3", "other"),
+        ("call.done' and response.n == 4", "end"),
+        ("step.exit' and result.n == 3", "other"),
+        ("call.error", "end"),
+    ],
+)
+def test_a_rule_leads_on_when_its_event_and_condition_hold(rules: str, follows: str) -> None:
+    quote = "" if rules.endswith(("3", "4")) else "'"
+    found, _ = run(case(f"""      - {{when: "{{{{ event.name == '{rules}{quote} }}}}", then: {{next: other}}}}\n"""))
+    assert steps(found)[1] == follows
+
+
+FIRST_SETS = """
+      - {when: "{{ event.name == 'call.done' }}", then: {set: {seen: 1}}}
+      - {when: "{{ event.name == 'call.done' and result.n == 3 }}", then: {next: other}}
+"""
+
+
+@pytest.mark.parametrize(("mode", "follows"), [("exclusive", "end"), ("inclusive", "other")])
+def test_exclusive_takes_the_first_rule_and_inclusive_all(mode: str, follows: str) -> None:
+    found, _ = run(case(FIRST_SETS, more=f"    spec: {{case_mode: {mode}}}\n").replace("noop}}\n", "noop}}\n"))
+    assert steps(found)[1] == follows
+    assert found.finish.status == "completed"
+
+
+def test_a_rule_about_the_exit_has_its_turn_after_one_about_the_call_that_leads_nowhere() -> None:
+    rules = """
+      - {when: "{{ event.name == 'call.done' }}", then: {set: {seen: "{{ result.n }}"}}}
+      - {when: "{{ event.name == 'step.exit' }}", then: {next: [{step: other, args: {n: "{{ result.n }}"}}]}}
+"""
+    found, _ = run(case(rules) + "")
+    assert steps(found)[1] == "other"
+    assert found.calls[1].input == {"n": 3}
+
+
+def test_a_step_without_a_tool_leads_on_by_a_comparison_outside_the_braces() -> None:
+    rules = "    case: [{when: '{{ workload.action }} == build', then: [{step: other}], else: [{step: end}]}]\n"
+    workflow = f"  - step: start\n{rules}{DONE}"
+    assert steps(run(workflow, action="build")[0])[1] == "other"
+    assert steps(run(workflow, action="test")[0])[1] == "end"
+
+
+def test_what_a_rule_sets_is_seen_by_what_it_passes_on() -> None:
+    rule = """
+      - when: "{{ event.name == 'call.done' and result.n == 3 }}"
+        then: {set: {ctx: {twice: "{{ result.n * 2 }}"}}, next: {step: other, args: {n: "{{ ctx.twice }}"}}}
+"""
+    assert run(case(rule))[0].calls[1].input == {"n": 6}
+
+
+# ---- entering -----------------------------------------------------------------------------------------------------
+
+
+ENTER = """
+      - {when: "{{ event.name == 'step.enter' and workload.off }}", then: {set: {why: off}, next: other}}
+      - {when: "{{ event.name == 'step.enter' }}", then: {set: {made: [1]}}}
+"""
+
+
+def test_a_way_on_at_the_entry_skips_the_call() -> None:
+    found, _ = run(case(ENTER), off=True)
+    assert [event.type for event in found.events if event.node == "start"] == [
+        "policy.admit.evaluated",
+        "step.skipped",
+        "next.evaluated",
+        "ctx.updated",
+    ]
+    assert [call.step for call in found.calls] == ["other", "end"]
+
+
+def test_names_set_at_the_entry_are_there_for_the_call() -> None:
+    found, _ = run(case(ENTER, tool="{kind: noop, result: '{{ vars.made }}'}"), off=False)
+    assert found.calls[0].config == {"result": [1]}
+
+
+# ---- what follows a call ------------------------------------------------------------------------------------------
+
+
+PAGES = """
+  - step: start
+    tool: {kind: http, url: u, params: {page: 1, size: 2}}
+    case:
+      - when: "{{ event.name == 'call.done' and response.data.paging.more }}"
+        then:
+          - collect: {strategy: append, path: items, into: pages}
+          - sink: {tool: {kind: postgres, table: t}, data: {page: "{{ response.paging.page }}"}}
+          - retry: {max_attempts: 9, params: {page: "{{ response.paging.page + 1 }}"}}
+      - when: "{{ event.name == 'call.done' and response.paging.more != true and response.status == 200 }}"
+        then: {collect: {strategy: append, path: items, into: pages}, next: other}
+"""
+
+
+def test_a_retry_with_values_asks_for_the_next_page_and_the_last_page_leads_on() -> None:
+    workflow = f"{PAGES}  - {{step: other, tool: {{kind: noop, result: '{{{{ start }}}}'}}}}\n"
+    found, activity = run(workflow, lambda call: page_of(call) if call.kind == "http" else echoed(call))
+    assert [call.config["params"] for call in found.calls[:3]] == [{"page": n, "size": 2} for n in (1, 2, 3)]
+    assert found.finish.result == [1, 2, 3, 4, 5, 6]
+    assert [row["data"] for row in activity.stored] == [{"page": 1}, {"page": 2}]
+
+
+def test_pages_end_with_the_calls_that_a_rule_allows() -> None:
+    found, _ = run(PAGES.replace("max_attempts: 9", "max_attempts: 2") + DONE, page_of_http)
+    assert [call.step for call in found.calls] == ["start", "start", "end"]
+
+
+def page_of_http(call: ToolCall) -> Any:
+    return page_of(call) if call.kind == "http" else echoed(call)
+
+
+@pytest.mark.parametrize(
+    "when", ["event.name == 'call.error' and", "event.name == 'call.done' and error is defined and"]
+)
+def test_an_error_is_retried_and_then_fails(when: str) -> None:
+    rule = f"      - {{when: \"{{{{ {when} error.kind == 'tool' }}}}\", then: {{retry: {{max_attempts: 3}}}}}}\n"
+    found, activity = run(case(rule), lambda call: error() if call.step == "start" else None)
+    assert activity.attempts.count("start_task") == 3
+    assert found.finish.status == "failed"
+
+
+def test_a_call_again_with_names_is_rendered_anew() -> None:
+    workflow = """
+  - step: start
+    args: {cursor: a}
+    tool: {kind: noop, message: "at {{ cursor }}", result: "{{ cursor }}"}
+    case:
+      - {when: "{{ event.name == 'call.done' and response == 'a' }}", then: {call: {args: {cursor: b}}}}
+"""
+    found, _ = run(workflow + DONE)
+    assert [call.config["message"] for call in found.calls[:2]] == ["at a", "at b"]
+    assert found.calls[1].input == {"cursor": "b"}
+
+
+def test_a_call_again_after_an_error_fails_when_no_call_is_left() -> None:
+    rule = """
+      - {when: "{{ event.name == 'call.error' }}", then: {retry: {max_attempts: 2, args: {result: 1}}}}
+"""
+    found, activity = run(case(rule), lambda call: error("broken") if call.step == "start" else None)
+    assert activity.attempts.count("start_task") == 2
+    assert [failure.message for failure in found.finish.failures] == ["broken"]
+
+
+@pytest.mark.parametrize(
+    ("then", "status", "message"),
+    [
+        ("{fail: '{{ result.n }} is wrong'}", "failed", "3 is wrong"),
+        ("{fail: true}", "failed", "the task's policy failed it"),
+        ("{fail: false, next: other}", "completed", ""),
+    ],
+)
+def test_a_rule_fails_a_call_that_went_well(then: str, status: str, message: str) -> None:
+    found, _ = run(case(f"      - {{when: \"{{{{ event.name == 'call.done' }}}}\", then: {then}}}\n"))
+    assert found.finish.status == status
+    assert "".join(failure.message for failure in found.finish.failures) == message
+
+
+def test_a_rule_skips_an_error() -> None:
+    rule = "      - {when: \"{{ event.name == 'call.error' }}\", then: {skip: true}}\n"
+    found, _ = run(case(rule), lambda call: error() if call.step == "start" else None)
+    assert (found.finish.status, steps(found)) == ("completed", ["start", "end"])
+
+
+@pytest.mark.parametrize(
+    ("on_error", "status", "calls"), [("fail", "failed", 1), ("continue", "completed", 1), ("retry", "failed", 3)]
+)
+def test_the_spec_says_what_becomes_of_other_errors(on_error: str, status: str, calls: int) -> None:
+    rule = "      - {when: \"{{ event.name == 'call.done' }}\", then: {next: other}}\n"
+    workflow = case(rule, more=f"    spec: {{on_error: {on_error}}}\n")
+    found, activity = run(workflow, lambda call: error() if call.step == "start" else None)
+    assert found.finish.status == status
+    assert activity.attempts.count("start_task") == calls
+
+
+def test_a_rule_gives_the_step_another_result() -> None:
+    rule = """
+      - {when: "{{ event.name == 'call.done' }}", then: {result: {from: response.n}, next: other}}
+"""
+    found, _ = run(
+        case(rule).replace(
+            "{step: other, tool: {kind: noop}", "{step: other, tool: {kind: noop, result: '{{ start }}'}"
+        )
+    )
+    assert found.calls[1].config["result"] == 3
+
+
+# ---- work beside a call -------------------------------------------------------------------------------------------
+
+
+BESIDE = """
+      - when: "{{ event.name == 'call.error' }}"
+        then:
+          - set: {why: "{{ error.message }}"}
+          - tell: {tool: {kind: noop, message: "{{ vars.why }} at {{ event.step }}"}}
+          - sink: {tool: postgres, table: failure, data: {why: "{{ error.message }}"}}
+          - next: other
+      - when: "{{ event.name == 'call.done' }}"
+        then: {tell: {tool: {kind: noop, message: "{{ result.n }} {{ response.n }}"}}, next: other}
+"""
+
+
+def test_a_task_beside_a_call_sees_its_outcome_and_leaves_its_result() -> None:
+    workflow = case(BESIDE).replace(
+        "{step: end, tool: {kind: noop}}", "{step: end, tool: {kind: noop, result: '{{ start }}'}}"
+    )
+    found, _ = run(workflow)
+    assert [call.task for call in found.calls] == ["start_task", "tell_2", "other_task", "end_task"]
+    assert found.calls[1].config["message"] == "3 3"
+    assert found.finish.result == {"n": 3}
+
+
+def test_a_task_beside_a_failed_call_runs_before_the_failure_is_handled() -> None:
+    found, activity = run(case(BESIDE), lambda call: error("gone") if call.task == "start_task" else echoed(call))
+    assert [call.task for call in found.calls[:2]] == ["start_task", "tell"]
+    assert found.calls[1].config["message"] == "gone at start"
+    assert [row["data"] for row in activity.stored] == [{"why": "gone"}]
+    assert steps(found) == ["start", "other", "end"]
+    assert found.of("step.failed")[0].error == "gone"
+    assert found.finish.status == "completed"
+
+
+def test_a_failure_stays_the_calls_when_the_task_beside_it_fails_too() -> None:
+    found, _ = run(case(BESIDE.replace("          - next: other\n", "")), lambda _: error("gone"))
+    assert [failure.message for failure in found.finish.failures][:1] == ["gone"]
+    assert found.finish.failures[0].task == "start_task"
+
+
+def test_every_matching_rule_of_an_inclusive_case_works() -> None:
+    rules = """
+      - {when: "{{ event.name == 'call.done' and result.n > 1 }}", then: {set: {a: 1}}}
+      - {when: "{{ event.name == 'call.done' and result.n > 9 }}", then: {set: {b: 1}}}
+      - {when: "{{ event.name == 'call.done' and result.n > 2 }}", then: {tell: {tool: {kind: noop}}, next: other}}
+      - {else: {set: {c: 1}}}
+"""
+    workflow = case(rules, more="    spec: {case_mode: inclusive}\n").replace(
+        "{step: end, tool: {kind: noop}}",
+        '{step: end, tool: {kind: noop, result: "{{ [ctx.a, ctx.b | default(0), ctx.c | default(0)] }}"}}',
+    )
+    found, _ = run(workflow)
+    assert found.finish.result == [1, 0, 0]
+    assert "tell" in [call.task for call in found.calls]
+
+
+# ---- loops --------------------------------------------------------------------------------------------------------
+
+
+LOOP = """
+  - step: start
+    loop: {in: [1, 2, 3], iterator: n}
+    tool: {kind: noop, result: {n: "{{ n }}"}}
+    case:
+      - {when: "{{ event.name == 'step.enter' }}", then: {set: {odd: []}}}
+      - when: "{{ event.name == 'call.done' and result.n % 2 == 1 }}"
+        then:
+          - collect: {from: result.n, into: odd, mode: append}
+          - sink: {tool: postgres, table: t, data: {n: "{{ n }}"}}
+          - next: {step: other, args: {n: "{{ n }}", all: "{{ ctx.odd }}"}}
+      - {when: "{{ event.name == 'loop.done' }}", then: {next: end}}
+"""
+
+
+def test_a_way_on_that_an_item_names_is_taken_when_the_loop_is_over() -> None:
+    workflow = LOOP + "  - {step: other, tool: {kind: noop}, args: {n: null, all: null}}\n"
+    found, activity = run(workflow)
+    assert steps(found)[:2] == ["start", "other"]
+    assert found.calls[-1].input == {"n": 3, "all": [1, 3]}
+    assert [row["data"] for row in activity.stored] == [{"n": 1}, {"n": 3}]
+
+
+def test_a_loop_leads_on_as_its_end_says_when_no_item_named_a_way() -> None:
+    found, _ = run(LOOP.replace("[1, 2, 3]", "[2, 4]") + "  - {step: other, args: {n: null, all: null}}\n")
+    assert steps(found) == ["start", "end"]
+
+
+def test_a_loops_results_come_with_their_counts() -> None:
+    workflow = """
+  - step: start
+    loop: {in: [1, 2], iterator: n}
+    tool: {kind: noop, result: "{{ n }}"}
+    case: [{when: "{{ event.name == 'loop.done' and result.stats.success == 2 }}", then: {next: other}}]
+"""
+    found, _ = run(workflow + DONE)
+    assert steps(found)[1] == "other"

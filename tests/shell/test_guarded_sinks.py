@@ -1,0 +1,68 @@
+"""A sink with a guard is performed in the tool's activity, and only where the guard allows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+from temporalio.testing import ActivityEnvironment
+
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.testing import FakeTool
+from noetl_compiler.graph import Guard, Span, Template, Value
+from noetl_temporal.limits import INLINE_BYTES
+from noetl_temporal.machine.call import SinkCall, ToolCall, ToolReport
+from noetl_temporal.run_tool import tool_activity
+
+HERE = Span(1, 1, 1, 2)
+
+
+def condition(source: str) -> Template:
+    return Template(source, HERE)
+
+
+async def stored(guard: Guard, file: Path, aside: bool = False) -> tuple[ToolReport, int]:
+    """The report of a call whose tool gives ``{n: 3}``, and the rows its sink has stored."""
+    config = Value({"database": str(file), "table": "t", "data": {"n": "{{ result.n }}"}}, {"/data/n": HERE})
+    call = ToolCall(
+        "c", "k", 1, "step", "task", "noop", 1, 0, "case",
+        sinks=(SinkCall("duckdb", config, "key", guard=guard),),
+        scope={"limit": 2, "result": {"n": 7}},
+        aside=aside,
+    )  # fmt: skip
+    tool = FakeTool("noop", lambda _request, _context: {"n": 3})
+    activity = tool_activity(tool, CredentialSource(environment={}), INLINE_BYTES)
+    report: ToolReport = await ActivityEnvironment().run(activity, call)
+    with duckdb.connect(str(file)) as connection:
+        tables = connection.execute("select table_name from duckdb_tables() where table_name = 't'").fetchall()
+        rows = connection.execute("select n from t").fetchall() if tables else []
+    return report, len(rows)
+
+
+@pytest.mark.parametrize(
+    ("guard", "rows"),
+    [
+        (Guard(when=condition("{{ event.name == 'call.done' and response.n > limit }}")), 1),
+        (Guard(when=condition("{{ response.n < limit }}")), 0),
+        (Guard(when=condition("{{ response.absent > limit }}")), 0),
+        (Guard(unless=(condition("{{ response.absent > limit }}"),)), 1),
+        (Guard(unless=(condition("{{ response.n > limit }}"),)), 0),
+        (Guard("error"), 0),
+    ],
+)
+async def test_a_guard_is_asked_with_the_outcome_of_the_call(guard: Guard, rows: int, tmp_path: Path) -> None:
+    report, found = await stored(guard, tmp_path / "sink.duckdb")
+    assert found == rows
+    assert len(report.attempts[-1].sinks) == rows
+    assert report.outcome["status"] == "ok"
+
+
+async def test_a_guard_that_cannot_be_evaluated_fails_the_attempt(tmp_path: Path) -> None:
+    report, rows = await stored(Guard(when=condition("{{ 'a' * 10 ** 9 }}")), tmp_path / "sink.duckdb")
+    assert (report.outcome["status"], rows) == ("error", 0)
+
+
+async def test_the_sink_of_an_aside_sees_what_it_stands_beside(tmp_path: Path) -> None:
+    _, rows = await stored(Guard(when=condition("{{ result.n == 7 }}")), tmp_path / "sink.duckdb", aside=True)
+    assert rows == 1
