@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from noetl_compiler import compile_or_raise
-from noetl_compiler.forecast import LOOP_EVENTS, Forecast, Sizes, forecast
+from noetl_compiler.counts import Sizes
+from noetl_compiler.forecast import LOOP_EVENTS, Forecast, forecast
 from noetl_compiler.graph import Json
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
@@ -111,3 +112,13 @@ def test_loops_within_loops_multiply_and_each_has_workflows_of_its_own() -> None
     tasks = [name for name in inner.loop.region if graph.steps[name].tasks]
     assert [by_name[name].calls for name in tasks] == [15 * len(graph.steps[name].tasks) for name in tasks]
     assert (by_name[outer.name].workflow_runs, by_name[inner.name].workflow_runs) == (1, 3)
+
+
+def test_a_history_that_temporal_would_warn_of_is_foretold() -> None:
+    steps = "".join(f"  - step: s{index}\n    tool: {{kind: noop}}\n" for index in range(2_500))
+    names = ", ".join(f"s{index}" for index in range(2_500))
+    fan = f"workflow:\n  - step: start\n    tool: {{kind: noop}}\n    next: [{names}]\n"
+    found = forecast(compile_or_raise(HEAD + fan + steps))
+    assert found.largest_history == found.events > 10_240
+    assert any("Temporal warns from 10,240" in warning for warning in found.warnings)
+    assert any("may be pending at once" in warning for warning in found.warnings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from temporalio.client import WorkflowHistory
 
-from noetl_compiler import compile_or_raise
+from noetl_compiler import compile_or_raise, counts
 from noetl_compiler import forecast as foretelling
 from noetl_compiler.forecast import Forecast, forecast
 from noetl_temporal import workflows
@@ -67,5 +67,5 @@ async def test_a_parallel_loop_has_no_more_than_foretold(shell: Shell) -> None:
 def test_its_numbers_are_those_of_the_interpreter() -> None:
     assert foretelling.LOOP_EVENTS == workflows.LOOP_EVENTS
     assert loop_items.MAX_IN_FLIGHT == foretelling.MAX_IN_FLIGHT
-    assert pipeline.DEFAULT_PAGES == foretelling.DEFAULT_PAGES
-    assert policy.DEFAULT_ATTEMPTS == foretelling.DEFAULT_ATTEMPTS
+    assert pipeline.DEFAULT_PAGES == counts.DEFAULT_PAGES
+    assert policy.DEFAULT_ATTEMPTS == counts.DEFAULT_ATTEMPTS
