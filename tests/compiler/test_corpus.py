@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from functools import cache
-from pathlib import Path
 
 import pytest
 
-from noetl_compiler import Result, compile_file
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Severity
+from tests.compiler.upstream import CORPUS, upstream
 
-CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus"
 pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="../shared/corpus is not here")
 
 DIALECTS = (
@@ -47,28 +43,21 @@ TRULY_REFUSED = {
 }
 
 
-@cache
-def results() -> dict[str, tuple[str, Result]]:
-    """Path -> (the manifest's dialect, what came of it)."""
-    manifest = json.loads((CORPUS / "manifest.json").read_text(encoding="utf-8"))
-    return {entry["path"]: (entry["dialect"], compile_file(CORPUS / entry["path"])) for entry in manifest}
-
-
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_file_compiles_or_is_truly_refused(dialect: str) -> None:
     refused = {
-        path: {found.code for found in result.diagnostics if found.severity is Severity.ERROR}
-        for path, (of, result) in results().items()
-        if of == dialect and result.graph is None
+        one.path: {found.code for found in one.result.diagnostics if found.severity is Severity.ERROR}
+        for one in upstream()
+        if one.dialect == dialect and one.result.graph is None
     }
-    known = {path: codes for path, codes in TRULY_REFUSED.items() if results()[path][0] == dialect}
-    assert refused == known
+    of_dialect = {one.path for one in upstream() if one.dialect == dialect}
+    assert refused == {path: codes for path, codes in TRULY_REFUSED.items() if path in of_dialect}
 
 
 def test_every_dialect_of_the_corpus_is_looked_at() -> None:
-    assert {dialect for dialect, _ in results().values()} == set(DIALECTS)
+    assert {one.dialect for one in upstream()} == set(DIALECTS)
 
 
 def test_no_file_has_an_unknown_key() -> None:
-    counted = Counter(found.code for _, result in results().values() for found in result.diagnostics)
+    counted = Counter(found.code for one in upstream() for found in one.result.diagnostics)
     assert counted[Code.UNKNOWN_KEY] == 0
