@@ -77,3 +77,14 @@ def test_a_playbook_with_errors_is_not_written() -> None:
     result = migrated("metadata: {name: x}\nworkflow:\n  - step: start\n    next: nowhere\n")
     assert result.text is None
     assert Severity.ERROR in {found.severity for found in result.compiled.diagnostics}
+
+
+def test_a_credential_is_not_taken_for_an_alias_of_what_it_holds() -> None:
+    task = "tool: {kind: postgres, command: SELECT 1, auth: {pg: {vault: {path: a}}}}"
+    assert_survives(f"metadata: {{name: x}}\nworkflow:\n  - step: start\n    {task}\n")
+
+
+def test_a_name_that_is_set_twice_is_set_in_turn() -> None:
+    text = 'metadata: {name: x}\nworkflow:\n  - step: start\n    tool: {kind: noop}\n    set: {a: 1}\n    vars: {a: "{{ b }}"}\n'
+    assert_survives(text)
+    assert "- ctx.a: 1" in (migrated(text).text or "")

@@ -12,7 +12,7 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.graph import Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 
-__all__ = ["AUTHS", "auth_value", "read_auth"]
+__all__ = ["AUTHS", "auth_value", "has_alias", "read_auth"]
 
 AUTHS = ("auth", "credential", "credentials", "connection")
 _BY_ALIAS = frozenset({"duckdb", "ducklake", "transfer", "snowflake_transfer"})
@@ -35,11 +35,12 @@ def auth_value(node: Node | None, kind: str) -> Value | None:
     """Credentials as the tool takes them."""
     if node is None:
         return None
-    return value_of(node if kind in _BY_ALIAS else _only(node))
+    return value_of(node.entries[0][1] if isinstance(node, MappingNode) and has_alias(node, kind) else node)
 
 
-def _only(node: Node) -> Node:
-    if not isinstance(node, MappingNode) or len(node.entries) != 1:
-        return node
+def has_alias(node: MappingNode, kind: str) -> bool:
+    """Whether this is one credential under an alias, for a tool that takes one."""
+    if kind in _BY_ALIAS or len(node.entries) != 1:
+        return False
     key, inner = node.entries[0]
-    return inner if isinstance(inner, MappingNode) and key.text not in _FIELDS else node
+    return isinstance(inner, MappingNode) and key.text not in _FIELDS

@@ -17,7 +17,7 @@ def emit_guard(draft: Draft, guard: Guard | None, span: Span) -> MappingNode | N
     if guard is None:
         return None
     draft.extend(Extension.GUARD, span)
-    unless = tuple(node for one in guard.unless if (node := emit_condition(one)) is not None)
+    unless = tuple(scalar(one.source) for one in guard.unless)  # each has its place where it is a condition
     return mapping(
         (scalar("on_status"), scalar(guard.on)),
         (scalar("when"), emit_condition(guard.when)),

@@ -109,7 +109,7 @@ def emit_admission(step: Region, rules: tuple[AdmitRule, ...]) -> MappingNode | 
 
 
 def _admit_rule(rule: AdmitRule) -> MappingNode:
-    verdict = mapping((scalar("then", rule.span), mapping((scalar("allow"), scalar(rule.allow)))))
+    verdict = mapping((scalar("then"), mapping((scalar("allow"), scalar(rule.allow)))))
     if rule.when is None:
-        return mapping((scalar("else"), verdict))
-    return mapping((scalar("when"), emit_condition(rule.when)), *verdict.entries)
+        return mapping((scalar("else", rule.span), verdict))
+    return mapping((scalar("when", rule.span), emit_condition(rule.when)), *verdict.entries)

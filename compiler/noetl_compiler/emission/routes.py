@@ -52,8 +52,9 @@ def _arc(draft: Draft, around: Region, arc: Arc, when: Template | None) -> Mappi
         draft.extend(Extension.ARC_INPUT, arc.span)
     if arc.on:
         draft.extend(Extension.ARC_ON_STATUS, arc.span)
+    begins = min(arc.span, when.span) if when else arc.span
     return mapping(
-        (scalar("step", arc.span), scalar(arc.to.text, arc.to.span)),
+        (scalar("step", begins), scalar(arc.to.text, arc.to.span)),
         (region.key("when"), emit_condition(when)),
         (scalar("on_status"), scalar(arc.on) if arc.on else None),
         (region.key("input", "args", "with"), emit_names(region, arc.args, "input", "args", "with", "data")),

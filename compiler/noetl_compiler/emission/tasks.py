@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from noetl_compiler.dialects.auth import AUTHS
 from noetl_compiler.emission.draft import Draft, mapping, unless_empty
 from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.guards import emit_guard
 from noetl_compiler.emission.origins import NOWHERE, Region, scalar
 from noetl_compiler.emission.policies import emit_policy
-from noetl_compiler.emission.values import emit_assigns, emit_names, emit_timeout, emit_value
+from noetl_compiler.emission.values import emit_assigns, emit_auth, emit_names, emit_timeout
 from noetl_compiler.graph import Sink
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode
 from noetl_compiler.syntax import Step, Task
@@ -50,7 +51,7 @@ def _task(draft: Draft, around: Region, task: Task, default_name: str = "") -> M
         (scalar(name_key), scalar(task.label.text, task.label.span) if named else None),
         (scalar("kind"), scalar(task.kind.text, task.kind.span)),
         (region.key("name", "task"), scalar(task.workbook.text, task.workbook.span) if task.workbook else None),
-        (region.key("auth", "credential", "credentials", "connection"), emit_value(region, task.auth, "auth")),
+        (region.key(*AUTHS), emit_auth(region, task.auth, task.kind.text)),
         (region.key("input", "args", "with"), emit_names(region, task.input, "input", "args", "with", "data")),
         *region.entries(task.config),
         (region.key("timeout", "timeout_seconds"), emit_timeout(region, task.timeout)),
@@ -82,7 +83,7 @@ def emit_sinks(draft: Draft, around: Region, sinks: tuple[Sink, ...]) -> Node | 
 def _sink(draft: Draft, region: Region, sink: Sink) -> MappingNode:
     return mapping(
         (scalar("kind", sink.span), region.scalar(sink.kind, "kind", "tool", "type", "storage")),
-        (region.key("auth", "credential", "connection"), emit_value(region, sink.auth, "auth", "credential")),
+        (region.key(*AUTHS), emit_auth(region, sink.auth, sink.kind)),
         *region.entries(sink.config),
         (region.key("mode"), scalar(sink.mode) if sink.mode != "insert" else None),
         (scalar("level"), scalar(sink.level) if sink.level != "attempt" else None),

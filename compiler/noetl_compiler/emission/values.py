@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noetl_compiler.dialects.auth import AUTHS, has_alias
 from noetl_compiler.dialects.values import duration
 from noetl_compiler.emission.draft import Draft, mapping
 from noetl_compiler.emission.extensions import Extension
@@ -9,12 +10,20 @@ from noetl_compiler.emission.origins import NOWHERE, Region, scalar
 from noetl_compiler.graph import Assign, Template, Timeout, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-__all__ = ["emit_assigns", "emit_condition", "emit_duration", "emit_names", "emit_timeout", "emit_value"]
+__all__ = ["emit_assigns", "emit_auth", "emit_condition", "emit_duration", "emit_names", "emit_timeout", "emit_value"]
 
 
 def emit_value(region: Region, value: Value | None, name: str, *older: str) -> Node | None:
     """A value that the author may have left out."""
     return region.node(value, name, *older) if value else None
+
+
+def emit_auth(region: Region, auth: Value | None, kind: str) -> Node | None:
+    """A credential; one that would be taken for an alias of what it holds gets an alias itself."""
+    found = emit_value(region, auth, *AUTHS)
+    if isinstance(found, MappingNode) and has_alias(found, kind):
+        return mapping((scalar("auth"), found))
+    return found
 
 
 def emit_names(region: Region, value: Value, name: str, *older: str) -> Node | None:

@@ -24,6 +24,8 @@ from noetl_compiler.source import SourceFile
 
 __all__ = ["write"]
 
+_SHORT = 80
+
 _NOT_IN_A_BLOCK = re.compile("[^\n\t\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _BLOCK = re.compile(r"\n* *[^ \n\t]")
 """A first line that begins with a tab would be taken for wrong indentation."""
@@ -63,9 +65,19 @@ def _node_events(node: Node, source: SourceFile) -> Iterator[yaml.Event]:
 
 
 def _is_on_one_line(node: MappingNode | SequenceNode, source: SourceFile) -> bool:
-    """Whether the author wrote this on one line, in braces or brackets."""
-    span = node.span
-    return span != NOWHERE and span.line == span.end_line and source.slice(span)[:1] in ("{", "[")
+    """Whether the author wrote this on one line, in braces or brackets, and it has not grown too long for that."""
+    if node.span == NOWHERE or node.span.line != node.span.end_line:
+        return False
+    own = source.slice(node.span)
+    return own[:1] in ("{", "[") and _length(node) <= max(len(own), _SHORT)
+
+
+def _length(node: Node) -> int:
+    """About how many characters a node takes on one line."""
+    if isinstance(node, ScalarNode):
+        return len(node.text) + len(": ")
+    children = node.items if isinstance(node, SequenceNode) else [part for entry in node.entries for part in entry]
+    return sum(map(_length, children))
 
 
 def _scalar_event(value: Json, text: str) -> yaml.ScalarEvent:
