@@ -129,6 +129,23 @@ def test_case_and_next_exclude_each_other() -> None:
     assert [found.code for found in result.diagnostics] == [Code.CONFLICTING_FIELDS]
 
 
+@pytest.mark.parametrize("save", ["{data: {a: 1}}", "{storage: event_log, data: {a: 1}}", "{storage: {type: event}}"])
+def test_a_task_has_its_result_in_the_event_log_anyway(save: str) -> None:
+    result = compile_text(f"{HEAD}workflow: [{{step: start, type: python, code: pass, save: {save}}}]\n")
+    assert result.graph is not None
+    assert result.graph.steps["start"].tasks[0].sinks == ()
+    assert [found.code for found in result.diagnostics] == [Code.IGNORED_FIELD]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("", {"value": "{{ n }}"}), ("data: {value: 1}", {"value": 1}), ("data: {a: 1}", {"value": "{{ n }}", "a": 1})],
+)
+def test_code_in_an_iterator_is_given_the_item(given: str, expected: dict[str, object]) -> None:
+    task = task_of(f"type: iterator, in: [1], iterator: n, task: {{type: python, code: pass, {given}}}")
+    assert task.input.data == expected
+
+
 def test_what_is_saved_to_the_event_log_is_the_steps_result() -> None:
     task = task_of("type: save, storage: event_log, data: {a: 1}")
     assert (task.kind, task.config.data, task.sinks) == ("noop", {"result": {"a": 1}}, ())

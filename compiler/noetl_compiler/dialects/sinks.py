@@ -10,7 +10,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.dialects.auth import auth_value
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.guards import read_guard
-from noetl_compiler.graph import Sink, Value
+from noetl_compiler.graph import Sink, Span, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
 
@@ -65,6 +65,9 @@ SINK_FIELDS = frozenset({*_KIND, *_AUTH, "mode", *(name for spellings in _CONFIG
 def read_sinks(fields: Fields, report: Report, level: Level, *keys: str) -> tuple[Sink, ...]:
     """The ``sink`` of a step, one or a list of them."""
     found = fields.node_of(*(keys or ("sink", "save")))
+    if isinstance(found, MappingNode) and found is fields.node.get("save") and not sink_kind(found):
+        _tell_of_event_log(found.span, report)  # where a save without a storage went
+        return ()
     nodes = found.items if isinstance(found, SequenceNode) else (found,) if found else ()
     sinks = (read_sink(node, report, level) for node in nodes)
     return tuple(sink for sink in sinks if sink is not None)
@@ -86,12 +89,16 @@ def read_sink(node: Node, report: Report, level: Level) -> Sink | None:
     if kind is None:
         return None
     if kind.text in EVENT_KINDS:
-        message = f'a sink of kind "{kind.text}" has no effect'
-        report.warning(Code.IGNORED_FIELD, kind.span, message, "the event log has the result of every task anyway")
+        _tell_of_event_log(kind.span, report)
         return None
     if kind.text not in SINK_KINDS:
         report.warning(Code.NO_EXECUTOR, kind.span, f'a sink of kind "{kind.text}" cannot be run here')
     return Sink(kind.text, config, node.span, auth_value(auth, kind.text), mode or "insert", level, guard)
+
+
+def _tell_of_event_log(span: Span, report: Report) -> None:
+    message = "a sink into the event log has no effect"
+    report.warning(Code.IGNORED_FIELD, span, message, "the event log has the result of every task anyway")
 
 
 def sink_kind(node: MappingNode) -> str:

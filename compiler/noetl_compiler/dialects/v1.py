@@ -108,7 +108,7 @@ def _read_iterator(fields: Fields, name: Name, around: Surroundings) -> _Body:
     """``type: iterator``: the fields of the loop lie flat on the step, and its sink stores all results at once."""
     loop = read_loop(MappingNode(fields.rest(_LOOP_FIELDS), fields.span), around.report)
     fields.ignore("enumerate", why="the index of an iteration is always there as loop.index")
-    tasks = read_iterated(fields, name, around)
+    tasks = read_iterated(fields, name, loop.element.text if loop else "item", around)
     fields.node_of("name")
     sinks = read_sinks(fields, around.report, "attempt")
     return _Body(loop if tasks else None, tasks, _bound(fields), sinks if tasks else ())

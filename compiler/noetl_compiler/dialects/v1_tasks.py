@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from noetl_compiler.codes import Code
@@ -11,6 +12,7 @@ from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_FIELDS, read_sink, s
 from noetl_compiler.dialects.tasks import Surroundings, read_task
 from noetl_compiler.graph import Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
+from noetl_compiler.overlay import overlay
 from noetl_compiler.syntax import Name, Task
 from noetl_compiler.tools import KINDS
 
@@ -30,14 +32,23 @@ def read_call(node: Node, step: Name, around: Surroundings) -> tuple[Task, ...]:
     return _read_nested(node, "a call", step, around)
 
 
-def read_iterated(fields: Fields, step: Name, around: Surroundings) -> tuple[Task, ...]:
-    """The ``task`` of an iterator: a mapping, the name of a workbook task, or a list of either."""
+def read_iterated(fields: Fields, step: Name, element: str, around: Surroundings) -> tuple[Task, ...]:
+    """The ``task`` of an iterator: a mapping, the name of a workbook task, or a list of either.
+
+    Python code is given the item as ``value``, unless the task binds that name itself.
+    """
     node = fields.node_of("task", "tasks")
     if node is None:
         fields.missing("task")
         return ()
     nodes = node.items if isinstance(node, SequenceNode) else (node,)
-    return tuple(task for item in nodes for task in _read_iterated(item, step, around))
+    tasks = (task for item in nodes for task in _read_iterated(item, step, around))
+    return tuple(_with_value(task, element) if task.kind.text == "python" else task for task in tasks)
+
+
+def _with_value(task: Task, element: str) -> Task:
+    value = Value({"value": f"{{{{ {element} }}}}"}, {"/value": task.span})
+    return replace(task, input=overlay(value, task.input))
 
 
 def _read_iterated(node: Node, step: Name, around: Surroundings) -> tuple[Task, ...]:
