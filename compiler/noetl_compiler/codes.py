@@ -56,6 +56,7 @@ class Code(Enum):
     UNKNOWN_WORKBOOK_TASK = "NT503"
     TEMPLATE_IN_CODE = "NT504"
     UNUSED_WORKBOOK_TASK = "NT505"
+    EXPECTED_NAME = "NT506"
     UNKNOWN_PLAYBOOK = "NT601"
     UNSOUND_PLAYBOOK = "NT602"
     PLAYBOOK_CIRCLE = "NT603"
@@ -123,6 +124,7 @@ _MEANINGS: dict[Code, str] = {
     ),
     Code.TEMPLATE_IN_CODE: "Python code has a template in it, but code is never a template.",
     Code.UNUSED_WORKBOOK_TASK: "A task of the workbook is called by nobody.",
+    Code.EXPECTED_NAME: "A task expects a name that its call does not bind.",
     Code.UNKNOWN_PLAYBOOK: "A step calls a playbook that the catalog does not have.",
     Code.UNSOUND_PLAYBOOK: "A step calls a playbook that has errors of its own.",
     Code.PLAYBOOK_CIRCLE: "Playbooks call each other in a circle.",

@@ -62,7 +62,8 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One tool call. ``workbook`` names the workbook task it stands for, whose fields lie under its own."""
+    """One tool call. ``workbook`` names the workbook task it stands for, whose fields lie under its own. ``expects``
+    are the names that the author wants bound for it."""
 
     label: Name
     kind: Name
@@ -77,6 +78,7 @@ class Task:
     idempotent: bool | None = None
     workbook: Name | None = None
     guard: Guard | None = None
+    expects: tuple[Name, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from noetl_compiler.checks.cycles import warn_of_endless_cycles
 from noetl_compiler.checks.dead_routes import warn_of_dead_routes
 from noetl_compiler.checks.endless_jumps import warn_of_endless_jumps
+from noetl_compiler.checks.expected_names import warn_of_unbound_expectations
 from noetl_compiler.checks.names import forbid_duplicate_names
 from noetl_compiler.checks.parallel_set import warn_of_parallel_set
 from noetl_compiler.checks.reach import warn_of_unreachable_steps
@@ -35,6 +36,7 @@ CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
     warn_of_parallel_set,
     warn_of_endless_jumps,
     forbid_unknown_tools,
+    warn_of_unbound_expectations,
     warn_of_unused_tasks,
     warn_of_secret_literals,
     warn_of_oversized_data,

@@ -131,7 +131,6 @@ def read_task(fields: Fields, kind: Name, label: Name, around: Surroundings) -> 
     spec = _read_spec(fields, around)
     retry = read_retry(fields, around.report)
     fields.ignore("output", why=_STORAGE)
-    fields.ignore("assert", why="contracts of tasks are not checked")
     fields.node_of("desc", "description")
     task = Task(
         label,
@@ -144,6 +143,7 @@ def read_task(fields: Fields, kind: Name, label: Name, around: Surroundings) -> 
         set=read_assigns(fields, around.bare),
         idempotent=spec.idempotent,
         guard=read_guard(fields),
+        expects=_expects(fields),
     )
     if kind.text in PSEUDO_KINDS:
         return replace(task, kind=Name("noop", kind.span)) if task.sinks else None
@@ -154,6 +154,17 @@ def read_task(fields: Fields, kind: Name, label: Name, around: Surroundings) -> 
     tool = KINDS.get(kind.text, ToolKind())
     bound = _input(fields, tool, around)
     return replace(task, input=bound, config=_config(fields, tool, bound, around))
+
+
+def _expects(fields: Fields) -> tuple[Name, ...]:
+    """``assert: {expects: [...], returns: [...]}``; of ``a.b`` the name is ``a``."""
+    inner = fields.fields("assert", "an assert")
+    if inner is None:
+        return ()
+    nodes = inner.items("expects")
+    inner.ignore("returns", why="what a tool returns is known only when it runs")
+    inner.close()
+    return tuple(Name(node.text.partition(".")[0], node.span) for node in nodes if isinstance(node, ScalarNode))
 
 
 def _read_spec(fields: Fields, around: Surroundings) -> _Spec:

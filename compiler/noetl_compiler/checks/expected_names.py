@@ -1,0 +1,54 @@
+"""Names that a task says it expects, and its call does not bind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import Related, nearest
+from noetl_compiler.graph import Json, Value
+from noetl_compiler.lower_routes import passed_names
+from noetl_compiler.lower_tasks import workbook_of
+from noetl_compiler.overlay import names_in
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import NOTHING, Playbook, Task
+
+__all__ = ["warn_of_unbound_expectations"]
+
+
+def warn_of_unbound_expectations(playbook: Playbook, report: Report) -> None:
+    """NT506. Silent where a template decides which names are bound."""
+    workbook, passed = workbook_of(playbook), passed_names(playbook)
+    for step in playbook.steps:
+        around = (step.args, passed.get(step.name.text, NOTHING))
+        for task in step.tasks:
+            calls = tuple(_calls(task, workbook))
+            values = (*around, *(value for call in calls for value in (call.input, call.config)))
+            if not any(isinstance(value.data, str) for value in values):
+                _check(task, calls[-1], frozenset(name for value in values for name in _bound(value)), report)
+
+
+def _calls(task: Task, workbook: Mapping[str, Task]) -> Iterator[Task]:
+    """The task, and what it comes to through the workbook."""
+    seen: set[str] = set()
+    yield task
+    while task.workbook is not None and task.workbook.text in workbook and task.workbook.text not in seen:
+        seen.add(task.workbook.text)
+        task = workbook[task.workbook.text]
+        yield task
+
+
+def _bound(value: Value) -> Iterator[str]:
+    """The names of a mapping and of those in it: a tool takes some of its names as ``data`` or ``params``."""
+    for name, item in names_in(value).items():
+        yield name
+        inner: Json = item
+        yield from names_in(Value(inner))
+
+
+def _check(task: Task, called: Task, bound: frozenset[str], report: Report) -> None:
+    for name in called.expects:
+        if name.text not in bound:
+            message = f'nothing binds "{name.text}", which the task "{called.label.text}" expects'
+            related = (Related(name.span, "it is expected here"),)
+            report.warning(Code.EXPECTED_NAME, task.label.span, message, nearest(name.text, bound), related)
