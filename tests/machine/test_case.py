@@ -286,6 +286,31 @@ def test_every_matching_rule_of_an_inclusive_case_works() -> None:
     assert "tell" in [call.task for call in found.calls]
 
 
+OTHERWISE = """
+      - {when: "{{ event.name == 'call.done' and result.n == N }}", then: {set: {a: 1}}}
+      - {else: ELSE}
+"""
+
+
+@pytest.mark.parametrize("mode", ["exclusive", "inclusive"])
+@pytest.mark.parametrize(("n", "follows", "status"), [(3, "end", "completed"), (4, "other", "failed")])
+def test_else_acts_only_where_nothing_matches(mode: str, n: int, follows: str, status: str) -> None:
+    def outcome(action: str) -> Run:
+        rules = OTHERWISE.replace("N}", f"{n}}}").replace("== N", f"== {n}").replace("ELSE", action)
+        return run(case(rules, more=f"    spec: {{case_mode: {mode}}}\n"))[0]
+
+    assert steps(outcome("{next: other}"))[1] == follows
+    assert outcome("{fail: nothing matched}").finish.status == status
+    beside = [call.task for call in outcome("{tell: {tool: {kind: noop}}}").calls]
+    assert ("tell" in beside) is (status == "failed")
+
+
+def test_the_final_step_may_have_rules() -> None:
+    rule = "{when: \"{{ event.name == 'call.done' and result.n == 3 }}\", then: {fail: wrong}}"
+    found, _ = run(f"  - step: end\n    tool: {{kind: noop, result: {{n: 3}}}}\n    case: [{rule}]\n")
+    assert found.finish.status == "failed"
+
+
 # ---- loops --------------------------------------------------------------------------------------------------------
 
 

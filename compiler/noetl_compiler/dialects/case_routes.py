@@ -1,8 +1,9 @@
 """The ways on from a step that ``case`` rules and ``next`` name, as one exclusive choice.
 
 The first way wins in both modes: in an inclusive ``case`` a ``next`` ends the evaluation, so only rules that lead
-somewhere stand in the choice. In an exclusive one a rule that leads nowhere stands in it too and takes the step's own
-``next``; rules about ``step.exit`` still get their turn then, so each is combined with it.
+somewhere stand in the choice, and before an ``else`` the others. In an exclusive one a rule that leads nowhere always
+stands in it and takes the step's own ``next``; rules about ``step.exit`` still get their turn then, so each is combined
+with it.
 
 A loop has one way on, taken when it is over. A rule about a single item that names a way notes its number, and its
 targets' arguments, under ``ctx.chosen.<step>``; the way of the last note is taken.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Literal
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.case_rules import CaseRule, Subject
@@ -32,16 +34,18 @@ def read_routes(
 ) -> Next | None:
     """All ways on. ``following`` are those of the step's own ``next``, else the final step."""
     otherwise: tuple[Group, ...] = following.groups if following else ()
-    own = otherwise or ((Arc(Name(around.final, step.span), step.span),),)
+    own = otherwise or (() if step.text == around.final else ((Arc(Name(around.final, step.span), step.span),),))
     entering = [rule for rule in rules if rule.moment == "enter" and _leaves(rule)]
     calling = [rule for rule in rules if rule.moment == "call"]
     ending = [rule for rule in rules if rule.moment == "end"]
     groups = [group for rule in entering for group in _ways(rule, own, subject)]
     if subject.element is None:
-        groups += [group for rule in calling for group in _with_turns(rule, ending, own, subject)]
+        groups += [
+            group for rule in _with_others(calling, subject) for group in _with_turns(rule, ending, own, subject)
+        ]
     else:
         groups += [_noted(rule, index, step) for index, rule in enumerate(calling) if rule.actions.next]
-    groups += [group for rule in ending for group in _ways(rule, own, subject)]
+    groups += [group for rule in _with_others(ending, subject) for group in _ways(rule, own, subject)]
     if not groups:
         return following
     return Next(step.span, "exclusive", (*groups, *otherwise), following.on_no_match if following else None)
@@ -51,11 +55,21 @@ def _leaves(rule: CaseRule) -> bool:
     return bool(rule.actions.next) or rule.actions.skip
 
 
+def _with_others(rules: list[CaseRule], subject: Subject) -> list[CaseRule]:
+    """The rules that stand in the choice, in their order; an ``else`` behind all others that may match instead."""
+    if not subject.is_inclusive:
+        return rules
+    leading = [rule for rule in rules if rule.actions.next or rule.actions.beside]
+    others = [rule for rule in rules if rule not in leading]
+    last = [rule for rule in leading if rule.is_else]
+    return [*(rule for rule in leading if not rule.is_else), *(others if last else ()), *last]
+
+
 def _with_turns(rule: CaseRule, ending: list[CaseRule], own: tuple[Group, ...], subject: Subject) -> list[Group]:
     """The ways of a rule about the call; where it leads nowhere, rules about the end get their turn before ``next``."""
     if not rule.actions.next:
         turns = [replace(one, when=_both(rule.when, one.when)) for one in ending if "ok" in one.boundaries]
-        if "ok" in rule.boundaries and not subject.is_inclusive:
+        if "ok" in rule.boundaries:
             taken = [_with_sets(group, rule, subject) for one in turns for group in _ways(one, own, subject)]
             return [*taken, *_ways(rule, own, subject)]
     return _ways(rule, own, subject)
@@ -65,16 +79,15 @@ def _ways(rule: CaseRule, own: tuple[Group, ...], subject: Subject) -> list[Grou
     """The groups of a rule: its targets, or the step's own ways where it has none."""
     actions = rule.actions
     if actions.next:
-        return [_with_sets(_under(rule, (*actions.next, *actions.beside), rule.on), rule, subject)]
-    if "ok" not in rule.boundaries or (subject.is_inclusive and not actions.beside):
+        return [_with_sets(_under(rule.when, rule.on, (*actions.next, *actions.beside)), rule, subject)]
+    if "ok" not in rule.boundaries:
         return []
-    return [_with_sets(_under(rule, (*group, *actions.beside), "ok", group[0].when), rule, subject) for group in own]
+    groups = [_under(_both(rule.when, group[0].when), "ok", (*group, *actions.beside)) for group in own]
+    return [_with_sets(group, rule, subject) for group in groups]
 
 
-def _under(rule: CaseRule, arcs: Group, on: str, also: Template | None = None) -> Group:
-    when = _both(rule.when, also) if also else rule.when
-    boundary = rule.on if on == rule.on else "ok"
-    return tuple(replace(arc, when=when, on=boundary) for arc in arcs)
+def _under(when: Template | None, on: Literal["any", "ok", "error"], arcs: Group) -> Group:
+    return tuple(replace(arc, when=when, on=on) for arc in arcs)
 
 
 def _with_sets(group: Group, rule: CaseRule, subject: Subject) -> Group:

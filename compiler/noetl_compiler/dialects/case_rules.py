@@ -57,6 +57,11 @@ class CaseRule:
     unless: tuple[Template, ...] = ()
 
     @property
+    def is_else(self) -> bool:
+        """Whether it acts only where none of the others does, in an inclusive case as well."""
+        return self.when is None and bool(self.unless)
+
+    @property
     def on(self) -> Literal["any", "ok", "error"]:
         return self.boundaries[0] if len(self.boundaries) == 1 else "any"
 

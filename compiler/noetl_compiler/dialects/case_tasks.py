@@ -1,8 +1,8 @@
 """What ``case`` rules ask of a call: policy rules, sinks with a guard, and tasks with a guard.
 
-A policy rule is made for what decides: repeat, fail, skip, another result, names set inside a loop. In exclusive mode
-a rule that decides nothing still takes its turn, so that a later one does not match in its stead: it lets an outcome
-stand (``continue`` after ok, ``fail`` after an error, which arcs may still handle).
+A policy rule is made for what decides: repeat, fail, skip, another result, names set inside a loop. A rule that decides
+nothing still takes its turn where a later one must not match in its stead: in exclusive mode, and before an ``else``.
+It lets an outcome stand then (``continue`` after ok, ``fail`` after an error, which arcs may still handle).
 """
 
 from __future__ import annotations
@@ -39,17 +39,19 @@ def _is_after_loop(rule: CaseRule, subject: Subject) -> bool:
 
 
 def _in_turn(turns: list[CaseRule], subject: Subject) -> list[Rule]:
-    decided = [[_decision(rule, on, subject) for on in rule.boundaries] for rule in turns]
-    deciding = [index for index, found in enumerate(decided) if any(found)]
-    end = deciding[-1] + 1 if deciding else 0
-    rules: list[Rule] = []
-    for rule, found in zip(turns[:end], decided[:end], strict=True):
-        for on, decision in zip(rule.boundaries, found, strict=True):
-            if decision is not None:
-                rules.append(Rule(decision))
-            elif not subject.is_inclusive:
-                rules.append(Rule(graph.Rule("continue" if on == "ok" else "fail", rule.span, on, rule.when)))
-    return rules
+    decided = [(rule, on, _decision(rule, on, subject)) for rule in turns for on in rule.boundaries]
+    while decided and decided[-1][2] is None:
+        decided.pop()
+    if not subject.is_inclusive:
+        return [Rule(decision or _standing(rule, on)) for rule, on, decision in decided]
+    sure = [Rule(decision) for rule, _, decision in decided if decision is not None and not rule.is_else]
+    otherwise = [Rule(decision) for rule, _, decision in decided if decision is not None and rule.is_else]
+    standing = [Rule(_standing(rule, on)) for rule, on, decision in decided if decision is None]
+    return [*sure, *standing, *otherwise] if otherwise else sure
+
+
+def _standing(rule: CaseRule, on: Boundary) -> graph.Rule:
+    return graph.Rule("continue" if on == "ok" else "fail", rule.span, on, rule.when)
 
 
 def _decision(rule: CaseRule, on: Boundary, subject: Subject) -> graph.Rule | None:

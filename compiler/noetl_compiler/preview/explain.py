@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl_compiler.graph import Arc, Graph, Rule, Sink, Span, Step, Task
+from noetl_compiler.lower_routes import boundary
 from noetl_compiler.overlay import names_in
 from noetl_compiler.preview.order import falls_to_final
 from noetl_compiler.preview.outline import Line
 from noetl_compiler.preview.tree import drawn
-from noetl_compiler.preview.words import condition, loop_in_words, rule_in_words, shown, sink_in_words
+from noetl_compiler.preview.words import (
+    condition,
+    guard_in_words,
+    loop_in_words,
+    rule_in_words,
+    shown,
+    sink_in_words,
+)
 
 __all__ = ["explain", "explanation"]
 
@@ -22,7 +30,7 @@ _ACTIONS = {
     "continue": "the next task, or the end of the step",
 }
 _BOUNDARIES = {
-    "ok": "after success only, as it does not ask about the outcome",
+    "ok": "after success only",
     "error": "after a failure, which is then handled",
     "any": "after success or failure, as it asks about the outcome; a failure it takes is handled",
 }
@@ -88,8 +96,15 @@ def _tasks(step: Step) -> Iterator[Line]:
     for task in step.tasks:
         yield Line(
             f"{task.label}: an activity noetl.{task.kind} on the queue of {task.queue}  line {task.span.line}",
-            [*_call(task), *map(_sink, task.sinks), *_policy(task)],
+            [*_aside(task), *_call(task), *map(_sink, task.sinks), *_policy(task)],
         )
+
+
+def _aside(task: Task) -> Iterator[Line]:
+    if task.guard is not None:
+        only = guard_in_words(task.guard)
+        yield Line("beside the step's own task: it sees what came of that, and its result is not the step's")
+        yield Line(f"only {only}" if only else "every time")
 
 
 def _call(task: Task) -> Iterator[Line]:
@@ -134,7 +149,9 @@ def _ways(graph: Graph, step: Step) -> Iterator[Line]:
 
 
 def _way(arc: Arc) -> Line:
-    line = Line(f"-> {arc.to} {condition(arc.when)}".rstrip() + f"  line {arc.span.line}", [Line(_BOUNDARIES[arc.on])])
+    why = ", as it does not ask about the outcome" if arc.on == boundary(arc.when) == "ok" else ""
+    follows = Line(f"{_BOUNDARIES[arc.on]}{why}")
+    line = Line(f"-> {arc.to} {condition(arc.when)}".rstrip() + f"  line {arc.span.line}", [follows])
     line.below += [Line(f"sets {assign.target} = {shown(assign.value)}") for assign in arc.set]
     return line
 

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from noetl_compiler.graph import Arc, Assign, Graph, Loop, Step, Task
+from noetl_compiler.graph import Arc, Assign, EnterRule, Graph, Loop, Step, Task
 from noetl_compiler.preview.order import falls_to_final
-from noetl_compiler.preview.words import condition, loop_in_words, rule_in_words, shown, sink_in_words
+from noetl_compiler.preview.words import (
+    condition,
+    guard_in_words,
+    loop_in_words,
+    rule_in_words,
+    shown,
+    sink_in_words,
+)
 
 __all__ = ["Line", "content", "heading", "ways"]
 
@@ -38,6 +45,7 @@ def heading(graph: Graph) -> list[str]:
 def content(step: Step) -> list[Line]:
     """What a step does: admission, loop, join, tasks with their rules and sinks, what it sets."""
     lines = [Line(f"{'admit' if rule.allow else 'skip'} {condition(rule.when)}".rstrip()) for rule in step.admit]
+    lines += [line for rule in step.enter for line in _entering(rule)]
     if step.loop:
         lines.append(Line(loop_in_words(step.loop), _iteration(step.loop)))
     if step.join != "wave":
@@ -45,6 +53,12 @@ def content(step: Step) -> list[Line]:
     if step.timeout and step.timeout.total:
         lines.append(Line(f"at most {shown(step.timeout.total)} s"))
     return [*lines, *map(_task, step.tasks), *_sets(step.set)]
+
+
+def _entering(rule: EnterRule) -> list[Line]:
+    only = guard_in_words(rule.guard) if rule.guard else ""
+    sets = _sets(rule.set)
+    return [Line(f"on entering, {only}", sets)] if only else [Line("on entering", sets)]
 
 
 def _iteration(loop: Loop) -> list[Line]:
@@ -56,7 +70,8 @@ def _iteration(loop: Loop) -> list[Line]:
 
 def _task(task: Task) -> Line:
     queue = "" if task.queue == task.kind else f" on queue {task.queue}"
-    line = Line(f"{task.label} [{task.kind}]{queue}")
+    beside = f", beside it {guard_in_words(task.guard)}".rstrip() if task.guard else ""
+    line = Line(f"{task.label} [{task.kind}]{queue}{beside}")
     if task.timeout and task.timeout.total:
         line.below.append(Line(f"at most {shown(task.timeout.total)} s a call"))
     if not task.idempotent:

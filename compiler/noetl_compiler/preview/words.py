@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from noetl_compiler.graph import Collect, Json, Loop, Rule, Sink, Template, Value
+from noetl_compiler.graph import Collect, Guard, Json, Loop, Rule, Sink, Template, Value
 
-__all__ = ["condition", "loop_in_words", "rule_in_words", "shown", "sink_in_words"]
+__all__ = ["condition", "guard_in_words", "loop_in_words", "rule_in_words", "shown", "sink_in_words"]
 
 _LONGEST = 120
 _OUTCOME = {"any": "", "ok": " on success", "error": " on error"}
@@ -30,7 +30,10 @@ def rule_in_words(rule: Rule) -> str:
         f"up to {shown(rule.attempts)} calls" if rule.attempts else "",
         *_delay(rule),
         f"with {', '.join(_leaves(rule.patch.data, ''))} changed" if rule.patch else "",
+        f"called with {', '.join(_leaves(rule.rebind.data, ''))}" if rule.rebind else "",
         _collect(rule.collect) if rule.collect else "",
+        f"result {shown(rule.result)}" if rule.result else "",
+        f"because {shown(rule.message)}" if rule.message else "",
         f"set {', '.join(assign.target for assign in rule.set)}" if rule.set else "",
     ]
     said = ", ".join(detail for detail in details if detail)
@@ -94,7 +97,16 @@ def sink_in_words(sink: Sink) -> str:
     config: dict[str, Json] = sink.config.data
     table = config.get("table")
     where = f"{sink.kind} table {shown(table)}" if table else sink.kind
-    return f"{sink.mode} into {where}, {'after every call' if sink.level == 'attempt' else 'once, at the end'}"
+    often = "after every call" if sink.level == "attempt" else "once, at the end"
+    only = guard_in_words(sink.guard) if sink.guard else ""
+    return f"{sink.mode} into {where}, {often}{only and f', {only}'}"
+
+
+def guard_in_words(guard: Guard) -> str:
+    """``after an error, when error.kind == 'timeout', unless error.retryable``."""
+    after = {"ok": "", "error": "after an error", "any": "whatever came of the call"}[guard.on]
+    unless = " or ".join(shown(one.source) for one in guard.unless)
+    return ", ".join(part for part in (after, condition(guard.when), unless and f"unless {unless}") if part)
 
 
 def _bare(text: str) -> str:
