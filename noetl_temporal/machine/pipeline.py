@@ -180,7 +180,8 @@ class Pipeline:
     def _as_ruled(self, task: Task, rule: Rule | None, do: str, outcome: Outcome, names: Mapping[str, Any]) -> Outcome:
         """The outcome with the result, or the reason to fail, that its rule gives."""
         if rule is not None and rule.result is not None and outcome["status"] == "ok":
-            outcome = {**outcome, "result": templates.render(rule.result, names)}
+            page = self._last_page(task, outcome)
+            outcome = {**outcome, "result": templates.render(rule.result, names), "page": page}
             self.state.records[task.label].outcome = outcome
         if do != "fail" or rule is None or (outcome["status"] == "error" and rule.message is None):
             return outcome
@@ -325,7 +326,7 @@ class Pipeline:
             self._advance(stop)
 
     def _last_page(self, task: Task, outcome: Outcome) -> Json:
-        """What case rules call ``response`` when all pages are in: the last of them."""
+        """What case rules are about when the step's result is another: the last call's own."""
         is_asked = self.host.source.dialect == "case"
         return {"kind": task.kind, "result": outcome.get("result")} if is_asked else None
 

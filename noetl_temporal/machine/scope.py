@@ -84,15 +84,17 @@ def outcome_names(kind: str, outcome: Outcome, attempt: int = 1, page: int = 1) 
 
 
 def call_names(dialect: str, step: str, kind: str, outcome: Outcome, attempt: int = 1, page: int = 1) -> dict[str, Any]:
-    """What a finished call binds in this dialect. Case playbooks ask every rule for the ``event``, and their
-    ``response`` is the whole result of the last call (dev/decisions/0011).
+    """What a finished call binds in this dialect. Case playbooks ask every rule for the ``event``; their ``response`` is
+    a call's whole result; and a rule is about the last call, whatever the step's result is (dev/decisions/0011).
     """
+    if dialect == "case" and outcome.get("page"):
+        last: Mapping[str, Json] = outcome["page"]
+        kind, outcome = str(last["kind"]), {**outcome, "result": last["result"]}
     names = {**outcome_names(kind, outcome, attempt, page), **own_step(dialect, step, kind, outcome)}
     if dialect != "case":
         return names
     if outcome["status"] == "ok":
-        last: Outcome = outcome.get("page") or {"kind": kind, "result": outcome.get("result")}
-        names["response"] = call_view(last["kind"], last["result"])
+        names["response"] = call_view(kind, outcome.get("result"))
     return {**names, **event_names("step.done" if outcome["status"] == "ok" else "step.failed", step, outcome)}
 
 

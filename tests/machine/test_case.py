@@ -229,6 +229,26 @@ def test_a_rule_gives_the_step_another_result() -> None:
     assert found.calls[1].config["result"] == 3
 
 
+def test_a_rule_is_about_its_call_whatever_the_steps_result_is() -> None:
+    rule = """
+      - when: "{{ event.name == 'call.done' and result.n == 3 }}"
+        then: {result: none, next: {step: other, args: {n: "{{ response.n + result.n }}"}}}
+"""
+    found, _ = run(case(rule))
+    assert found.calls[1].input == {"n": 6}
+
+
+def test_vars_of_a_paginating_step_are_made_of_all_pages() -> None:
+    workflow = PAGES.replace(
+        "    case:", "    vars: {all: '{{ result }}', last: '{{ response.paging.page }}'}\n    case:"
+    )
+    found, _ = run(
+        f"{workflow}  - {{step: other, tool: {{kind: noop, result: '{{{{ [vars.all, vars.last] }}}}'}}}}\n",
+        page_of_http,
+    )
+    assert found.finish.result == [[1, 2, 3, 4, 5, 6], 3]
+
+
 # ---- work beside a call -------------------------------------------------------------------------------------------
 
 
