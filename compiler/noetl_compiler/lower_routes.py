@@ -18,7 +18,7 @@ from noetl_compiler import syntax
 from noetl_compiler.graph import Arc, Assign, Route, Span, Step, Template, Value
 from noetl_compiler.nodes import pointer
 from noetl_compiler.overlay import names_in
-from noetl_compiler.templates import paths
+from noetl_compiler.template_paths import paths_read
 
 __all__ = ["Ways", "boundary", "passed_names", "routers_of"]
 
@@ -104,7 +104,7 @@ def boundary(when: Template | None) -> Literal["any", "ok"]:
     """An arc can follow a failure only if it asks about the outcome (dev/decisions/0007)."""
     if when is None:
         return "ok"
-    names = {path.partition(".")[0] for path in paths(when.source)}
+    names = {path.partition(".")[0] for path in paths_read(when.source)}
     return "any" if names & _OUTCOME_NAMES else "ok"
 
 

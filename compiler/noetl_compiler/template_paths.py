@@ -19,7 +19,7 @@ from noetl_compiler.meter import Meter
 from noetl_compiler.sandbox import ENVIRONMENT
 from noetl_compiler.template_program import parsed
 
-__all__ = ["follow", "free_paths", "paths_in", "project", "unguarded"]
+__all__ = ["follow", "free_paths", "paths_in", "paths_read", "project", "unguarded"]
 
 _ASKING = frozenset({"defined", "undefined", "default", "d"})
 
@@ -32,6 +32,14 @@ def free_paths(source: str) -> tuple[str, ...]:
         return paths_in(tree)
     except RecursionError as error:
         raise TemplateSyntaxError("the template is nested too deeply", 1) from error
+
+
+def paths_read(source: str) -> tuple[str, ...]:
+    """The same, but none when the source is no template: NT301 tells that at its place."""
+    try:
+        return free_paths(source)
+    except TemplateSyntaxError:
+        return ()
 
 
 def paths_in(tree: nodes.Template) -> tuple[str, ...]:

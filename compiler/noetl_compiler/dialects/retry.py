@@ -30,7 +30,7 @@ from noetl_compiler.graph import Sink, Span, Template, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Policy, Rule
-from noetl_compiler.templates import paths
+from noetl_compiler.template_paths import paths_read
 
 __all__ = ["Retry", "read_retry"]
 
@@ -110,7 +110,7 @@ def _entry(node: Node, report: Report) -> _Part:
 
 
 def _is_about_error(when: Template | None) -> bool:
-    return when is None or any(path.partition(".")[0] in ("error", "last_error") for path in paths(when.source))
+    return when is None or any(path.partition(".")[0] in ("error", "last_error") for path in paths_read(when.source))
 
 
 def _failure(fields: Fields, when: Template | None = None, on: Literal["any", "error"] | None = None) -> _Part:

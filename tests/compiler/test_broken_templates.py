@@ -1,0 +1,30 @@
+"""A template that is broken is told at its place, wherever it stands; nothing that looks at templates falls over it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from noetl_compiler import compile_text
+from noetl_compiler.codes import Code
+
+OK = Path(__file__).parent / "corpus" / "ok"
+TEMPLATE = re.compile(r"\{\{[^{}]*\}\}")
+
+
+def places(text: str) -> list[tuple[int, int]]:
+    return [found.span() for found in TEMPLATE.finditer(text)]
+
+
+@pytest.mark.parametrize("path", sorted(OK.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_template_may_be_broken(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    whole = compile_text(text).diagnostics
+    for start, end in places(text):
+        broken = "{{" + "=" * (end - start - 4) + "}}"
+        found = compile_text(text[:start] + broken + text[end:])
+        if set(found.diagnostics) - set(whole):
+            line = text.count("\n", 0, start) + 1
+            assert (line, Code.TEMPLATE_SYNTAX) in {(one.span.line, one.code) for one in found.diagnostics}
