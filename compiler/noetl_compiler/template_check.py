@@ -55,7 +55,8 @@ def examine(source: str) -> Facts:
         if not problems and _may_be_too_deep(source):
             compiled(source)
         reads = paths_in(tree)
-        return Facts(problems, reads, unguarded(reads, tree) if reads else ())
+        needs = unguarded(reads, tree) if reads else ()
+        return Facts(problems, reads, tuple(path for path in needs if path not in _CHANCE | _CLOCK))
     except TemplateSyntaxError as error:
         return Facts((_syntax(source, error),))
     except RecursionError:
@@ -77,7 +78,9 @@ def _place(problem: Problem) -> tuple[int, int]:
 
 
 def _syntax(source: str, error: TemplateSyntaxError) -> Problem:
-    return Problem(_in_our_words(error.message or "not valid Jinja2"), "", *broken_part(source, error))
+    message = _in_our_words(error.message or "not valid Jinja2")
+    hint = "write == to compare" if message.endswith('got "="') else ""
+    return Problem(message, hint, *broken_part(source, error))
 
 
 def _in_our_words(message: str) -> str:
