@@ -200,3 +200,18 @@ def test_a_foreign_name_is_told_once() -> None:
     assert marked(text, Code.FOREIGN_NAME) == ["vars"]
     legacy = HEAD.replace("v2", "v1") + "workflow:\n  - {step: start, tool: noop, message: '{{ outcome.data }}'}\n"
     assert marked(legacy, Code.FOREIGN_NAME) == ["outcome"]
+
+
+@pytest.mark.parametrize(
+    ("workflow", "unreached"),
+    [
+        ([arcs("step: a"), A, B], ["b"]),
+        ([arcs("step: a", "step: b", mode="inclusive"), A, B], []),
+        ([arcs("step: a"), arcs("step: b", name="a"), A, B], []),
+        ([arcs("step: c"), A, B], []),
+        ([arcs("step: a"), A, arcs("step: c", name="b"), arcs("step: b", name="c")], ["b", "c"]),
+        ([arcs("step: a"), A, "{step: End, tool: {kind: noop}}"], []),
+    ],
+)
+def test_steps_to_which_no_way_leads(workflow: list[str], unreached: list[str]) -> None:
+    assert marked(steps(*workflow), Code.UNREACHABLE_STEP) == unreached

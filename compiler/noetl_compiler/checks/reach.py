@@ -11,10 +11,12 @@ __all__ = ["warn_of_unreachable_steps"]
 
 
 def warn_of_unreachable_steps(playbook: Playbook, report: Report) -> None:
-    """NT205. The final step is always reached. Silent while a target is unknown, for that is the cause then."""
+    """NT205. The final step is always reached. Silent while a target is unknown or a name is taken twice, for
+    that is the cause then.
+    """
     steps = {step.name.text: step for step in playbook.steps}
     targets = {arc.to.text for step in playbook.steps if step.next for group in step.next.groups for arc in group}
-    if not steps or targets - {*steps, END}:
+    if not steps or len(steps) < len(playbook.steps) or targets - {*steps, END}:
         return
     reached: set[str] = set()
     waiting = [entry_of(playbook), final_of(playbook)]
@@ -28,4 +30,4 @@ def warn_of_unreachable_steps(playbook: Playbook, report: Report) -> None:
     for step in playbook.steps:
         if step.name.text not in reached:
             message = f'nothing leads to step "{step.name.text}", so it never runs'
-            report.warning(Code.UNREACHABLE_STEP, step.name.span, message)
+            report.warning(Code.UNREACHABLE_STEP, step.name.span, message, "name it in a way on, or remove it")
