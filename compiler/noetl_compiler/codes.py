@@ -46,6 +46,7 @@ class Code(Enum):
     UNDEFINED_NAME = "NT303"
     FOREIGN_NAME = "NT304"
     CONSTANT_CONDITION = "NT305"
+    EARLY_RESULT = "NT306"
     ERRORS_UNMATCHED = "NT401"
     PARALLEL_SET = "NT402"
     DEAD_RULE = "NT403"
@@ -108,6 +109,7 @@ _MEANINGS: dict[Code, str] = {
     Code.UNDEFINED_NAME: "A template reads a name that nothing binds there.",
     Code.FOREIGN_NAME: "A template uses a variable of another dialect.",
     Code.CONSTANT_CONDITION: "A condition is the same at every run, because it compares nothing.",
+    Code.EARLY_RESULT: "A template reads the result of a step that cannot have run before.",
     Code.ERRORS_UNMATCHED: ("A policy has no rule for errors, so a failed task goes on as if it had succeeded."),
     Code.PARALLEL_SET: (
         "Iterations that run in parallel set the same name; the last in order wins when the loop ends."

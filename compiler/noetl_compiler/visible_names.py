@@ -85,6 +85,11 @@ class VisibleNames:
         local = self._of_place(use)
         return local is None or name in local
 
+    def binds_otherwise(self, use: Use, name: str) -> bool:
+        """Whether a step's name may be that of something else at a place."""
+        local = self._of_place(use)
+        return local is None or name in local or name in self._beside_results
+
     def at(self, use: Use) -> frozenset[str]:
         """All bare names that are known to be bound at a place."""
         if use.place is Place.WORKLOAD:
@@ -149,8 +154,12 @@ class VisibleNames:
 
     @cached_property
     def _everywhere(self) -> frozenset[str]:
+        return self._beside_results | self.results
+
+    @cached_property
+    def _beside_results(self) -> frozenset[str]:
         own = {"step", "steps"} if self._playbook.dialect == "v1" else _NONE
-        return RUN | own | self.ctx | self.results | self.regions | self.workload | self.keychain
+        return RUN | own | self.ctx | self.regions | self.workload | self.keychain
 
     @cached_property
     def _below_ctx(self) -> frozenset[str]:

@@ -54,3 +54,29 @@ from tests.compiler.marked import marked, one, steps
 )
 def test_names_that_nothing_binds(text: str, names: list[str]) -> None:
     assert marked(text, Code.UNDEFINED_NAME) == names
+
+
+def reading(name: str, *names: str) -> str:
+    listed = ", ".join(f"{{step: {one}}}" for one in names)
+    return f"{{step: {name}, tool: {{kind: noop, message: '{{{{ read.data }}}}'}}, next: {{arcs: [{listed}]}}}}"
+
+
+READ = "{step: read, tool: {kind: noop}}"
+
+
+@pytest.mark.parametrize(
+    ("workflow", "early"),
+    [
+        (["{step: read, tool: {kind: noop}, next: {arcs: [{step: a}]}}", reading("a", "end")], []),
+        (["{step: read, next: {arcs: [{step: b}]}}", "{step: b, next: {arcs: [{step: a}]}}", reading("a", "end")], []),
+        ([reading("start", "end"), reading("end"), READ, READ], []),
+        ([reading("start", "read"), READ], ["read"]),
+        ([reading("start", "read"), "{step: read, tool: {kind: noop}, next: {arcs: [{step: start}]}}"], []),
+        ([reading("read", "end")], ["read"]),
+        (["{step: read, tool: {kind: noop}, set: {ctx.a: '{{ read.data }}'}}"], []),
+        ([reading("start", "end"), reading("end"), READ], ["read"]),
+        ([reading("start", "read"), "{step: read, tool: {kind: noop}, set: {ctx.read: 1}}"], []),
+    ],
+)
+def test_results_that_are_read_too_early(workflow: list[str], early: list[str]) -> None:
+    assert [found.partition(".")[0] for found in marked(steps(*workflow), Code.EARLY_RESULT)] == early

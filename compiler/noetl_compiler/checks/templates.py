@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.checks.conditions import warn_of_constant_condition
+from noetl_compiler.checks.early_results import Order, warn_of_early_results
 from noetl_compiler.checks.foreign_names import warn_of_foreign_names
 from noetl_compiler.checks.undefined_names import warn_of_undefined_names
 from noetl_compiler.codes import Code
@@ -16,12 +17,15 @@ __all__ = ["check_templates"]
 
 
 def check_templates(playbook: Playbook, report: Report) -> None:
-    """NT301 to NT305."""
-    names = VisibleNames(playbook)
+    """NT301 to NT306."""
+    if not playbook.steps:
+        return
+    names, order = VisibleNames(playbook), Order(playbook)
     for use in uses(playbook):
         facts = examine(use.template.source)
         _forbid_problems(use, facts, report)
         warn_of_undefined_names(use, facts, names, report)
+        warn_of_early_results(use, facts, names, order, report)
         warn_of_foreign_names(use, facts, playbook.dialect, report)
         warn_of_constant_condition(use, facts, report)
 
