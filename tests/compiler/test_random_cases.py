@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 from hypothesis import given, settings
@@ -12,6 +12,8 @@ from noetl_compiler import compile_text
 from noetl_compiler.emission import migrate, without_places
 from noetl_compiler.graph import encode
 from noetl_compiler.source import SourceFile
+
+Strategy: TypeAlias = st.SearchStrategy[Any]
 
 NAMES = st.sampled_from(["start", "a", "b", "end"])
 ABOUT_CALLS = st.sampled_from(
@@ -34,16 +36,18 @@ ABOUT_STEPS = st.sampled_from(
         "{{ event.name != 'loop.item' }}",
     ]
 )
-VALUES = st.sampled_from([1, "x", "{{ result.n }}", "{{ error.message }}", "{{ ctx.n }}", {"k": "{{ response }}"}])
-ARGS = st.dictionaries(st.sampled_from(["n", "m"]), VALUES, max_size=2)
-WITH_ARGS = st.builds(lambda step, args: [{"step": step, "args": args}], NAMES, ARGS)
-TARGETS = st.one_of(NAMES, st.lists(NAMES, min_size=1, max_size=2), WITH_ARGS)
-LIGHT: dict[str, st.SearchStrategy[Any]] = {
+VALUES: Strategy = st.sampled_from(
+    [1, "x", "{{ result.n }}", "{{ error.message }}", "{{ ctx.n }}", {"k": "{{ response }}"}]
+)
+ARGS: Strategy = st.dictionaries(st.sampled_from(["n", "m"]), VALUES, max_size=2)
+WITH_ARGS: Strategy = st.lists(st.fixed_dictionaries({"step": NAMES, "args": ARGS}), min_size=1, max_size=1)
+TARGETS: Strategy = st.one_of(NAMES, st.lists(NAMES, min_size=1, max_size=2), WITH_ARGS)
+LIGHT: dict[str, Strategy] = {
     "next": TARGETS,
-    "set": ARGS | ARGS.map(lambda names: {"ctx": names}),
+    "set": ARGS | st.fixed_dictionaries({"ctx": ARGS}),
     "vars": ARGS,
 }
-HEAVY: dict[str, st.SearchStrategy[Any]] = {
+HEAVY: dict[str, Strategy] = {
     **LIGHT,
     "result": VALUES | st.just({"from": "response.n"}),
     "fail": st.sampled_from([True, "why {{ result.n }}"]),
@@ -52,18 +56,23 @@ HEAVY: dict[str, st.SearchStrategy[Any]] = {
     "call": st.just({"step": "a", "args": {"n": 1}}),
     "sink": st.just({"tool": "postgres", "table": "t"}),
 }
-RETRY = st.sampled_from([2, {"max_attempts": 3, "delay": "2s"}, {"params": {"page": "{{ page }}"}}, {"args": {"n": 1}}])
-TELL = st.just({"tool": {"kind": "noop", "message": "{{ result }}"}})
-AT_CALLS = st.fixed_dictionaries({}, optional={**HEAVY, "retry": RETRY}) | st.lists(
+RETRY: Strategy = st.sampled_from(
+    [2, {"max_attempts": 3, "delay": "2s"}, {"params": {"page": "{{ page }}"}}, {"args": {"n": 1}}]
+)
+TELL: Strategy = st.just({"tool": {"kind": "noop", "message": "{{ result }}"}})
+AT_CALLS: Strategy = st.fixed_dictionaries({}, optional={**HEAVY, "retry": RETRY}) | st.lists(
     st.fixed_dictionaries({}, optional={**HEAVY, "tell": TELL}), max_size=3
 )
-RULES = st.one_of(
+RULES: Strategy = st.one_of(
     st.fixed_dictionaries({"when": ABOUT_CALLS, "then": AT_CALLS}),
     st.fixed_dictionaries({"when": ABOUT_STEPS, "then": st.fixed_dictionaries({}, optional=LIGHT)}),
     st.fixed_dictionaries({"else": st.fixed_dictionaries({}, optional=LIGHT)}),
 )
-LOOPS = [{"in": [1, 2], "iterator": "n"}, {"in": "{{ workload.l }}", "iterator": "m", "mode": "parallel"}]
-STEPS = st.fixed_dictionaries(
+LOOPS: list[dict[str, Any]] = [
+    {"in": [1, 2], "iterator": "n"},
+    {"in": "{{ workload.l }}", "iterator": "m", "mode": "parallel"},
+]
+STEPS: Strategy = st.fixed_dictionaries(
     {
         "case": st.lists(RULES, min_size=1, max_size=3),
         "tool": st.sampled_from([{"kind": "noop"}, {"kind": "http", "url": "u", "params": {"page": 1}}]),
@@ -75,16 +84,16 @@ STEPS = st.fixed_dictionaries(
         "args": ARGS,
     },
 )
-ROUTERS = st.fixed_dictionaries({"case": st.lists(RULES, min_size=1, max_size=3)})
+ROUTERS: Strategy = st.fixed_dictionaries({"case": st.lists(RULES, min_size=1, max_size=3)})
 
 
-def playbook_of(steps: list[dict[str, Any]]) -> str:
+def playbook_of(steps: tuple[dict[str, Any], ...]) -> str:
     named = [{"step": name, **step} for name, step in zip(["start", "a", "b", "end"], steps, strict=True)]
-    document = {"metadata": {"name": "x"}, "workload": {"n": 1, "l": []}, "workflow": named}
+    document: dict[str, Any] = {"metadata": {"name": "x"}, "workload": {"n": 1, "l": []}, "workflow": named}
     return yaml.safe_dump(document, sort_keys=False)
 
 
-PLAYBOOKS = st.tuples(STEPS, STEPS, ROUTERS, STEPS).map(list).map(playbook_of)
+PLAYBOOKS = st.tuples(STEPS, STEPS, ROUTERS, STEPS).map(playbook_of)
 
 
 @settings(max_examples=60, deadline=None)
