@@ -78,7 +78,11 @@ class Value(msgspec.Struct, frozen=True):
 
 
 class Assign(msgspec.Struct, frozen=True):
-    """One ``set`` entry: ``target`` is dotted and always rooted (``ctx.a.b``, ``iter.x``)."""
+    """One ``set`` entry: ``target`` is dotted and always rooted (``ctx.a.b``, ``iter.x``).
+
+    ``ctx.a[]`` adds the value to the list there, ``ctx.a[*]`` each item of the value: parallel iterations add in their
+    order, where one that sets the whole list would overwrite the others' (semantics.md 16).
+    """
 
     target: str
     value: Value

@@ -7,6 +7,7 @@ what the machine really binds by ``tests/machine/test_visible_names.py``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
@@ -236,7 +237,7 @@ class VisibleNames:
 
 
 def _set_under(root: str, assigns: Iterable[Assign]) -> frozenset[str]:
-    targets = (assign.target.split(".") for assign in assigns)
+    targets = (re.split(r"[.\[]", assign.target) for assign in assigns)
     return frozenset(target[1] for target in targets if target[0] == root)
 
 

@@ -271,15 +271,20 @@ class _IterationHost:
         is_old = given.source.dialect in ("v1", "legacy")
         return {given.step.name: {"result_index": index}, **names} if is_old else names
 
+    def _seen(self) -> list[Mapping[str, Any]]:
+        """Where a name of ctx is looked up. The playbook sent what the body's templates name, and nobody sees more."""
+        outer = self._machine.input.scope
+        return [self._own.ctx, self._machine.state.ctx, outer.get("ctx") or {}, outer.get("vars") or {}, outer]
+
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:
         """``iter`` stays here; everything else is for the playbook too."""
         own = self._own
         for target, value in values:
-            root, _, path = target.partition(".")
+            root, path, how = trees.split_target(target)
             if root == "iter":
-                own.bound = trees.written(own.bound, path, value)
+                own.bound = trees.written(own.bound, path, trees.gathered([own.bound], path, how, value))
             else:
-                own.ctx = trees.written(own.ctx, path, value)
+                own.ctx = trees.written(own.ctx, path, trees.gathered(self._seen(), path, how, value))
                 own.assigns.append((target, value))
         if values:
             self.journal.emit(

@@ -93,11 +93,11 @@ def playbook_scope(
 
 
 def assign(state: PlaybookState, run: StepRun | None, target: str, value: Json) -> None:
-    """Write one ``set`` target: ``ctx.a.b``, ``vars.x`` or ``iter.x`` (semantics.md 12)."""
-    root, _, path = target.partition(".")
+    """Write one ``set`` target: ``ctx.a.b``, ``vars.x``, ``iter.x`` or ``ctx.list[]`` (semantics.md 12)."""
+    root, path, how = trees.split_target(target)
     if root == "iter" and run is not None:
-        run.bound = trees.written(run.bound, path, value)
+        run.bound = trees.written(run.bound, path, trees.gathered([run.bound], path, how, value))
     elif root == "vars":
-        state.vars = trees.written(state.vars, path, value)
+        state.vars = trees.written(state.vars, path, trees.gathered([state.vars], path, how, value))
     else:
-        state.ctx = trees.written(state.ctx, path, value)
+        state.ctx = trees.written(state.ctx, path, trees.gathered([state.ctx, state.workload], path, how, value))

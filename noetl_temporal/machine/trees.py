@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from noetl_compiler.graph import Json
 
-__all__ = ["merged", "read", "written"]
+__all__ = ["gathered", "merged", "read", "split_target", "written"]
 
 
 def merged(under: Json, over: Json) -> Json:
@@ -29,6 +29,29 @@ def _member(tree: Any, part: str) -> Any:
     if isinstance(tree, Mapping):
         return cast("Mapping[str, Any]", tree)[part]
     raise KeyError(part)
+
+
+def split_target(target: str) -> tuple[str, str, str]:
+    """The root, the path and what is to be done there: ``ctx.a[]`` adds to a list, see graph.Assign."""
+    plain, bracket, rest = target.partition("[")
+    root, _, path = plain.partition(".")
+    return root, path, bracket + rest
+
+
+def gathered(trees: Sequence[Any], path: str, how: str, value: Json) -> Json:
+    """The value to write: for an addition the list at ``path`` in the first tree that has it, and what is added."""
+    if not how:
+        return value
+    items: Json = next((found for tree in trees if (found := _found(tree, path)) is not None), [])
+    added = value if how == "[*]" and isinstance(value, list) else [value]
+    return [*(items if isinstance(items, list) else [items]), *added]
+
+
+def _found(tree: Any, path: str) -> Json:
+    try:
+        return read(tree, path)
+    except (KeyError, IndexError, ValueError):
+        return None
 
 
 def written(tree: dict[str, Json], path: str, value: Json) -> dict[str, Json]:

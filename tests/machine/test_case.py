@@ -362,6 +362,39 @@ def test_a_loop_leads_on_as_its_end_says_when_no_item_named_a_way() -> None:
     assert steps(found) == ["start", "end"]
 
 
+@pytest.mark.parametrize("pick", [0, -1, 1])
+def test_parallel_items_add_to_a_list_in_their_order(pick: int) -> None:
+    workflow = """
+  - step: start
+    loop: {in: [1, 2, 3, 4], iterator: n, mode: parallel}
+    tool: {kind: noop, result: "{{ [n, n * 10] }}"}
+    case:
+      - {when: "{{ event.name == 'step.enter' }}", then: {set: {firsts: [0]}}}
+      - when: "{{ event.name == 'call.done' and n != 3 }}"
+        then:
+          - collect: {from: "{{ result[0] }}", into: firsts, mode: append}
+          - collect: {from: result, into: both, mode: extend}
+          - collect: {from: n, into: last, mode: replace}
+    next: end
+  - {step: end, tool: {kind: noop, result: "{{ [vars.firsts, vars.both, vars.last] }}"}}
+"""
+    found = run_text(f"{HEAD}workflow:\n{workflow}", Activity(echoed), pick=lambda _: pick)
+    assert found.finish.result == [[0, 1, 2, 4], [1, 10, 2, 20, 4, 40], 4]
+
+
+def test_an_item_sees_what_the_items_before_it_added() -> None:
+    workflow = """
+  - step: start
+    loop: {in: [1, 2, 3], iterator: n}
+    tool: {kind: noop, result: "{{ ctx.seen | length }}"}
+    case:
+      - {when: "{{ event.name == 'call.done' }}", then: {collect: {from: "{{ n }}", into: seen}}}
+    next: end
+  - {step: end, tool: {kind: noop, result: "{{ start.results + [vars.seen] }}"}}
+"""
+    assert run(workflow, seen=[7])[0].finish.result == [1, 2, 3, [7, 1, 2, 3]]
+
+
 def test_a_loops_results_come_with_their_counts() -> None:
     workflow = """
   - step: start

@@ -19,9 +19,9 @@ __all__ = ["warn_of_parallel_set"]
 def warn_of_parallel_set(playbook: Playbook, report: Report) -> None:
     """NT402. What the step of a loop itself sets is set once, after it."""
     for assign in _repeated(playbook):
-        if assign.target.startswith("ctx."):
+        if assign.target.startswith("ctx.") and not assign.target.endswith("]"):
             message = f'parallel iterations all set "{assign.target}", and the last one wins'
-            hint = "set iter.* here, or read the loop's results after it"
+            hint = "set iter.* here, add to a list with ctx.name[], or read the loop's results after it"
             report.warning(Code.PARALLEL_SET, assign.span, message, hint)
 
 

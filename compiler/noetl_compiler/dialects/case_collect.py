@@ -1,6 +1,6 @@
 """``collect`` of a ``case`` rule, in its two forms.
 
-``{from, into, mode}`` adds a value to a name, whenever the rule matches: an assignment that reads the old value.
+``{from, into, mode}`` adds a value to the list of a name, whenever the rule matches.
 ``{strategy, path, into}`` gathers the pages of a call that is repeated, and belongs to the rule that repeats it. Where
 no rule of the step does, each match adds to the name, as in the first form.
 """
@@ -25,6 +25,7 @@ Mode = Literal["append", "extend", "replace"]
 _MODES: Mapping[str, Mode] = MappingProxyType(
     {"append": "append", "list": "append", "extend": "extend", "replace": "replace", "set": "replace"}
 )
+_TARGETS: Mapping[Mode, str] = MappingProxyType({"append": "[]", "extend": "[*]", "replace": ""})
 _STRATEGIES: Mapping[str, Mode] = MappingProxyType({"append": "extend", "collect": "append", "replace": "replace"})
 
 
@@ -58,9 +59,7 @@ def _read_gathering(fields: Fields) -> tuple[Assign, ...]:
 
 def _gathered(into: str, expression: str, mode: Mode, span: Span) -> Assign:
     name = into.removeprefix("ctx.").removeprefix("vars.")
-    added = {"append": f"[{expression}]", "extend": f"({expression}) | list"}.get(mode)
-    text = f"(ctx.{name} | default([])) + {added}" if added else expression
-    return Assign(f"ctx.{name}", Value(f"{{{{ {text} }}}}", {"": span}), span)
+    return Assign(f"ctx.{name}{_TARGETS[mode]}", Value(f"{{{{ {expression} }}}}", {"": span}), span)
 
 
 def _expression_of(node: ScalarNode) -> str:

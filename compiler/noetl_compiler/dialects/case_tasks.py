@@ -7,6 +7,7 @@ It lets an outcome stand then (``continue`` after ok, ``fail`` after an error, w
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from msgspec import structs
@@ -104,7 +105,7 @@ def sets_on_arcs(rule: CaseRule, subject: Subject) -> bool:
 
 def reads_assigned(value: Value, pointer: str, assigned: tuple[Assign, ...]) -> bool:
     """Whether the template at a place of a value reads a name that is assigned here: it is to see the new value."""
-    names = {one.target.split(".")[1] for one in assigned}
+    names = {re.split(r"[.\[]", one.target)[1] for one in assigned}
     try:
         found = [path.split(".") for path in paths(str(at(value.data, pointer)))]
     except TemplateFailure:

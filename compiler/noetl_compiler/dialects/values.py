@@ -14,6 +14,7 @@ from noetl_compiler.report import Report
 __all__ = ["amount", "assigns", "condition", "duration", "expression", "mapping_value", "seconds", "timeout"]
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
+_TARGET = re.compile(r"[^.\[\]]+(?:\.[^.\[\]]+)*(?:\[\*?\])?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _WORDS = frozenset({"true", "false", "yes", "no", "1", "0"})
 
@@ -127,7 +128,7 @@ def assigns(node: MappingNode | None, root: str, report: Report) -> tuple[Assign
 
 def _assign(key: ScalarNode, item: Node, root: str, report: Report) -> Assign:
     head, dot, tail = key.text.partition(".")
-    if not key.text or key.text.endswith(".") or ".." in key.text:
+    if not _TARGET.fullmatch(key.text):
         report.error(Code.WRONG_VALUE, key.span, f'"{key.text}" is not a name that can be set')
     target = key.text if dot and head in ("ctx", "iter") else f"{root}.{key.text}"
     if dot and head == "step":

@@ -26,6 +26,7 @@ class Extension(Enum):
     IDEMPOTENT = "tool.spec.idempotent"
     GUARD = "guard"
     SET_LIST = "set as a list"
+    SET_ADD = "set of name[]"
     ON_STATUS = "rule.on_status"
     AGAIN = "rule.then.do: again"
     PATCH = "rule.then.patch"

@@ -70,6 +70,7 @@ def emit_assigns(draft: Draft, region: Region, assigns: tuple[Assign, ...]) -> N
         if assign.target in groups[-1]:
             groups.append({})
         groups[-1][assign.target] = assign
+    draft.extend_where(region.span, {Extension.SET_ADD: any(one.target.endswith("]") for one in assigns)})
     if len(groups) > 1:
         draft.extend(Extension.SET_LIST, assigns[0].span)
     nodes = [_assignments(region, tuple(group.values())) for group in groups if group]
