@@ -64,6 +64,10 @@ _METHODS: tuple[tuple[type, frozenset[str]], ...] = (
 )
 
 
+METHODS = _MAPPING_METHODS.union(*(names for _, names in _METHODS))
+"""Every method that a template may call, whatever it is a method of."""
+
+
 class UndefinedNameError(UndefinedError):
     """An undefined name was used; ``name`` is its last part."""
 

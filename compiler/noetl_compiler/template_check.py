@@ -11,6 +11,7 @@ from jinja2.exceptions import TemplateSyntaxError
 
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.filters import FILTERS, TESTS
+from noetl_compiler.sandbox import ENVIRONMENT, METHODS
 from noetl_compiler.source import expressions
 from noetl_compiler.template_paths import paths_in, unguarded
 from noetl_compiler.template_program import compiled, parsed
@@ -22,6 +23,7 @@ _SURELY_SHALLOW = 150
 
 _CHANCE = frozenset({"choice", "lipsum", "randint", "random", "shuffle", "uuid", "uuid1", "uuid4"})
 _CLOCK = frozenset({"today", "utcnow"})
+_FUNCTIONS = frozenset({"caller", "loop", "now", "super", *(str(name) for name in ENVIRONMENT.globals)})
 _CHANCE_HINT = "take it from the request, from execution_id, or make it in a python task"
 _CLOCK_HINT = "use now(), which a replay sees unchanged, or make it in a python task"
 
@@ -94,19 +96,42 @@ def _names(source: str, tree: nodes.Template) -> Iterator[Problem]:
     for node in tree.find_all((nodes.Call, nodes.Filter, nodes.Test)):
         match node:
             case nodes.Call():
-                yield from _call(source, node)
+                yield from _call(source, node, tree)
             case nodes.Filter():
                 yield from _unknown(source, node, "filter", FILTERS)
             case nodes.Test():
                 yield from _unknown(source, node, "test", TESTS)
 
 
-def _call(source: str, node: nodes.Call) -> Iterator[Problem]:
-    name = node.node.name if isinstance(node.node, nodes.Name) else ""
+def _call(source: str, node: nodes.Call, tree: nodes.Template) -> Iterator[Problem]:
+    """Values of a scope are data, so only functions of the language and methods of data can be called."""
+    called = node.node
+    if isinstance(called, nodes.Name):
+        yield from _function(source, called.name, node.lineno, tree)
+    elif isinstance(called, nodes.Getattr) and called.attr not in METHODS and not _is_of_jinja(called.node):
+        message, hint = f'there is no method "{called.attr}"', nearest(called.attr, METHODS)
+        yield Problem(message, hint, *find_word(source, called.attr, "method", node.lineno))
+
+
+def _function(source: str, name: str, line: int, tree: nodes.Template) -> Iterator[Problem]:
+    place = find_word(source, name, "call", line)
     if name in _CHANCE or name in _CLOCK:
         hint = _CHANCE_HINT if name in _CHANCE else _CLOCK_HINT
         message = f'"{name}()" gives something else at every run, and a replay must not'
-        yield Problem(message, hint, *find_word(source, name, "call", node.lineno), forbidden=True)
+        yield Problem(message, hint, *place, forbidden=True)
+    elif name not in _FUNCTIONS and not _is_bound(name, tree):
+        yield Problem(f'there is no function "{name}"', nearest(name, _FUNCTIONS), *place)
+
+
+def _is_of_jinja(owner: nodes.Node) -> bool:
+    """``loop.cycle()`` and ``self.block()``."""
+    return isinstance(owner, nodes.Name) and owner.name in ("loop", "self")
+
+
+def _is_bound(name: str, tree: nodes.Template) -> bool:
+    """Whether the template itself makes something of that name: a macro, a variable."""
+    stored = (node.name for node in tree.find_all(nodes.Name) if node.ctx != "load")
+    return name in {*stored, *(macro.name for macro in tree.find_all(nodes.Macro))}
 
 
 def _unknown(source: str, node: nodes.Filter | nodes.Test, kind: Role, known: Iterable[str]) -> Iterator[Problem]:

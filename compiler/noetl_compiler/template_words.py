@@ -15,12 +15,13 @@ from noetl_compiler.source import expressions
 
 __all__ = ["OFFSET", "Role", "broken_part", "find_path", "find_word"]
 
-Role: TypeAlias = Literal["filter", "test", "call"]
+Role: TypeAlias = Literal["filter", "test", "call", "method"]
 
 _ROLES: dict[Role, str] = {
     "filter": r"\|\s*(NAME)\b",
     "test": r"\bis\s+(?:not\s+)?(NAME)\b",
     "call": r"(?<![\w.])(NAME)\s*\(",
+    "method": r"\.\s*(NAME)\s*\(",
 }
 _STRING = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
 OFFSET = re.compile(r" at (\d+)$")

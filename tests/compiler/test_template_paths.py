@@ -71,6 +71,13 @@ CHECKS: list[tuple[str, list[tuple[str, str, str]]]] = [
     ("{{- a  b -}}", [('expected token "end of print statement", got "b"', "", "b")]),
     ("{{ a $ b }}", [('unexpected char "$"', "", "$")]),
     ("{% endif %}", [('encountered unknown tag "endif"', "", "{% endif %}")]),
+    ("{{ env('A') }}", [('there is no function "env"', "", "env")]),
+    ("{{ rang(3) }}", [('there is no function "rang"', 'did you mean "range"?', "rang")]),
+    ("{{ a.itms() }}", [('there is no method "itms"', 'did you mean "items"?', "itms")]),
+    ("{{ a.append(1) }}", [('there is no method "append"', "", "append")]),
+    ("{{ range(a.get('n', 1)) | list }}{{ now().year }}{{ dict(x=a.b.split(',')) }}", []),
+    ("{% macro m(x) %}{{ x }}{% endmacro %}{{ m(1) }}{% for i in a %}{{ loop.cycle(1, 2) }}{% endfor %}", []),
+    ("{% set f = a.keys %}{{ f() }}", []),
     ("{% if a b %}{% endif %}", [('expected token "end of statement block", got "b"', "", "{% if a b %}")]),
 ]
 
