@@ -40,7 +40,8 @@ class Problem(NamedTuple):
 
 class Facts(NamedTuple):
     """What is known of a template without running it. ``reads`` has the sorted dotted paths of the scope it names,
-    ``needs`` those it cannot do without; both are empty when it is no template at all.
+    ``needs`` those it cannot do without. Both are empty when it is no template at all, and one with other problems is
+    not asked what it needs.
     """
 
     problems: tuple[Problem, ...] = ()
@@ -57,8 +58,7 @@ def examine(source: str) -> Facts:
         if not problems and _may_be_too_deep(source):
             compiled(source)
         reads = paths_in(tree)
-        needs = unguarded(reads, tree) if reads else ()
-        return Facts(problems, reads, tuple(path for path in needs if path not in _CHANCE | _CLOCK))
+        return Facts(problems, reads, unguarded(reads, tree) if reads and not problems else ())
     except TemplateSyntaxError as error:
         return Facts((_syntax(source, error),))
     except RecursionError:
