@@ -284,6 +284,13 @@ def test_a_task_beside_a_failed_call_runs_before_the_failure_is_handled() -> Non
     assert found.finish.status == "completed"
 
 
+def test_what_no_retry_mends_is_handled_by_the_next_rule() -> None:
+    retried = "      - {when: \"{{ event.name == 'call.error' and error.kind == 'tool' }}\", then: {retry: 2}}\n"
+    found, activity = run(case(retried + BESIDE), lambda call: error() if call.task == "start_task" else echoed(call))
+    assert activity.attempts[:3] == ["start_task", "start_task", "tell"]
+    assert steps(found) == ["start", "other", "end"]
+
+
 def test_a_failure_stays_the_calls_when_the_task_beside_it_fails_too() -> None:
     found, _ = run(case(BESIDE.replace("          - next: other\n", "")), lambda _: error("gone"))
     assert [failure.message for failure in found.finish.failures][:1] == ["gone"]

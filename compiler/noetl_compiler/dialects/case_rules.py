@@ -182,8 +182,11 @@ def _is_about_item(rule: CaseRule, subject: Subject) -> bool:
 
 
 def _after_others(rule: CaseRule, before: list[CaseRule], subject: Subject) -> CaseRule:
-    """What an exclusive rule, and an ``else`` in any mode, must find unmatched."""
+    """What an exclusive rule, and an ``else`` in any mode, must find unmatched. A rule about errors also acts where an
+    earlier one has retried in vain.
+    """
     if subject.is_inclusive and rule.when is not None:
         return rule
     same = (one for one in before if one.moment == rule.moment and set(one.boundaries) & set(rule.boundaries))
-    return replace(rule, unless=tuple(one.when for one in same if one.when is not None))
+    found = (one for one in same if rule.boundaries != ("error",) or one.actions.repeat is None)
+    return replace(rule, unless=tuple(one.when for one in found if one.when is not None))
