@@ -200,10 +200,22 @@ def test_a_rule_fails_a_call_that_went_well(then: str, status: str, message: str
     assert "".join(failure.message for failure in found.finish.failures) == message
 
 
+def test_a_skipped_error_may_lead_on() -> None:
+    rule = "      - {when: \"{{ event.name == 'call.error' }}\", then: {skip: true, next: other}}\n"
+    found, _ = run(case(rule), lambda call: error("gone") if call.step == "start" else echoed(call))
+    assert (found.finish.status, steps(found)) == ("completed", ["start", "other", "end"])
+
+
 def test_a_rule_skips_an_error() -> None:
-    rule = "      - {when: \"{{ event.name == 'call.error' }}\", then: {skip: true}}\n"
-    found, _ = run(case(rule), lambda call: error() if call.step == "start" else None)
+    rule = (
+        "      - {when: \"{{ event.name == 'call.error' }}\", then: {skip: true, set: {why: '{{ error.message }}'}}}\n"
+    )
+    workflow = case(rule).replace(
+        "{step: end, tool: {kind: noop}}", "{step: end, tool: {kind: noop, result: '{{ vars.why }}'}}"
+    )
+    found, _ = run(workflow, lambda call: error("gone") if call.step == "start" else echoed(call))
     assert (found.finish.status, steps(found)) == ("completed", ["start", "end"])
+    assert found.finish.result == "gone"
 
 
 @pytest.mark.parametrize(
@@ -276,8 +288,8 @@ def test_a_task_beside_a_call_sees_its_outcome_and_leaves_its_result() -> None:
 
 def test_a_task_beside_a_failed_call_runs_before_the_failure_is_handled() -> None:
     found, activity = run(case(BESIDE), lambda call: error("gone") if call.task == "start_task" else echoed(call))
-    assert [call.task for call in found.calls[:2]] == ["start_task", "tell"]
-    assert found.calls[1].config["message"] == "gone at start"
+    assert [call.task for call in found.calls[:3]] == ["start_task", "start_case_1", "tell"]
+    assert found.calls[2].config["message"] == "gone at start"
     assert [row["data"] for row in activity.stored] == [{"why": "gone"}]
     assert steps(found) == ["start", "other", "end"]
     assert found.of("step.failed")[0].error == "gone"
@@ -287,7 +299,7 @@ def test_a_task_beside_a_failed_call_runs_before_the_failure_is_handled() -> Non
 def test_what_no_retry_mends_is_handled_by_the_next_rule() -> None:
     retried = "      - {when: \"{{ event.name == 'call.error' and error.kind == 'tool' }}\", then: {retry: 2}}\n"
     found, activity = run(case(retried + BESIDE), lambda call: error() if call.task == "start_task" else echoed(call))
-    assert activity.attempts[:3] == ["start_task", "start_task", "tell"]
+    assert activity.attempts[:4] == ["start_task", "start_task", "start_case_2", "tell"]
     assert steps(found) == ["start", "other", "end"]
 
 

@@ -57,13 +57,13 @@ def _standing(rule: CaseRule, on: Boundary) -> graph.Rule:
 
 def _decision(rule: CaseRule, on: Boundary, subject: Subject) -> graph.Rule | None:
     actions = rule.actions
-    assigned = () if sets_on_arcs(rule, subject) or subject.is_inclusive else actions.set
+    assigned = () if sets_on_arcs(rule, subject) or _sets_alone(rule, subject) else actions.set
     if actions.repeat is not None:
         return _repetition(rule, actions.repeat, on, assigned)
     if actions.failure is not None:
         message = actions.failure if actions.failure.data is not True else None
         return graph.Rule("fail", rule.span, on, rule.when, set=assigned, message=message)
-    if actions.skip or (on == "ok" and (actions.result is not None or assigned)):
+    if _passes_over(rule) or (on == "ok" and (actions.result is not None or assigned)):
         return graph.Rule("continue", rule.span, on, rule.when, set=assigned, result=actions.result)
     return graph.Rule("fail", rule.span, on, rule.when, set=assigned) if assigned else None
 
@@ -96,11 +96,25 @@ def sets_on_arcs(rule: CaseRule, subject: Subject) -> bool:
         return bool(actions.next) or actions.skip
     if rule.moment == "end" and subject.element is not None:
         return True
-    if subject.element is not None or actions.repeat or actions.tasks or actions.failure:
+    if subject.element is not None or actions.repeat or actions.tasks or actions.failure or _passes_over(rule):
         return False
     if any(reads_assigned(arc.args, pointer, actions.set) for arc in actions.next for pointer in arc.args.templates):
         return False
     return not subject.is_inclusive or bool(actions.next)
+
+
+def _passes_over(rule: CaseRule) -> bool:
+    """``skip`` makes an error as good as a success; a way on takes the error along and handles it."""
+    return rule.actions.skip and not rule.actions.next
+
+
+def _sets_alone(rule: CaseRule, subject: Subject) -> bool:
+    """Whether a task without effect sets the names: a policy would stop at the first of several rules that match, or at
+    the one that has retried in vain.
+    """
+    if sets_on_arcs(rule, subject) or rule.actions.repeat is not None or _passes_over(rule):
+        return False
+    return subject.is_inclusive or rule.boundaries == ("error",)
 
 
 def reads_assigned(value: Value, pointer: str, assigned: tuple[Assign, ...]) -> bool:
@@ -129,17 +143,19 @@ def guarded_sinks(rules: tuple[CaseRule, ...]) -> tuple[Sink, ...]:
 
 
 def asides(rules: tuple[CaseRule, ...], subject: Subject, step: Name) -> tuple[Task, ...]:
-    """The tasks that rules name, in order, and a task without effect where a rule has no other place for its work."""
+    """The tasks that rules name, in order, and tasks without effect where a rule has no other place for its work."""
     found: list[Task] = []
     for index, rule in enumerate(rules):
         if rule.moment == "enter" or _is_after_loop(rule, subject):
             continue
+        label = f"{step.text}_case_{index + 1}"
+        if rule.actions.set and _sets_alone(rule, subject):
+            found.append(replace(_empty(label, rule), set=rule.actions.set))
         found += [replace(task, guard=guard_of(rule)) for task in rule.actions.tasks]
-        sinks = rule.actions.sinks if rule.boundaries == ("error",) else ()
-        is_alone = subject.is_inclusive and not sets_on_arcs(rule, subject) and not rule.actions.repeat
-        assigned = rule.actions.set if is_alone else ()
-        if sinks or assigned:
-            name = Name(f"{step.text}_case_{index + 1}", rule.span)
-            kind = Name("noop", rule.span)
-            found.append(Task(name, kind, rule.span, sinks=sinks, set=assigned, guard=guard_of(rule)))
+        if rule.actions.sinks and rule.boundaries == ("error",):
+            found.append(replace(_empty(f"{label}_sink", rule), sinks=rule.actions.sinks))
     return tuple(found)
+
+
+def _empty(label: str, rule: CaseRule) -> Task:
+    return Task(Name(label, rule.span), Name("noop", rule.span), rule.span, guard=guard_of(rule))
