@@ -75,6 +75,10 @@ class _Lowering:
         self._workbook = workbook_of(playbook)
         self._passed = passed_names(playbook)
         self._regions = regions_of(playbook, entry_of(playbook), final)
+        self._inside: dict[str, list[syntax.Step]] = {loop: [] for loop in self._regions.ends}
+        for step in playbook.steps:
+            if (owner := self._regions.owner.get(step.name.text)) is not None:
+                self._inside[owner].append(step)
         self._loop_of = {end.name.text: loop for loop, end in self._regions.ends.items()}
 
     def steps(self) -> dict[str, Step]:
@@ -135,8 +139,7 @@ class _Lowering:
         lowered, end = _lower_loop(loop), self._regions.ends.get(step.name.text)
         if end is None:
             return lowered
-        inside = [one for one in self._playbook.steps if self._regions.owner.get(one.name.text) == step.name.text]
-        names = [name for one in inside for name in (one.name.text, *self._injected(one))]
+        names = [name for one in self._inside[step.name.text] for name in (one.name.text, *self._injected(one))]
         region = (*names, *routers_of(step), arrival_name(end))
         return replace(lowered, region=region, enter=self._ways_from(step).route(step), end=arrival_name(end))
 

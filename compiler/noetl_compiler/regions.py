@@ -72,6 +72,7 @@ class _Walk:
         self._loop_of = {end.name.text: loop for loop, end in found.ends.items()}
         self._reached = {loop: self._reach(loop) for loop in found.ends}
         self._inside = {loop: self._leading_to_end(loop) for loop in found.ends}
+        self._around = self._loops_around()
         self._settled: set[str] = set()
         found.closed.update(loop for loop in found.ends if self._leads_to_end(loop))
 
@@ -127,8 +128,17 @@ class _Walk:
 
     def _entered(self, name: str, to: str) -> str | None:
         """The loop that a way gets into, or to the end of, without passing the loop itself."""
-        loops = (loop for loop, inside in self._inside.items() if to in inside or self._loop_of.get(to) == loop)
-        return next((loop for loop in loops if name != loop and name not in self._reached[loop]), None)
+        return next(
+            (loop for loop in self._around.get(to, ()) if name != loop and name not in self._reached[loop]), None
+        )
+
+    def _loops_around(self) -> dict[str, list[str]]:
+        """Step -> the loops that it is inside of or ends, in the order of the text."""
+        around: dict[str, list[str]] = {}
+        for loop, end in self._found.ends.items():
+            for name in (*self._inside[loop], end.name.text):
+                around.setdefault(name, []).append(loop)
+        return around
 
     def _leads_to_end(self, loop: str) -> bool:
         end = self._found.ends[loop].name.text
