@@ -15,11 +15,11 @@ from noetl_compiler.template_words import find_path
 __all__ = ["warn_of_foreign_names"]
 
 _OUTCOME = "write result, or response for the body"
-_SINCE_V10 = {"ctx": "write vars", "outcome": _OUTCOME, "output": _OUTCOME}
+_SINCE_V10 = {"ctx": "write vars", "outcome": _OUTCOME}
 _FOREIGN: Mapping[Dialect, Mapping[str, str]] = MappingProxyType(
     {
         "v1": {**_SINCE_V10, "iter": "write the iterator's own name"},
-        "legacy": {**_SINCE_V10, "iter": "write the element's own name"},
+        "legacy": {**_SINCE_V10, "output": _OUTCOME, "iter": "write the element's own name"},
         "case": {"outcome": "write response"},
         "v10": {"vars": "write ctx"},
     }
