@@ -1,4 +1,9 @@
-"""Circles of steps which a run never leaves."""
+"""Circles of steps which a run never leaves.
+
+A step has a way out when it leads nowhere, when none of its conditions need hold, or when it leads to a step that has
+a way out. What is left after that has been followed back from the ends is trapped: whatever way is taken from there,
+it comes round. So following the first way of each is enough to see the circle, and all of it takes linear time.
+"""
 
 from __future__ import annotations
 
@@ -7,53 +12,61 @@ from collections.abc import Iterator, Mapping
 from noetl_compiler.checks.dead_routes import is_always_true
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related
-from noetl_compiler.lower import END
+from noetl_compiler.regions import arcs_of
 from noetl_compiler.report import Report
-from noetl_compiler.syntax import Arc, Playbook, Step
+from noetl_compiler.syntax import Playbook, Step
 
 __all__ = ["warn_of_endless_cycles"]
 
 
 def warn_of_endless_cycles(playbook: Playbook, report: Report) -> None:
-    """NT210. A step has a way out of a circle when it leads elsewhere, or nowhere because no condition holds."""
+    """NT210."""
     steps = {step.name.text: step for step in playbook.steps}
-    told: set[str] = set()
-    for name, step in steps.items():
-        circle = [other for other in _trapped(name, steps) if name in _trapped(other, steps)]
-        if name not in circle or told.intersection(circle):
-            continue
-        told.update(circle)
-        others = tuple(Related(steps[one].name.span, "this step is part of it") for one in circle if one != name)
-        message = f'the steps after "{name}" lead back to it, and no way leads out'
-        report.warning(Code.ENDLESS_CYCLE, step.name.span, message, "add a way on with a condition", others)
+    for circle in _circles(_trapped(steps)):
+        first, *others = sorted((steps[name].name for name in circle), key=lambda name: name.span)
+        related = tuple(Related(other.span, "this step is part of it") for other in others)
+        message = f'the steps after "{first.text}" lead back to it, and no way leads out'
+        report.warning(Code.ENDLESS_CYCLE, first.span, message, "add a way on with a condition", related)
 
 
-def _trapped(name: str, steps: Mapping[str, Step]) -> list[str]:
-    """The steps after one, in order, when there is no way out of them; none otherwise."""
-    found: dict[str, None] = {}
-    waiting = [name]
-    while waiting:
-        following = _only_ways(steps[waiting.pop()])
-        if not following or any(arc.to.text not in steps or arc.to.text == END for arc in following):
-            return []
-        new = [arc.to.text for arc in following if arc.to.text not in found]
-        found.update(dict.fromkeys(new))
-        waiting += new
-    return list(found)
+def _trapped(steps: Mapping[str, Step]) -> dict[str, str]:
+    """The steps without a way out, each with the first it leads to."""
+    ways = {name: _only_ways(step) for name, step in steps.items()}
+    sources: dict[str, list[str]] = {}
+    for name, targets in ways.items():
+        for target in targets:
+            sources.setdefault(target, []).append(name)
+    leaving = [name for name, targets in ways.items() if not targets]
+    leaving += [target for target in sources if target not in steps]
+    trapped = {name: targets[0] for name, targets in ways.items() if targets}
+    while leaving:
+        for source in sources.get(leaving.pop(), ()):
+            if trapped.pop(source, None) is not None:
+                leaving.append(source)
+    return trapped
 
 
-def _only_ways(step: Step) -> list[Arc]:
-    """The arcs of which one is always taken; none when it may be that no arc is."""
+def _circles(following: Mapping[str, str]) -> Iterator[list[str]]:
+    """The circles that come of following every step to the next, each once."""
+    walked: set[str] = set()
+    for start in following:
+        path: dict[str, None] = {}
+        name = start
+        while name not in walked and name not in path:
+            path[name] = None
+            name = following[name]
+        walked.update(path)
+        if name in path:
+            yield list(path)[list(path).index(name) :]
+
+
+def _only_ways(step: Step) -> list[str]:
+    """The targets of which one is always taken; none when it may be that no arc is."""
     if step.next is None or step.admit:
         return []
-    ways: list[Arc] = []
-    for arc in _in_order(step):
-        ways.append(arc)
+    targets: list[str] = []
+    for arc in arcs_of(step):
+        targets.append(arc.to.text)
         if is_always_true(arc.when) and step.next.mode == "exclusive":
-            return ways
-    return ways if any(is_always_true(arc.when) for arc in ways) else []
-
-
-def _in_order(step: Step) -> Iterator[Arc]:
-    for group in step.next.groups if step.next else ():
-        yield from group
+            return targets
+    return targets if any(is_always_true(arc.when) for arc in arcs_of(step)) else []

@@ -17,12 +17,13 @@ __all__ = ["forbid_unknown_targets"]
 def forbid_unknown_targets(playbook: Playbook, report: Report) -> None:
     """NT203, NT204 and NT206. ``end`` always exists, because a missing one is injected."""
     names, workbook = {step.name.text for step in playbook.steps}, workbook_of(playbook)
+    reachable = {*names, END}
     for name in (playbook.entry, playbook.final):
         _check_step(name, names, report)
     for step in playbook.steps:
         for group in step.next.groups if step.next else ():
             for arc in group:
-                _check_step(arc.to, {*names, END}, report)
+                _check_step(arc.to, reachable, report)
         _check_jumps(step, workbook, report)
         if playbook.no_next_is_error and step.next is None and step.name.text != final_of(playbook):
             message = f'step "{step.name.text}" has no "next"'
