@@ -5,18 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from noetl_compiler import compile_text
 from noetl_compiler.diagnostics import Severity
 from noetl_compiler.emission import Migration, migrate, without_places
 from noetl_compiler.graph import Graph
+from noetl_compiler.nodes import plain
+from noetl_compiler.reader import read
+from noetl_compiler.schema import json_schema
 from noetl_compiler.source import SourceFile
 
 HERE = Path(__file__).parent
 MIGRATIONS = HERE / "migrations"
 CORPUS = HERE.parents[1].parent / "shared" / "corpus"
+
+V10: Any = Draft202012Validator(json_schema("v10"))
 
 Golden = Callable[[Path, str], None]
 
@@ -39,10 +46,17 @@ def own_playbooks() -> list[Path]:
     return [*befores(), *sorted((HERE / "corpus" / "ok").glob("*.yaml"))]
 
 
+def against_schema(text: str) -> list[str]:
+    root, _ = read(SourceFile("playbook.yaml", text))
+    assert root is not None
+    return [found.message for found in V10.iter_errors(plain(root))]
+
+
 def assert_survives(text: str) -> None:
     result = migrated(text)
     assert result.defect == ""
     assert result.text is not None
+    assert against_schema(result.text) == []
     assert graph_of(result.text) == graph_of(text)
     assert migrated(result.text).text == result.text
 
@@ -64,13 +78,14 @@ def test_the_graph_survives_and_a_second_time_changes_nothing(path: Path) -> Non
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="../shared/corpus is not here")
 def test_what_upstream_wrote_survives() -> None:
     manifest = json.loads((CORPUS / "manifest.json").read_text(encoding="utf-8"))
-    texts = {entry["path"]: (CORPUS / entry["path"]).read_text(encoding="utf-8") for entry in manifest}
-    results = {path: migrated(text) for path, text in texts.items()}
+    texts = {(CORPUS / entry["path"]).read_text(encoding="utf-8"): entry["path"] for entry in manifest}
+    results = {path: migrated(text) for text, path in texts.items()}
     compiled = {path: result for path, result in results.items() if result.compiled.graph is not None}
     assert {path: result.defect for path, result in compiled.items() if result.defect} == {}
     changed = {path for path, result in compiled.items() if migrated(result.text or "").text != result.text}
     assert changed == set()
     assert len(compiled) > 300
+    assert {path: found for path, result in compiled.items() if (found := against_schema(result.text or ""))} == {}
 
 
 def test_a_playbook_with_errors_is_not_written() -> None:

@@ -13,7 +13,7 @@ from noetl_compiler.overlay import names_in
 from noetl_compiler.pipeline import Understood
 from noetl_compiler.source import Span
 from noetl_compiler.syntax import Playbook
-from noetl_compiler.templates import TemplateFailure, paths
+from noetl_compiler.template_check import examine
 
 __all__ = ["remarks"]
 
@@ -68,20 +68,12 @@ def _older_names(root: MappingNode, own: set[str]) -> Iterator[Note]:
     places: dict[str, list[Span]] = defaultdict(list)
     for node in _walk(root):
         if isinstance(node, ScalarNode) and (span := node.template_span):
-            for name in {path.partition(".")[0] for path in _paths(node.text)} - own:
+            for name in {path.partition(".")[0] for path in examine(node.text).reads} - own:
                 places[name].append(span)
     for name, successor in _SUCCESSORS.items():
         if found := places.get(name):
             count = f"{len(found)} templates use" if len(found) > 1 else "a template uses"
             yield Note(min(found), f'{count} the older name "{name}", which v10 calls "{successor}"')
-
-
-def _paths(template: str) -> tuple[str, ...]:
-    """Nothing for a text that is no template, such as code with braces."""
-    try:
-        return paths(template)
-    except TemplateFailure:
-        return ()
 
 
 def _walk(node: Node) -> Iterator[Node]:
