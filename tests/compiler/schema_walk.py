@@ -81,7 +81,7 @@ class Samples:
 
     def __init__(self, schema: Schema) -> None:
         self.walk = Walk(schema)
-        self._seen: set[str] = set()
+        self.seen: set[str] = set()
 
     def playbooks(self) -> Iterator[tuple[str, Any]]:
         """``place.property`` and the playbook."""
@@ -92,21 +92,22 @@ class Samples:
             return
         if "$ref" in schema:
             place = schema["$ref"].rpartition("/")[2]
-            if place not in self._seen:
-                self._seen.add(place)
+            if place not in self.seen:
+                self.seen.add(place)
                 yield from self._explore(self.walk.target(schema), place, wrap)
-        for one in (*schema.get("anyOf", ()), *_conditional(schema)):
-            yield from self._explore(one, place, wrap)
-        for one in schema.get("allOf", ()):
-            if "properties" not in schema:
-                yield from self._explore(one, place, wrap)
-            yield from self._explore(one.get("then"), place, _beside(_told(one.get("if", {})), wrap))
-        if "items" in schema:
-            yield from self._explore(schema["items"], place, lambda inner: wrap([inner]))
-        if isinstance(schema.get("additionalProperties"), dict):
-            yield from self._explore(schema["additionalProperties"], place, lambda inner: wrap({"label": inner}))
+        for one, told in self._beside(schema):
+            yield from self._explore(one, place, _with(told, wrap))
+        for one, around in _inside(schema):
+            yield from self._explore(one, place, _around(around, wrap))
         for key in schema.get("properties", ()):
             yield from self._property(schema, key, place, wrap)
+
+    def _beside(self, schema: Schema) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """What else may be said of the same instance, with what the instance needs to have for it."""
+        if "then" in schema:
+            yield schema["then"], self._told(schema["if"], schema["then"])
+        yield from ((one, {}) for one in (*schema.get("anyOf", ()), schema.get("else")))
+        yield from ((one, {}) for one in schema.get("allOf", ()) if "if" in one or "properties" not in schema)
 
     def _property(self, schema: Schema, key: str, place: str, wrap: Wrap) -> Iterator[tuple[str, Any]]:
         if place in ("task", "workbook_flat") or schema.get("type") != "object":
@@ -124,6 +125,15 @@ class Samples:
             if "propertyNames" in one:
                 own, all_of_it = self.walk.target(one)["properties"], self._merged(schema)["properties"]
                 yield from ((name, all_of_it[name]) for name in one["propertyNames"]["enum"] if name not in own)
+
+    def _told(self, test: Schema, then: Schema) -> dict[str, Any]:
+        """What a test asks for: ``{kind: http}``."""
+        first = test
+        while "anyOf" in first:
+            first = first["anyOf"][0]
+        known = {**self._merged(self.walk.target(then))["properties"]} if "$ref" in then else {}
+        known |= {key: one for key, one in first.get("properties", {}).items() if {"const", "enum"} & one.keys()}
+        return {key: self.value(known[key]) for key in first.get("required", ()) if key in known}
 
     def value(self, schema: Any) -> Any:
         """Something that the schema accepts."""
@@ -169,21 +179,28 @@ class Samples:
             if "$ref" in one:
                 lent = self._merged(self.walk.target(one))
                 merged["required"] += lent["required"]
-                merged["properties"].update(lent["properties"])
+                merged["properties"].update({key: one for key, one in lent["properties"].items() if _is_told(one)})
             keys = [branch["required"][0] for branch in one.get("anyOf", ()) if "required" in branch]
             merged["groups"] += [keys] if keys else []
         return merged
 
 
-def _conditional(schema: Schema) -> list[Any]:
-    return [schema[keyword] for keyword in ("then", "else") if "$ref" in schema.get(keyword, {})]
+def _inside(schema: Schema) -> Iterator[tuple[Any, Wrap]]:
+    """What is said of the items of a list, and of the values of any key."""
+    if "items" in schema:
+        yield schema["items"], lambda inner: [inner]
+    if isinstance(schema.get("additionalProperties"), dict):
+        yield schema["additionalProperties"], lambda inner: {"label": inner}
 
 
-def _beside(told: dict[str, Any], wrap: Wrap) -> Wrap:
-    return lambda inner: wrap({**told, **inner})
+def _around(inner: Wrap, outer: Wrap) -> Wrap:
+    return lambda instance: outer(inner(instance))
 
 
-def _told(test: Schema) -> dict[str, Any]:
-    """What a test asks for: ``{kind: http}``."""
-    first = test["anyOf"][0] if "anyOf" in test else test
-    return {key: one["const"] for key, one in first.get("properties", {}).items() if "const" in one}
+def _with(told: dict[str, Any], wrap: Wrap) -> Wrap:
+    return (lambda inner: wrap({**told, **inner})) if told else wrap
+
+
+def _is_told(schema: Any) -> bool:
+    """Whether a property says what its value may be."""
+    return schema is not True and not schema.keys() <= {"description", "deprecated"}

@@ -38,8 +38,7 @@ def definitions(dialect: Dialect) -> dict[str, Any]:
 def problems(source: SourceFile) -> list[str]:
     root, _ = read(source)
     assert isinstance(root, MappingNode)
-    dialect = detect(root, Report(source))
-    found = validator(dialect).iter_errors(plain(root)) if dialect in DIALECTS else ()
+    found = validator(detect(root, Report(source))).iter_errors(plain(root))
     return [f"{one.json_path}: {one.message[:200]}" for one in found]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from noetl_compiler.schema import legacy, v10
+from noetl_compiler.schema import case, legacy, v1, v10
 from noetl_compiler.schema.calls import Calls
 from noetl_compiler.schema.collecting import COLLECTING
 from noetl_compiler.schema.guards import GUARDS
@@ -24,6 +24,7 @@ from noetl_compiler.schema.root import ROOT
 from noetl_compiler.schema.routes import ROUTES
 from noetl_compiler.schema.sinks import SINKS
 from noetl_compiler.schema.tasks import tasks
+from noetl_compiler.schema.v1_calls import CALLS
 from noetl_compiler.schema.workbook import workbook
 from noetl_compiler.syntax import Dialect
 
@@ -32,17 +33,25 @@ __all__ = ["DIALECTS", "Schema", "json_schema"]
 _SHARED: Places = (*ROOT, *LOOPS, *ROUTES, *GUARDS, *POLICIES, *COLLECTING, *RETRIES, *SINKS)
 
 
+_CALLS = Calls()
+
+
 @dataclass(frozen=True, slots=True)
 class _Words:
     """What a dialect has of its own. ``usual`` are older names that are its usual ones, so not deprecated."""
 
     steps: Places
     usual: Collection[str]
-    calls: Calls
+    calls: Calls = _CALLS
 
 
 _OWN: Mapping[Dialect, _Words] = MappingProxyType(
-    {"v10": _Words(v10.STEPS, v10.OWN_WORDS, Calls()), "legacy": _Words(legacy.STEPS, legacy.OWN_WORDS, Calls())}
+    {
+        "v10": _Words(v10.STEPS, v10.OWN_WORDS),
+        "case": _Words(case.STEPS, case.OWN_WORDS),
+        "legacy": _Words(legacy.STEPS, legacy.OWN_WORDS),
+        "v1": _Words(v1.STEPS, v1.OWN_WORDS, CALLS),
+    }
 )
 
 DIALECTS: tuple[Dialect, ...] = tuple(_OWN)

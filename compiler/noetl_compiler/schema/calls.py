@@ -89,7 +89,8 @@ class Calls:
 
     def flat(self, kind: str, name: str, head: tuple[Property, ...], borrowed: tuple[Place, ...] = ()) -> Place:
         """A call whose fields stand beside others. ``head`` are the properties that tell its kind and name."""
-        return self._place(kind, name, (*head, _settings(_SPEC)), borrowed)
+        settings = () if any(one.name == "spec" for one in head) else (_settings(_SPEC),)
+        return self._place(kind, name, (*head, *settings), borrowed)
 
     def nested(self, kind: str, name: str, head: tuple[Property, ...]) -> Place:
         """A call in a mapping of its own, whose fields may also stand in ``spec``."""

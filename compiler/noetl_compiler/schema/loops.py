@@ -5,9 +5,9 @@ from __future__ import annotations
 from noetl_compiler.schema.place import Place, Places, Property, without_effect
 from noetl_compiler.schema.values import AMOUNT, MAPPING, NAME, TEXT, open_words, ref, words
 
-__all__ = ["LOOPS"]
+__all__ = ["LOOPS", "LOOP_PROPERTIES"]
 
-_FIELDS = (
+LOOP_PROPERTIES = (
     Property(
         "in",
         "The list to go over, usually a template; a text or a mapping is one item.",
@@ -51,11 +51,11 @@ LOOPS: Places = (
     Place(
         "loop",
         "Runs the step's tasks once for each item; the result is the list of all iterations' results.",
-        (*_FIELDS, Property("spec", "How the iterations run: mode, max_in_flight, policy.", ref("loop_spec"))),
+        (*LOOP_PROPERTIES, Property("spec", "How the iterations run: mode, max_in_flight, policy.", ref("loop_spec"))),
         needs=(("in", "collection", "items", "cursor"),),
         inside=("spec",),
     ),
-    Place("loop_spec", "How the iterations run; what stands here counts as standing in the loop.", _FIELDS),
+    Place("loop_spec", "How the iterations run; what stands here counts as standing in the loop.", LOOP_PROPERTIES),
     Place(
         "loop_policy",
         "What failed iterations mean for the step as a whole.",

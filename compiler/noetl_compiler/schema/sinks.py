@@ -7,12 +7,18 @@ from noetl_compiler.schema.guards import GUARD
 from noetl_compiler.schema.place import Place, Places, Property, Shape, without_effect
 from noetl_compiler.schema.values import any_of, one_or_more, open_words, ref, words
 
-__all__ = ["SINKS"]
+__all__ = ["SINKS", "SINK_PROPERTIES"]
 
 _KIND = open_words(*sorted(SINK_KINDS | EVENT_KINDS - {""}))
-_KINDS = Property("kind", "The kind of store.", _KIND, older=("type", "storage", "backend"))
+_KINDS = Property("kind", "The kind of store.", _KIND, older=("type", "backend"))
 
-_FIELDS = (
+SINK_PROPERTIES = (
+    Property(
+        "storage",
+        'An older name of "kind", or a mapping of the kind of store and its fields.',
+        any_of(_KIND, ref("sink_tool")),
+        deprecated=True,
+    ),
     Property(
         "mode",
         'How rows are stored: added ("insert", the default, or "append"), updated where the key is there already '
@@ -56,15 +62,15 @@ SINKS: Places = (
         (
             Property("tool", "The kind of store, or a mapping of it and its fields.", any_of(_KIND, ref("sink_tool"))),
             _KINDS,
-            *_FIELDS,
+            *SINK_PROPERTIES,
         ),
-        needs=(("tool", *_KINDS.names),),
+        needs=(("tool", *_KINDS.names, "storage"),),
     ),
     Place(
         "sink_tool",
         "The kind of store and its fields.",
-        (_KINDS, *_FIELDS),
-        needs=(_KINDS.names,),
+        (_KINDS, *SINK_PROPERTIES),
+        needs=((*_KINDS.names, "storage"),),
     ),
     Shape("sinks", one_or_more(ref("sink"))),
 )

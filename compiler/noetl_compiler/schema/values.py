@@ -20,6 +20,7 @@ __all__ = [
     "TEMPLATE",
     "TEXT",
     "any_of",
+    "first_of",
     "has",
     "list_of",
     "one_or_more",
@@ -94,3 +95,11 @@ def one_or_more(value: Schema) -> Schema:
 def has(*keys: str) -> Schema:
     """The test whether a mapping has one of these keys."""
     return {"anyOf": [{"required": [key]} for key in keys]}
+
+
+def first_of(*cases: tuple[Schema, Schema], otherwise: Schema) -> Schema:
+    """The second of the first pair whose first holds."""
+    chosen = otherwise
+    for test, value in reversed(cases):
+        chosen = {"if": test, "then": value, "else": chosen}
+    return chosen

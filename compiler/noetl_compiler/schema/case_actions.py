@@ -1,0 +1,181 @@
+"""``case``: rules about the events of a step, and what they do."""
+
+from __future__ import annotations
+
+from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_KINDS
+from noetl_compiler.schema.calls import DESC, Calls, by_kind
+from noetl_compiler.schema.collecting import COLLECT
+from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape, without_effect
+from noetl_compiler.schema.policies import BACKOFF
+from noetl_compiler.schema.tools import KIND_MEANINGS
+from noetl_compiler.schema.values import (
+    AMOUNT,
+    CONDITION,
+    FLAG,
+    MAPPING,
+    NAME,
+    NAMES,
+    NUMBER,
+    SECONDS,
+    TEXT,
+    any_of,
+    has,
+    list_of,
+    one_or_more,
+    ref,
+    words,
+)
+from noetl_compiler.tools import KINDS
+
+__all__ = ["CASE_ACTIONS"]
+
+_ASSIGNED = any_of(MAPPING, list_of(ref("assignment")))
+_ACTIONS = (
+    Property("next", "The step or steps to go on to.", ref("case_next")),
+    Property("set", "Names to set.", _ASSIGNED),
+    Property("vars", "Names to set.", _ASSIGNED),
+    Property("result", "What the step yields in place of its tool's result."),
+    Property("fail", "Fails the step, with this message.", any_of(ref("failure"), {"not": MAPPING})),
+    Property("skip", "Whether the rest of the step is left out.", FLAG),
+    Property("retry", "Makes the call again, with other values if there are any.", any_of(ref("repeat"), ref("calls"))),
+    Property("call", "Another step to run beside the way on, or this call again.", ref("another_call")),
+    Property("sink", "Where the result is stored.", one_or_more(ref("case_sink")), older=("save",)),
+    Property("collect", "Adds a value to a name, or a page to those of repeated calls.", ref("case_collect")),
+    *COLLECT[1:],
+    without_effect("log", "the events of a run tell what it did"),
+)
+
+_NAMED_TASK: Schema = {"additionalProperties": ref("named_task")}
+_BARE_TASK: Schema = {
+    "if": {"propertyNames": {"enum": ["tool", *DESC.names]}},
+    "then": {"properties": {"tool": ref("tool")}},
+}
+_RUN = frozenset(KINDS) - SINK_KINDS - EVENT_KINDS | {"http", "python"}
+"""Sinks that only run a tool; the others store rows with the call."""
+
+
+def _run_sink(kind: str) -> tuple[str, Place]:
+    told = Property("tool", KIND_MEANINGS[kind], {"const": kind}, older=("kind", "type"))
+    return kind, Calls().flat(
+        kind, f"{kind}_sink", (told, Property("name", "The name of this task.", NAME, ("label",)))
+    )
+
+
+_RUN_SINKS = tuple(_run_sink(kind) for kind in sorted(_RUN))
+_RUN_KIND: Schema = {"enum": sorted(_RUN)}
+_IS_RUN: Schema = {"required": ["tool"], "properties": {"tool": _RUN_KIND}}
+_IS_NESTED_RUN: Schema = {
+    "required": ["tool"],
+    "properties": {"tool": {"type": "object", "required": ["kind"], "properties": {"kind": _RUN_KIND}}},
+}
+_FLAT_SINK: Schema = {"if": _IS_RUN, "then": {"allOf": by_kind(_RUN_SINKS, "tool")}, "else": ref("sink")}
+_IS_ONLY_THEN: Schema = {"type": "object", "required": ["then"], "maxProperties": 1}
+_IS_WRAPPED: Schema = {"type": "object", "required": ["next"], "not": {"required": ["step"]}}
+_IS_GATHERING: Schema = {"type": "object", "required": ["from"]}
+
+CASE_ACTIONS: Places = (
+    Place(
+        "case_rule",
+        "A condition about an event of the step, and what to do when it holds.",
+        (
+            Property(
+                "when",
+                'The condition, usually about "event.name", or "else".',
+                any_of(CONDITION, {"type": "string", "pattern": r"^\s*[Ee]lse\s*$"}),
+            ),
+            Property("then", "What to do when the condition holds.", one_or_more(ref("case_action")), older=("do",)),
+            Property("else", "What to do when no rule before matched.", ref("case_otherwise")),
+        ),
+        needs=(("then", "do", "else"),),
+    ),
+    Place("plain_action", "What a rule does.", _ACTIONS, open=True, rules=_NAMED_TASK),
+    Place(
+        "leading_action",
+        "What a rule does, and the step that it goes on to.",
+        (
+            Property("step", "The step to go on to.", NAME, required=True),
+            Property("input", "Names with their values that the next step can use.", NAMES, older=("args", "with")),
+            *_ACTIONS,
+        ),
+        open=True,
+        rules=_NAMED_TASK,
+    ),
+    Place(
+        "otherwise_case",
+        "What to do when no rule before matched.",
+        (Property("then", "What to do when no rule before matched.", one_or_more(ref("case_action")), required=True),),
+    ),
+    Place(
+        "named_task",
+        "A task of this name.",
+        (
+            Property("tool", "The call of a tool.", {"type": ["object", "array"]}, required=True),
+            DESC,
+        ),
+        open=True,
+        rules=_BARE_TASK,
+    ),
+    Place(
+        "assignment",
+        "A name to set.",
+        (
+            Property("name", "The name to set.", NAME, older=("key",), required=True),
+            Property("value", "The value to set it to.", required=True),
+        ),
+    ),
+    Place(
+        "failure",
+        "The failure of the step.",
+        (Property("message", "What the failure is told as.", TEXT, older=("error", "reason")),),
+    ),
+    Place(
+        "repeat",
+        "The same call once more.",
+        (
+            Property("max_attempts", "How often to call in total.", AMOUNT, older=("attempts", "max_iterations")),
+            Property(
+                "initial_delay",
+                "How long to wait before the next call.",
+                SECONDS,
+                older=("delay", "backoff_seconds"),
+            ),
+            Property("backoff_multiplier", "By what the delay grows each time.", NUMBER, older=("multiplier",)),
+            Property("backoff", "How the delay grows from call to call.", BACKOFF),
+            Property("max_delay", "The longest that a growing delay may become.", SECONDS),
+            Property("jitter", "Whether delays are varied at random.", FLAG),
+            Property("args", "The names that are other in the next call.", MAPPING, older=("with", "input")),
+            Property("url", "The address of the next call.", older=("endpoint",)),
+            Property("method", "The HTTP method of the next call."),
+            Property("headers", "The HTTP headers of the next call."),
+            Property("params", "The query of the next call."),
+            Property("query", "The query of the next call."),
+            *(Property(name, "What the next call sends.") for name in ("body", "payload", "data", "form")),
+        ),
+    ),
+    Place(
+        "gathering",
+        "Adds a value to a name.",
+        (
+            Property("from", "The value to add: a path or a template.", TEXT, required=True),
+            Property("into", "The name to add it to.", NAME, required=True),
+            Property(
+                "mode",
+                'Append the value as one item ("append", the default), append its items ("extend"), or replace what '
+                'was there ("replace").',
+                words("append", "list", "extend", "replace", "set"),
+            ),
+        ),
+    ),
+    Shape("calls", {"type": ["boolean", "integer"]}),
+    Shape(
+        "case_action", {"type": "object", "if": has("step"), "then": ref("leading_action"), "else": ref("plain_action")}
+    ),
+    Shape(
+        "case_otherwise", {"if": _IS_ONLY_THEN, "then": ref("otherwise_case"), "else": one_or_more(ref("case_action"))}
+    ),
+    Shape("case_next", {"if": _IS_WRAPPED, "then": {"properties": {"next": ref("case_next")}}, "else": ref("next")}),
+    Shape("another_call", {"type": "object", "if": has("step"), "then": ref("target"), "else": ref("repeat")}),
+    *(place for _, place in _RUN_SINKS),
+    Shape("case_sink", {"if": _IS_NESTED_RUN, "then": ref("named_task"), "else": _FLAT_SINK}),
+    Shape("case_collect", {"if": _IS_GATHERING, "then": ref("gathering"), "else": ref("collect")}),
+)

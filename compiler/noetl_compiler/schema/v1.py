@@ -1,0 +1,113 @@
+"""The steps of the v1 dialect: what a step does is its ``type``, or a ``call`` of something named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from noetl_compiler.schema.calls import DESC, INPUT
+from noetl_compiler.schema.loops import LOOP_PROPERTIES
+from noetl_compiler.schema.place import Place, Places, Property, Schema, without_effect
+from noetl_compiler.schema.v1_calls import NESTED_CALLS, Form
+from noetl_compiler.schema.values import CONDITION, NAME, any_of, first_of, has, one_or_more, ref, words
+
+__all__ = ["OWN_WORDS", "STEPS"]
+
+OWN_WORDS = frozenset({"with", "collection", "element", "filter", "save", "task"})
+"""What newer dialects have other words for."""
+
+_STEP = Place(
+    "any_step",
+    "What every step has.",
+    (
+        Property("step", "The name of the step, by which routes and templates call it.", NAME, required=True),
+        DESC,
+        Property("when", "Skips the step unless this holds.", CONDITION),
+        Property("pass", "Skips the step when this holds.", CONDITION),
+        Property(
+            "loop",
+            'Runs the step once for each item; without a call, the steps from here to the one with its "end_loop".',
+            ref("loop"),
+        ),
+        Property("end_loop", "The step whose loop over steps ends here.", NAME),
+        Property("result", "What the step yields in place of its call's result."),
+        Property("next", "Where to go on when the step is done.", ref("next")),
+        Property("case", 'Where to go on when the step is done; write "next" instead.', ref("next"), deprecated=True),
+    ),
+    open=True,
+)
+_FORM = Form("step", ("type", "tool"), (_STEP,))
+_TYPE = Property("type", "What kind of step this is.", NAME)
+_CALL = Property("call", "What the step calls, by its name or with its fields.", ref("called"), required=True)
+_SINK = Property("save", "Where the results of the whole loop are stored.", ref("sinks"), older=("sink",))
+
+_NOT_FLAT = ("cursor", "policy", "frame", "distribution")
+_ITERATED = tuple(
+    replace(one, older=tuple(name for name in one.older if name != "as"))
+    for one in LOOP_PROPERTIES
+    if one.name not in _NOT_FLAT
+)
+_ITERATES = any_of(*({"required": [key], "properties": {key: {"const": "iterator"}}} for key in ("type", "tool")))
+_IS_NESTED: Schema = {
+    "required": ["tool"],
+    "properties": {"tool": {"type": ["object", "array"]}},
+    "not": {"required": ["type"]},
+}
+_IS_REGION: Schema = {"required": ["loop"], "not": has("type", "tool", "task")}
+
+STEPS: Places = (
+    _STEP,
+    *_FORM.places(),
+    *NESTED_CALLS,
+    Place(
+        "iterator_step",
+        "Runs a task once for each item of a list.",
+        (
+            *(
+                Property(key, "Runs a task once for each item of a list.", words("iterator"))
+                for key in ("type", "tool")
+            ),
+            *_ITERATED,
+            Property(
+                "task", "The task or tasks to run for each item.", one_or_more(ref("called")), ("tasks",), required=True
+            ),
+            Property("name", "A name for the step; it has no meaning here.", NAME),
+            INPUT,
+            _SINK,
+            without_effect("enumerate", "the index of an iteration is always there as loop.index"),
+        ),
+        borrowed=(_STEP,),
+        needs=(("collection", "in", "items"),),
+    ),
+    Place("call_step", "Calls something by its name.", (_TYPE, _CALL, INPUT), borrowed=(_STEP,)),
+    Place(
+        "nested_step",
+        "A step whose tasks are written as in newer dialects.",
+        (Property("tool", "The task of the step, or the list of its tasks.", ref("tool"), required=True), INPUT),
+        borrowed=(_STEP,),
+    ),
+    Place(
+        "region_step",
+        "Runs the steps from here to the one with its end_loop once for each item.",
+        (Property("loop", "The items, and the name of each.", ref("loop"), required=True), INPUT, _SINK),
+        borrowed=(_STEP,),
+    ),
+    Place("route_step", "A step that calls nothing and only leads on.", (INPUT,), borrowed=(_STEP,)),
+    Place(
+        "step",
+        "A step: it calls something and goes on by what its next names.",
+        (
+            Property("step", "The name of the step, by which routes and templates call it.", NAME, required=True),
+            Property("type", "What kind of step this is.", any_of(_FORM.words, words("iterator"))),
+            Property("tool", "The kind of tool to call.", any_of(_FORM.words, words("iterator"), ref("tool"))),
+            Property("call", "What the step calls, by its name or with its fields.", ref("called")),
+        ),
+        open=True,
+        rules=first_of(
+            (_ITERATES, ref("iterator_step")),
+            (has("call"), ref("call_step")),
+            (_IS_NESTED, ref("nested_step")),
+            (_IS_REGION, ref("region_step")),
+            otherwise=_FORM.choice(ref("route_step")),
+        ),
+    ),
+)

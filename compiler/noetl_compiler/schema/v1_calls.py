@@ -1,0 +1,104 @@
+"""Calls of the v1 dialect, wherever they stand: flat on a step, in its ``call``, or in the ``task`` of an iterator.
+
+What is called need not be named by its kind: something with a path is a playbook, something with a name is a task of
+the workbook, and what only says where to save just stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_FIELDS
+from noetl_compiler.schema.calls import CALLED, INPUT, Calls, by_kind
+from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape
+from noetl_compiler.schema.sinks import SINK_PROPERTIES
+from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
+from noetl_compiler.schema.values import NAME, any_of, first_of, has, ref, words
+from noetl_compiler.tools import PSEUDO_KINDS
+
+__all__ = ["CALLS", "NESTED_CALLS", "Form"]
+
+CALLS = Calls(binds=True)
+
+_OLDER_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType({"playbook": ("playbooks",), "secrets": ("secret",)})
+_SAVES = ("save", "sink")
+_MARKS = ("start", "end", "router")
+_NAME = Property("name", "A name by which the result is known beside that of the step.", NAME)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One form of a call: its name, the keys under which the word of its kind may stand, and what stands around it."""
+
+    name: str
+    keys: tuple[str, ...]
+    around: tuple[Place, ...] = ()
+
+    @property
+    def words(self) -> Schema:
+        """The words for what can be called."""
+        return words(*ALL_KINDS, *(word for older in _OLDER_WORDS.values() for word in older), *_SAVES)
+
+    def places(self) -> Places:
+        """A place for each kind, and one for what only stores."""
+        return (*(place for _, place in self._kinds()), self._saving())
+
+    def choice(self, otherwise: Schema) -> Schema:
+        """The place of a call, by the word for its kind or else by what it has."""
+        spelled = ((word, place) for kind, place in self._kinds() for word in (kind, *_OLDER_WORDS.get(kind, ())))
+        return first_of(
+            (self._only_saves(), ref(f"saving_{self.name}")),
+            (has(*self.keys), {"allOf": by_kind(spelled, *self.keys)}),
+            (has("path"), ref(f"playbook_{self.name}")),
+            (has("name", "task"), ref(f"workbook_{self.name}")),
+            otherwise=otherwise,
+        )
+
+    def _kinds(self) -> tuple[tuple[str, Place], ...]:
+        kinds = (kind for kind in ALL_KINDS if self.around or kind not in PSEUDO_KINDS)
+        return tuple((kind, self._place(kind)) for kind in kinds)
+
+    def _place(self, kind: str) -> Place:
+        word = words(kind, *_OLDER_WORDS.get(kind, ()))
+        told = tuple(Property(key, KIND_MEANINGS[kind], word) for key in self.keys)
+        named = {"workbook": (CALLED,), "secrets": ()}.get(kind, (_NAME,))
+        bound = (INPUT,) if kind in PSEUDO_KINDS else ()
+        return CALLS.flat(kind, f"{kind}_{self.name}", (*told, *named, *bound), self.around)
+
+    def _saving(self) -> Place:
+        told = (Property(key, "Says that this only stores something.", NAME) for key in self.keys)
+        flat = (one for one in SINK_PROPERTIES if SINK_FIELDS.issuperset(one.names))
+        nested = Property("save", "What to store, and where.", ref("saved"), older=("sink",))
+        about = "Only stores something; without a kind of store, what is stored is the step's result."
+        return Place(f"saving_{self.name}", about, (*told, nested, *flat), self.around)
+
+    def _only_saves(self) -> Schema:
+        marked: Schema = {"allOf": [_says(self.keys, _MARKS), has(*_SAVES)]}
+        unnamed: Schema = {"allOf": [has(*_SAVES), {"not": has(*self.keys, "path", "name", "task")}]}
+        return any_of(_says(self.keys, _SAVES), marked, unnamed)
+
+
+def _says(keys: tuple[str, ...], kinds: tuple[str, ...]) -> Schema:
+    return any_of(*({"required": [key], "properties": {key: {"enum": list(kinds)}}} for key in keys))
+
+
+_NESTED = Form("call", ("type", "kind", "tool"))
+_STORE = ("tool", "type", "kind", "storage", "backend")
+_HAS_STORE = any_of(
+    *({"required": [key], "properties": {key: {"not": {"enum": sorted(EVENT_KINDS)}}}} for key in _STORE)
+)
+
+NESTED_CALLS: Places = (
+    *_NESTED.places(),
+    Place(
+        "call_of_kind",
+        "What is called.",
+        tuple(Property(key, "The kind of what is called.", _NESTED.words) for key in _NESTED.keys),
+        open=True,
+        rules=_NESTED.choice(ref("workbook_call")),
+    ),
+    Shape("called", any_of(NAME, ref("call_of_kind"))),
+    Shape("saved", {"type": "object", "if": _HAS_STORE, "then": ref("sink")}),
+)
