@@ -14,6 +14,7 @@ from noetl_compiler.graph import Json
 from noetl_compiler.schema.guards import GUARD
 from noetl_compiler.schema.place import Place, Property, Schema, without_effect
 from noetl_compiler.schema.routes import SET
+from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS, kind_of, tool_fields
 from noetl_compiler.schema.values import NAME, NAMES, SECONDS, TEXT, any_of, ref, words
 from noetl_compiler.tools import PSEUDO_KINDS, ToolKind
@@ -42,12 +43,12 @@ CALL = Place(
             older=("timeout_seconds",),
         ),
         *SET,
-        Property("sink", "Where the result is stored, in the same call.", ref("sinks"), older=("save",)),
+        *sink_and_save("Where the result is stored, in the same call."),
         Property("retry", 'When to call again; v10 says it as rules of "spec.policy".', ref("retry")),
         Property("eval", 'What follows the call; write rules of "spec.policy" instead.', ref("eval"), deprecated=True),
         GUARD,
         without_effect("output", "results are kept inline or by reference as their size demands"),
-        without_effect("assert", "contracts of tasks are not checked"),
+        Property("assert", "The names that the call expects to be bound.", ref("assert")),
     ),
     open=True,
 )

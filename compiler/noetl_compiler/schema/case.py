@@ -6,6 +6,7 @@ from noetl_compiler.schema.calls import CALLED, DESC, KIND_WORDS, TIMEOUT, Calls
 from noetl_compiler.schema.case_actions import CASE_ACTIONS
 from noetl_compiler.schema.place import Place, Places, Property, Schema, without_effect
 from noetl_compiler.schema.routes import SET
+from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.step_specs import STEP_SPEC, STEP_SPECS
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
 from noetl_compiler.schema.values import MAPPING, NAME, NAMES, any_of, list_of, ref, words
@@ -48,7 +49,7 @@ _STEP = Place(
         Property("next", "Where to go on when no rule has led on.", ref("next")),
         Property("timeout", "How long the step may take.", TIMEOUT),
         Property("retry", "When to call the tool again.", ref("retry")),
-        Property("sink", "Where the tool's result is stored.", ref("sinks"), older=("save",)),
+        *sink_and_save("Where the tool's result is stored."),
     ),
     open=True,
 )

@@ -20,7 +20,7 @@ def _properties(place: Place, own: Collection[str]) -> Schema:
     """Every property under each of its names."""
     rendered: Schema = {}
     for one in place.properties:
-        rendered[one.name] = _property(one, one.about, deprecated=one.deprecated)
+        rendered[one.name] = _property(one, one.about, deprecated=one.deprecated and one.name not in own)
         for name in one.older:
             rendered[name] = _older(one, name, own)
     return rendered

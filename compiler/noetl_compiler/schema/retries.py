@@ -5,6 +5,7 @@ from __future__ import annotations
 from noetl_compiler.schema.collecting import COLLECT
 from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.policies import BACKOFF
+from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.values import (
     AMOUNT,
     CONDITION,
@@ -114,7 +115,7 @@ RETRIES: Places = (
     Place(
         "per_iteration",
         "What is done with each single result.",
-        (Property("sink", "Where each result is stored.", ref("sinks"), older=("save",)),),
+        sink_and_save("Where each result is stored."),
     ),
     Shape(
         "retry",

@@ -5,9 +5,12 @@ from __future__ import annotations
 from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_KINDS
 from noetl_compiler.schema.guards import GUARD
 from noetl_compiler.schema.place import Place, Places, Property, Shape, without_effect
-from noetl_compiler.schema.values import any_of, one_or_more, open_words, ref, words
+from noetl_compiler.schema.values import any_of, has, list_of, one_or_more, open_words, ref, words
 
-__all__ = ["SINKS", "SINK_PROPERTIES"]
+__all__ = ["SINKS", "SINK_PROPERTIES", "STORE_KEYS", "sink_and_save"]
+
+STORE_KEYS = ("tool", "type", "kind", "storage", "backend")
+"""Where a sink may say what it stores in."""
 
 _KIND = open_words(*sorted(SINK_KINDS | EVENT_KINDS - {""}))
 _KINDS = Property("kind", "The kind of store.", _KIND, older=("type", "backend"))
@@ -55,6 +58,16 @@ SINK_PROPERTIES = (
     without_effect("name", "the rows of one sink are stored in one go"),
 )
 
+
+def sink_and_save(about: str, *, deprecated: bool = False) -> tuple[Property, ...]:
+    """The sink of a call, and the name that it first had."""
+    said = 'An older name of "sink"; without a kind of store it has no effect.'
+    return (
+        Property("sink", about, ref("sinks"), deprecated=deprecated),
+        Property("save", said, ref("saves"), deprecated=True),
+    )
+
+
 SINKS: Places = (
     Place(
         "sink",
@@ -64,7 +77,7 @@ SINKS: Places = (
             _KINDS,
             *SINK_PROPERTIES,
         ),
-        needs=(("tool", *_KINDS.names, "storage"),),
+        needs=(STORE_KEYS,),
     ),
     Place(
         "sink_tool",
@@ -73,4 +86,5 @@ SINKS: Places = (
         needs=((*_KINDS.names, "storage"),),
     ),
     Shape("sinks", one_or_more(ref("sink"))),
+    Shape("saves", any_of({"type": "object", "if": has(*STORE_KEYS), "then": ref("sink")}, list_of(ref("sink")))),
 )

@@ -7,6 +7,7 @@ from noetl_compiler.schema.guards import GUARD
 from noetl_compiler.schema.place import Place, Places, Property, without_effect
 from noetl_compiler.schema.policies import ADMISSION
 from noetl_compiler.schema.routes import SET
+from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.values import NAME, SECONDS, list_of, ref, words
 
 __all__ = ["STEP_SPEC", "STEP_SPECS"]
@@ -25,7 +26,7 @@ STEP_SPEC = (
     Property("enter", "Names to set before the step's loop or its first task.", list_of(ref("enter"))),
     Property("returns", "What the step yields in place of its tool's result."),
     Property("end_loop", "The step whose loop over steps ends here.", NAME),
-    Property("sink", "Where the results of the whole loop are stored.", ref("sinks"), older=("save",)),
+    *sink_and_save("Where the results of the whole loop are stored."),
 )
 """What the spec of a step has in v10 and case."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from noetl_compiler.schema.calls import CALLED, KIND_WORDS, TIMEOUT, TOOL_FIELDS, Calls, by_kind
-from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape
+from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
-from noetl_compiler.schema.values import FLAG, NAME, SECONDS, any_of, list_of, ref
+from noetl_compiler.schema.values import FLAG, NAME, SECONDS, TEXT, any_of, list_of, ref
 
 __all__ = ["tasks"]
 
@@ -53,6 +53,14 @@ _SETTINGS: Places = (
             ),
         ),
         open=True,
+    ),
+    Place(
+        "assert",
+        "The names that the call expects to be bound.",
+        (
+            Property("expects", "The names that the call expects to be bound.", list_of(TEXT)),
+            without_effect("returns", "what a tool returns is known only when it runs"),
+        ),
     ),
     Place(
         "timeout",

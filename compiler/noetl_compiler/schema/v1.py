@@ -7,6 +7,7 @@ from dataclasses import replace
 from noetl_compiler.schema.calls import DESC, INPUT
 from noetl_compiler.schema.loops import LOOP_PROPERTIES
 from noetl_compiler.schema.place import Place, Places, Property, Schema, without_effect
+from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.v1_calls import NESTED_CALLS, Form
 from noetl_compiler.schema.values import CONDITION, NAME, any_of, first_of, has, one_or_more, ref, words
 
@@ -38,7 +39,7 @@ _STEP = Place(
 _FORM = Form("step", ("type", "tool"), (_STEP,))
 _TYPE = Property("type", "What kind of step this is.", NAME)
 _CALL = Property("call", "What the step calls, by its name or with its fields.", ref("called"), required=True)
-_SINK = Property("save", "Where the results of the whole loop are stored.", ref("sinks"), older=("sink",))
+_SINKS = sink_and_save("Where the results of the whole loop are stored.")
 
 _NOT_FLAT = ("cursor", "policy", "frame", "distribution")
 _ITERATED = tuple(
@@ -72,7 +73,7 @@ STEPS: Places = (
             ),
             Property("name", "A name for the step; it has no meaning here.", NAME),
             INPUT,
-            _SINK,
+            *_SINKS,
             without_effect("enumerate", "the index of an iteration is always there as loop.index"),
         ),
         borrowed=(_STEP,),
@@ -88,7 +89,7 @@ STEPS: Places = (
     Place(
         "region_step",
         "Runs the steps from here to the one with its end_loop once for each item.",
-        (Property("loop", "The items, and the name of each.", ref("loop"), required=True), INPUT, _SINK),
+        (Property("loop", "The items, and the name of each.", ref("loop"), required=True), INPUT, *_SINKS),
         borrowed=(_STEP,),
     ),
     Place("route_step", "A step that calls nothing and only leads on.", (INPUT,), borrowed=(_STEP,)),

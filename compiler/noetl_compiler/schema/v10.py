@@ -5,6 +5,7 @@ from __future__ import annotations
 from noetl_compiler.schema.calls import DESC, TIMEOUT
 from noetl_compiler.schema.place import Place, Places, Property, without_effect
 from noetl_compiler.schema.routes import SET
+from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.step_specs import STEP_SPEC, STEP_SPECS
 from noetl_compiler.schema.values import CONDITION, MAPPING, NAME, NAMES, ref
 
@@ -40,13 +41,7 @@ STEPS: Places = (
                 ref("retry"),
                 deprecated=True,
             ),
-            Property(
-                "sink",
-                "Where the last task's result is stored; write it on the task.",
-                ref("sinks"),
-                ("save",),
-                deprecated=True,
-            ),
+            *sink_and_save("Where the last task's result is stored; write it on the task.", deprecated=True),
             without_effect("output", _STORAGE),
             without_effect("result", _STORAGE),
         ),

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_FIELDS
 from noetl_compiler.schema.calls import CALLED, INPUT, Calls, by_kind
 from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape
-from noetl_compiler.schema.sinks import SINK_PROPERTIES
+from noetl_compiler.schema.sinks import SINK_PROPERTIES, STORE_KEYS
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
 from noetl_compiler.schema.values import NAME, any_of, first_of, has, ref, words
 from noetl_compiler.tools import PSEUDO_KINDS
@@ -85,9 +85,8 @@ def _says(keys: tuple[str, ...], kinds: tuple[str, ...]) -> Schema:
 
 
 _NESTED = Form("call", ("type", "kind", "tool"))
-_STORE = ("tool", "type", "kind", "storage", "backend")
 _HAS_STORE = any_of(
-    *({"required": [key], "properties": {key: {"not": {"enum": sorted(EVENT_KINDS)}}}} for key in _STORE)
+    *({"required": [key], "properties": {key: {"not": {"enum": sorted(EVENT_KINDS)}}}} for key in STORE_KEYS)
 )
 
 NESTED_CALLS: Places = (

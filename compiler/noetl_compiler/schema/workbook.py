@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler.schema.calls import DESC, KIND_WORDS, Calls, by_kind
 from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape
+from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
 from noetl_compiler.schema.values import NAME, any_of, has, list_of, ref
 
@@ -47,7 +48,7 @@ _AROUND: Places = (
             _LABEL,
             Property("tool", "The call of a tool.", ref("item"), required=True),
             DESC,
-            Property("sink", "Where the result is stored, in the same call.", ref("sinks"), older=("save",)),
+            *sink_and_save("Where the result is stored, in the same call."),
         ),
     ),
     Place(
