@@ -84,8 +84,9 @@ def outcome_names(kind: str, outcome: Outcome, attempt: int = 1, page: int = 1) 
 
 
 def call_names(dialect: str, step: str, kind: str, outcome: Outcome, attempt: int = 1, page: int = 1) -> dict[str, Any]:
-    """What a finished call binds in this dialect. In case playbooks every rule knows the ``event``, ``response`` is the
-    whole result of a call, and a rule is about the last call, whatever the step's result is (dev/decisions/0011).
+    """What a finished call binds in this dialect. In case playbooks every rule knows the ``event``, ``response`` and
+    ``result`` are the whole result of a call, and a rule is about the last call, whatever the step's result is
+    (dev/decisions/0011).
     """
     if dialect == "case" and outcome.get("page"):
         last: Mapping[str, Json] = outcome["page"]
@@ -94,7 +95,7 @@ def call_names(dialect: str, step: str, kind: str, outcome: Outcome, attempt: in
     if dialect != "case":
         return names
     if outcome["status"] == "ok":
-        names["response"] = call_view(kind, outcome.get("result"))
+        names["response"] = names["result"] = call_view(kind, outcome.get("result"))
     return {**names, **event_names("step.done" if outcome["status"] == "ok" else "step.failed", step, outcome)}
 
 

@@ -25,7 +25,6 @@ from noetl_temporal.machine.routing import Admission, Selection, admit, select
 from noetl_temporal.machine.scope import call_names, event_names
 from noetl_temporal.machine.state import PipelineState, PlaybookState, StepRecord, StepRun
 from noetl_temporal.machine.step_host import StepHost
-from noetl_temporal.machine.views import result_view
 
 __all__ = ["Ended", "StepRuns"]
 
@@ -275,8 +274,13 @@ class StepRuns:
         """The step's own result and ``set``; a template without value fails the step after all."""
         host = self._host(step, run)
         view = record_view(self._record(step, run, end, kind, "completed"))
-        result = result_view(kind, end.outcome.get("result"))
-        names = {**self._outcome_names(step, kind, end.outcome), "result": result, step.name: view, "_prev": view}
+        final: Outcome = {**end.outcome, "page": None}
+        names = {
+            **self._outcome_names(step, kind, end.outcome),
+            "result": self._outcome_names(step, kind, final)["result"],
+            step.name: view,
+            "_prev": view,
+        }
         try:
             if step.result is not None:
                 end = end._replace(outcome={**end.outcome, "result": templates.render(step.result, host.scope(names))})

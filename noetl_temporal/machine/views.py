@@ -152,6 +152,15 @@ class _BodyView(ResultView):
         return super()._missing(key)
 
 
+class _StatementView(ResultView):
+    """``{rows, columns, row_count}`` of one statement; an index is a row."""
+
+    __slots__ = ()
+
+    def _missing(self, key: Any) -> Any:
+        return self._stored["rows"][key] if isinstance(key, int) else super()._missing(key)
+
+
 class _RowsView(ResultView):
     """``{rows, columns, row_count, ...}``: ``command_<i>`` is the i-th statement, an index a row."""
 
@@ -164,18 +173,19 @@ class _RowsView(ResultView):
             return self._command(key)
         return super()._missing(key)
 
-    def _command(self, key: str) -> Json:
+    def _command(self, key: str) -> Any:
+        """One statement, of which an index is a row as well."""
         statements: list[Json] = self._stored.get("statements") or [self._first()]
         index = key.removeprefix("command_")
         if index.isdecimal() and int(index) < len(statements):
-            return statements[int(index)]
+            return _StatementView(statements[int(index)])
         raise KeyError(key)
 
     def _first(self) -> Json:
         return {name: self._stored.get(name) for name in ("rows", "columns", "row_count")}
 
     def materialise(self) -> Json:
-        return {**self._stored, "command_0": self._command("command_0")}
+        return {**self._stored, "command_0": self._command("command_0").materialise()}
 
 
 def result_view(kind: str, result: Json, extra: Mapping[str, Any] | None = None) -> Any:

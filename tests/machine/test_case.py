@@ -261,6 +261,36 @@ def test_vars_of_a_paginating_step_are_made_of_all_pages() -> None:
     assert found.finish.result == [[1, 2, 3, 4, 5, 6], 3]
 
 
+BODY = {"data": [1], "status": "active", "paging": {"page": 2}}
+RESPONSE = {"status_code": 201, "headers": {"a": "b"}, "url": "u", "elapsed": 1, "data": BODY}
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("response.status == 201 and response.status == 'success'", True),
+        ("response.status == 200 or response.status == 'error'", False),
+        ("response.status", 201),
+        ("result.status", 201),
+        ("response.status_code", 201),
+        ("response.metadata.status_code", 201),
+        ("response.metadata.headers.a", "b"),
+        ("response.data", BODY),
+        ("response.data.data", [1]),
+        ("response.data.status", "active"),
+        ("response.data.paging.page", 2),
+        ("response.paging.page", 2),
+        ("response.body.paging.page", 2),
+    ],
+)
+def test_a_response_is_seen_in_the_shapes_of_the_dialects_weeks(expression: str, value: Any) -> None:
+    rule = f"""      - {{when: "{{{{ event.name == 'call.done' }}}}", then: {{set: {{seen: "{{{{ {expression} }}}}"}}}}}}\n"""
+    end = "  - {step: end, tool: {kind: noop, result: '{{ vars.seen }}'}}\n"
+    workflow = f"  - step: start\n    tool: {{kind: http, url: u}}\n    case:\n{rule}{end}"
+    found, _ = run(workflow, lambda call: RESPONSE if call.kind == "http" else echoed(call))
+    assert (found.finish.status, found.finish.result) == ("completed", value)
+
+
 # ---- work beside a call -------------------------------------------------------------------------------------------
 
 

@@ -52,6 +52,8 @@ def names(kind: str, result: Any) -> dict[str, Any]:
         ("http", {**HTTP, "data": "text"}, "{{ response }}", "text"),
         ("postgres", ROWS, "{{ step.rows[0].id }}", 7),
         ("postgres", ROWS, "{{ step.command_0.rows[0].id }}", 7),
+        ("postgres", ROWS, "{{ step.command_0[0].id }}", 7),
+        ("postgres", ROWS, "{{ step.command_0 }}", {name: ROWS[name] for name in ("rows", "columns", "row_count")}),
         ("postgres", ROWS, "{{ step.data.command_0.row_count }}", 1),
         ("postgres", ROWS, "{{ result[0].id }}", 7),
         ("postgres", TWO, "{{ step.command_0.row_count }}", 3),
