@@ -284,7 +284,10 @@ RESPONSE = {"status_code": 201, "headers": {"a": "b"}, "url": "u", "elapsed": 1,
     ],
 )
 def test_a_response_is_seen_in_the_shapes_of_the_dialects_weeks(expression: str, value: Any) -> None:
-    rule = f"""      - {{when: "{{{{ event.name == 'call.done' }}}}", then: {{set: {{seen: "{{{{ {expression} }}}}"}}}}}}\n"""
+    then = f"{{set: {{seen: '{{{{ {expression} }}}}'}}}}".replace("'success'", '"success"').replace(
+        "'error'", '"error"'
+    )
+    rule = f"      - {{when: \"{{{{ event.name == 'call.done' }}}}\", then: {then}}}\n"
     end = "  - {step: end, tool: {kind: noop, result: '{{ vars.seen }}'}}\n"
     workflow = f"  - step: start\n    tool: {{kind: http, url: u}}\n    case:\n{rule}{end}"
     found, _ = run(workflow, lambda call: RESPONSE if call.kind == "http" else echoed(call))
