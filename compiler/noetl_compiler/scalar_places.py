@@ -9,7 +9,9 @@ are not (a style this page does not know), there is no answer instead of a wrong
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
+from functools import lru_cache
 
 from noetl_compiler.graph import Span
 from noetl_compiler.nodes import ScalarNode
@@ -31,12 +33,19 @@ def span_in_scalar(source: SourceFile, node: ScalarNode, start: int, end: int) -
     """The place of ``node.text[start:end]`` without the white space around it; None when there is nothing else in
     it, or no honest answer.
     """
+    meant, written = _aligned(source, node)
+    first, last = bisect_left(meant, start), bisect_left(meant, end)
+    return source.span(written[first][0], written[last - 1][1]) if first < last else None
+
+
+@lru_cache(maxsize=4)
+def _aligned(source: SourceFile, node: ScalarNode) -> tuple[list[int], list[tuple[int, int]]]:
+    """The offsets of the value's characters, and for each where it stands in the file; none without an answer."""
     written = list(_written(source, node))
     meant = [offset for offset, char in enumerate(node.text) if char not in _BLANK]
     if [node.text[offset] for offset in meant] != [char for char, _, _ in written]:
-        return None
-    inside = [place for place, offset in zip(written, meant, strict=True) if start <= offset < end]
-    return source.span(inside[0][1], inside[-1][2]) if inside else None
+        return [], []
+    return meant, [(start, end) for _, start, end in written]
 
 
 def _written(source: SourceFile, node: ScalarNode) -> Iterator[tuple[str, int, int]]:

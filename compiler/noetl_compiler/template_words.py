@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from functools import lru_cache
 from itertools import accumulate
 from typing import Literal, TypeAlias
 
@@ -45,13 +47,22 @@ def find_path(source: str, path: str) -> tuple[int, int]:
 
 def _find(source: str, pattern: str, start: int) -> tuple[int, int]:
     """The first group of the pattern, where it is in an expression and in no string; else the start."""
-    word = re.compile(pattern)
-    for begin, end in expressions(source):
-        strings = [found.span() for found in _STRING.finditer(source, begin, end)]
-        for found in word.finditer(source, max(begin, start), end):
-            if not any(first < found.start(1) < last for first, last in strings):
-                return found.span(1)
+    places = _places(source)
+    for found in re.finditer(pattern, source[start:]):
+        first, last = found.start(1) + start, found.end(1) + start
+        index = bisect_right(places, (first, len(source))) - 1
+        if index >= 0 and last <= places[index][1] and not _is_in_string(source, places[index], first):
+            return first, last
     return start, start
+
+
+@lru_cache(maxsize=4)
+def _places(source: str) -> tuple[tuple[int, int], ...]:
+    return expressions(source)
+
+
+def _is_in_string(source: str, expression: tuple[int, int], offset: int) -> bool:
+    return any(found.start() < offset < found.end() for found in _STRING.finditer(source, *expression))
 
 
 def broken_part(source: str, error: TemplateSyntaxError) -> tuple[int, int]:

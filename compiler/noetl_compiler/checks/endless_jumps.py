@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from noetl_compiler.checks.dead_routes import is_always_true
 from noetl_compiler.checks.unmatched_errors import is_about_errors
 from noetl_compiler.codes import Code
@@ -11,40 +13,44 @@ from noetl_compiler.syntax import Playbook, Rule, Step
 
 __all__ = ["warn_of_endless_jumps"]
 
+_FARTHEST = 200
+"""Tasks that are looked at for a way out; a jump over more is not told."""
+
 
 def warn_of_endless_jumps(playbook: Playbook, report: Report) -> None:
     """NT404. Told when every success goes back and no rule between the two tasks may end it; errors do not count."""
     for step in playbook.steps:
+        labels = {task.label.text: index for index, task in reversed(list(enumerate(step.tasks)))}
         for index, task in enumerate(step.tasks):
             for rule in task.policy.rules if task.policy else ():
-                if _always_goes_back(rule, index, step) and not _may_leave(rule, index, step):
+                if _always_goes_back(rule, index, labels) and not _may_leave(rule, index, step, labels):
                     message = f'task "{task.label.text}" always goes back, so the step never ends'
                     hint = "give the jump a condition, or put a rule with do: break before it"
                     report.warning(Code.ENDLESS_JUMP, rule.body.span, message, hint)
 
 
-def _always_goes_back(rule: Rule, index: int, step: Step) -> bool:
+def _always_goes_back(rule: Rule, index: int, labels: Mapping[str, int]) -> bool:
     if rule.body.on == "error" or not is_always_true(rule.body.when):
         return False
     if rule.body.do == "again":
         return rule.body.attempts is None
-    return _target(rule, index, step) <= index
+    return index - _FARTHEST <= _target(rule, index, labels) <= index
 
 
-def _may_leave(jump: Rule, index: int, step: Step) -> bool:
+def _may_leave(jump: Rule, index: int, step: Step, labels: Mapping[str, int]) -> bool:
     """Whether any other rule of the tasks that are gone over again leads on."""
-    first = _target(jump, index, step)
+    first = _target(jump, index, labels)
     for at in range(first, index + 1):
         policy = step.tasks[at].policy
         for rule in policy.rules if policy else ():
             if rule is jump:
                 break
-            if _leads_on(rule, at, (first, index), step):
+            if _leads_on(rule, at, (first, index), labels):
                 return True
     return False
 
 
-def _leads_on(rule: Rule, at: int, circle: tuple[int, int], step: Step) -> bool:
+def _leads_on(rule: Rule, at: int, circle: tuple[int, int], labels: Mapping[str, int]) -> bool:
     match rule.body.do:
         case "break":
             return True
@@ -53,16 +59,15 @@ def _leads_on(rule: Rule, at: int, circle: tuple[int, int], step: Step) -> bool:
         case "fail":
             return not (rule.body.on == "error" or is_about_errors(rule.body.when))
         case "jump":
-            return not circle[0] <= _target(rule, at, step) <= circle[1]
+            return not circle[0] <= _target(rule, at, labels) <= circle[1]
         case _:
             return False
 
 
-def _target(rule: Rule, index: int, step: Step) -> int:
+def _target(rule: Rule, index: int, labels: Mapping[str, int]) -> int:
     """The index of the task that a jump leads to; behind all of them for what is no jump back."""
     if rule.to is None:
-        return index if rule.body.do == "again" else len(step.tasks)
-    labels = [task.label.text for task in step.tasks]
+        return index if rule.body.do == "again" else len(labels)
     if rule.to.text in PREVIOUS and rule.to.text not in labels:
         return max(0, index - 1)
-    return labels.index(rule.to.text) if rule.to.text in labels else len(labels)
+    return labels.get(rule.to.text, len(labels))
