@@ -87,7 +87,8 @@ def _read_workbook_task(node: Node, around: Surroundings) -> Task | None:
         task = read_task(fields, kind, name, around) if kind else None
         fields.close(_known_fields(kind))
         return task
-    fields.node_of("tool", "desc", "description")
+    fields.node_of("tool")
+    fields.node_of("desc", "description")
     task = _read_item(tool, name.text, around)
     sinks = read_sinks(fields, around.report, "attempt")
     fields.close()

@@ -39,12 +39,18 @@ class Origins:
         self._mappings: dict[Span, MappingNode] = {}
         for node in _mappings(root):
             self._mappings.setdefault(node.span, node)
+        self._around = {item.span: node for node in _mappings(root) for _, item in node.entries}
         self.root = Region(root)
 
     def region(self, span: Span, around: Region) -> Region:
         """The mapping at a place, or what lies around it when none stands exactly there."""
         found = self._mappings.get(span)
         return Region(found) if found else around
+
+    def around(self, span: Span) -> Region | None:
+        """The mapping that has the value at this place."""
+        found = self._around.get(span)
+        return Region(found) if found else None
 
 
 class Region:

@@ -6,7 +6,7 @@ from noetl_compiler.dialects.auth import AUTHS
 from noetl_compiler.emission.draft import Draft, mapping, unless_empty
 from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.guards import emit_guard
-from noetl_compiler.emission.origins import NOWHERE, Region, scalar
+from noetl_compiler.emission.origins import NOWHERE, Entry, Region, scalar
 from noetl_compiler.emission.policies import emit_policy
 from noetl_compiler.emission.values import emit_assigns, emit_auth, emit_names, emit_timeout
 from noetl_compiler.graph import Sink
@@ -35,9 +35,19 @@ def emit_workbook(draft: Draft) -> Node | None:
 
 
 def _workbook_task(draft: Draft, task: Task) -> MappingNode:
-    name = task.label
-    tool = _task(draft, draft.origins.root, task, name.text)
-    return mapping((scalar("name"), scalar(name.text, name.span)), (scalar("tool"), tool))
+    name, outer = task.label, draft.origins.around(task.label.span)
+    tool = _task(draft, outer or draft.origins.root, task, name.text)
+    return mapping(
+        (scalar("name"), scalar(name.text, name.span)),
+        *_description(outer),
+        (outer.key("tool") if outer else scalar("tool"), tool),
+    )
+
+
+def _description(region: Region | None) -> tuple[Entry, ...]:
+    """What the author says of a task, which no other part of the compiler reads."""
+    found = region.entry("desc", "description") if region else None
+    return (found,) if found else ()
 
 
 def _task(draft: Draft, around: Region, task: Task, default_name: str = "") -> MappingNode:
@@ -49,6 +59,7 @@ def _task(draft: Draft, around: Region, task: Task, default_name: str = "") -> M
         draft.extend(Extension.LABEL, task.label.span)
     return mapping(
         (scalar(name_key), scalar(task.label.text, task.label.span) if named else None),
+        *(_description(region) if region.span != around.span else ()),
         (scalar("kind"), scalar(task.kind.text, task.kind.span)),
         (region.key("name", "task"), scalar(task.workbook.text, task.workbook.span) if task.workbook else None),
         (region.key(*AUTHS), emit_auth(region, task.auth, task.kind.text)),
