@@ -131,9 +131,17 @@ def test_every_reference_leads_to_a_place(dialect: Dialect) -> None:
     assert set(names) == set(definitions(dialect))
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_pattern_says_in_words_what_it_expects(dialect: Dialect) -> None:
+    values: list[Any] = [one for place in definitions(dialect).values() for one in place.get("properties", {}).values()]
+    asking = [one for one in values if one is not True and "pattern" in one]
+    assert asking
+    assert all(one["patternErrorMessage"].startswith("expected ") for one in asking)
+
+
 def test_an_older_name_says_what_came_after_it() -> None:
     task = definitions("v10")["call"]["properties"]["credential"]
-    assert task["deprecated"] is True
+    assert task["deprecated"] is task["doNotSuggest"] is True
     assert '"auth"' in task["description"]
     assert "deprecated" not in definitions("legacy")["loop"]["properties"]["collection"]
 

@@ -16,12 +16,12 @@ from noetl_compiler.schema.place import Place, Property, Schema, without_effect
 from noetl_compiler.schema.routes import SET
 from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS, kind_of, tool_fields
-from noetl_compiler.schema.values import NAME, NAMES, SECONDS, TEXT, any_of, ref, words
+from noetl_compiler.schema.values import NAME, NAMES, SECONDS, TEXT, any_of, ref, told_words, words
 from noetl_compiler.tools import PSEUDO_KINDS, ToolKind
 
 __all__ = ["CALL", "CALLED", "DESC", "INPUT", "KIND_WORDS", "TIMEOUT", "TOOL_FIELDS", "Calls", "by_kind"]
 
-KIND_WORDS: Schema = words(*ALL_KINDS)
+KIND_WORDS: Schema = told_words(KIND_MEANINGS)
 DESC = Property("desc", "What this is for, in words for people.", TEXT, older=("description",))
 TIMEOUT = any_of(SECONDS, ref("timeout"))
 CALLED = Property("name", "The name of the workbook task to run.", NAME, older=("task",), required=True)

@@ -81,7 +81,7 @@ CASE_ACTIONS: Places = (
             Property(
                 "when",
                 'The condition, usually about "event.name", or "else".',
-                any_of(CONDITION, {"type": "string", "pattern": r"^\s*[Ee]lse\s*$"}),
+                {**CONDITION, "pattern": rf"{CONDITION['pattern']}|^\s*[Ee]lse\s*$"},
             ),
             Property("then", "What to do when the condition holds.", one_or_more(ref("case_action")), older=("do",)),
             Property("else", "What to do when no rule before matched.", ref("case_otherwise")),

@@ -14,6 +14,15 @@ __all__ = ["field_value"]
 _TYPES: Mapping[str, str] = MappingProxyType(
     {"number": "number", "flag": "boolean", "mapping": "object", "list": "array", "text": "string", "method": "string"}
 )
+_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "number": "a number",
+        "flag": "true or false",
+        "mapping": "a mapping",
+        "list": "a list",
+        "method": f"one of {', '.join(sorted(METHODS))}",
+    }
+)
 _METHOD = "|".join("".join(f"[{letter}{letter.lower()}]" for letter in method) for method in sorted(METHODS))
 _WRITTEN: Mapping[str, str] = MappingProxyType(
     {
@@ -30,5 +39,12 @@ def field_value(types: Collection[str]) -> Schema:
     if not types:
         return {}
     allowed = list(dict.fromkeys((*(_TYPES[name] for name in types), "string")))
+    if "text" in types:
+        return {"type": list(allowed)}
     patterns = [_WRITTEN[name] for name in types if name in _WRITTEN]
-    return {"type": list(allowed), **({} if "text" in types else {"pattern": "|".join([*patterns, TEMPLATE])})}
+    expected = " or ".join(_WORDS[name] for name in types)
+    return {
+        "type": list(allowed),
+        "pattern": "|".join([*patterns, TEMPLATE]),
+        "patternErrorMessage": f"expected {expected}, or a template",
+    }

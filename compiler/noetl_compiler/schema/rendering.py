@@ -39,7 +39,7 @@ def _older(one: Property, name: str, own: Collection[str]) -> Schema:
 
 def _property(one: Property, about: str, *, deprecated: bool) -> Schema:
     value = one.value if one.required else _or_null(one.value)
-    return {"description": about, **({"deprecated": True} if deprecated else {}), **value}
+    return {"description": about, **({"deprecated": True, "doNotSuggest": True} if deprecated else {}), **value}
 
 
 def _or_null(value: Schema) -> Schema:

@@ -2,9 +2,14 @@
 
 Where the engine takes a number, a truth or a mapping, a text with a template in it often does as well; where it does
 not, none is allowed here either. A text may always be written as a number or a truth: ``version: 2`` is fine.
+
+``patternErrorMessage``, ``enumDescriptions`` and ``doNotSuggest`` are no words of JSON Schema, so validators read
+over them; yaml-language-server and VS Code know them.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from noetl_compiler.schema.place import Schema
 
@@ -26,6 +31,7 @@ __all__ = [
     "one_or_more",
     "open_words",
     "ref",
+    "told_words",
     "words",
 ]
 
@@ -38,18 +44,24 @@ FLAG: Schema = {"type": "boolean"}
 NUMBER: Schema = {"type": "number"}
 MAPPING: Schema = {"type": "object"}
 
-NAMES: Schema = {"type": ["object", "string"], "pattern": TEMPLATE}
+NAMES: Schema = {
+    "type": ["object", "string"],
+    "pattern": TEMPLATE,
+    "patternErrorMessage": "expected a mapping, or a template that yields one",
+}
 """Names with their values, or a template that yields such a mapping."""
 
 AMOUNT: Schema = {
     "type": ["number", "string"],
     "pattern": rf"^\s*\d+(\.\d+)?\s*$|{TEMPLATE}",
+    "patternErrorMessage": "expected a number, or a template that yields one",
     "examples": [3, "{{ workload.limit }}"],
 }
 
 SECONDS: Schema = {
     "type": ["number", "string"],
     "pattern": rf"^\s*\d+(\.\d+)?\s*(ms|s|m|h|d)?\s*$|{TEMPLATE}",
+    "patternErrorMessage": 'expected a duration such as 30 or "30s"; units are ms, s, m, h and d',
     "examples": [30, "500ms", "5m"],
 }
 
@@ -58,6 +70,7 @@ CONDITION: Schema = {
     "minimum": 0,
     "maximum": 1,
     "pattern": rf"{_CONSTANT}|{TEMPLATE}",
+    "patternErrorMessage": 'expected a template such as "{{ ... }}", or true or false',
     "examples": ["{{ output.status == 'error' }}"],
 }
 
@@ -70,6 +83,11 @@ def ref(place: str) -> Schema:
 def words(*allowed: str) -> Schema:
     """One of these words and nothing else."""
     return {"enum": list(allowed)}
+
+
+def told_words(meanings: Mapping[str, str]) -> Schema:
+    """One of these words, each with what it means."""
+    return {"enum": list(meanings), "enumDescriptions": list(meanings.values())}
 
 
 def open_words(*known: str) -> Schema:
