@@ -24,6 +24,7 @@ class Extension(Enum):
     LABEL = "tool.label"
     SINK = "tool.sink"
     IDEMPOTENT = "tool.spec.idempotent"
+    ASSERT = "tool.assert"
     GUARD = "guard"
     SET_LIST = "set as a list"
     SET_ADD = "set of name[]"

@@ -70,7 +70,15 @@ def _task(draft: Draft, around: Region, task: Task, default_name: str = "") -> M
         (scalar("guard"), emit_guard(draft, task.guard, task.span)),
         (region.key("set", "set_ctx", "set_iter"), emit_assigns(draft, region, task.set)),
         (region.key("spec", "retry"), _spec(draft, region, task)),
+        *_contract(draft, region, task),
     )
+
+
+def _contract(draft: Draft, region: Region, task: Task) -> tuple[Entry, ...]:
+    """``assert`` as the author wrote it."""
+    found = region.entry("assert") if region.span == task.span else None
+    draft.extend_where(task.span, {Extension.ASSERT: found})
+    return (found,) if found else ()
 
 
 def _spec(draft: Draft, region: Region, task: Task) -> MappingNode | None:
