@@ -42,9 +42,13 @@ def gathered(trees: Sequence[Any], path: str, how: str, value: Json) -> Json:
     """The value to write: for an addition the list at ``path`` in the first tree that has it, and what is added."""
     if not how:
         return value
-    items: Json = next((found for tree in trees if (found := _found(tree, path)) is not None), [])
-    added = value if how == "[*]" and isinstance(value, list) else [value]
-    return [*(items if isinstance(items, list) else [items]), *added]
+    items: Json = next((found for tree in trees if (found := _found(tree, path)) is not None), None)
+    return [*_listed([] if items is None else items), *(_listed(value) if how == "[*]" else [value])]
+
+
+def _listed(value: Json) -> list[Json]:
+    """A list as it is, anything else as its only item."""
+    return cast("list[Json]", value) if isinstance(value, list) else [value]
 
 
 def _found(tree: Any, path: str) -> Json:

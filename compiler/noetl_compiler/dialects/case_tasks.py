@@ -40,7 +40,9 @@ def _is_after_loop(rule: CaseRule, subject: Subject) -> bool:
 
 
 def _in_turn(turns: list[CaseRule], subject: Subject) -> list[Rule]:
-    decided = [(rule, on, _decision(rule, on, subject)) for rule in turns for on in rule.boundaries]
+    decided: list[tuple[CaseRule, Boundary, graph.Rule | None]] = [
+        (rule, on, _decision(rule, on, subject)) for rule in turns for on in rule.boundaries
+    ]
     while decided and decided[-1][2] is None:
         decided.pop()
     if not subject.is_inclusive:
