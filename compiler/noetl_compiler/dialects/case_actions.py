@@ -188,7 +188,7 @@ def _failure(fields: Fields) -> Value | None:
     found = fields.node_of("fail")
     if isinstance(found, MappingNode):
         inner = Fields(found, fields.report, '"fail"')
-        found = inner.node_of("message", "error", "reason")
+        found = inner.node_of("message")
         inner.close()
         return value_of(found) if found else Value(True)
     return None if found is None or value_of(found).data is False else value_of(found)

@@ -22,9 +22,7 @@ __all__ = ["as_assignment", "read_collecting"]
 
 Mode = Literal["append", "extend", "replace"]
 
-_MODES: Mapping[str, Mode] = MappingProxyType(
-    {"append": "append", "list": "append", "extend": "extend", "replace": "replace", "set": "replace"}
-)
+_MODES: Mapping[str, Mode] = MappingProxyType({"append": "append", "extend": "extend", "replace": "replace"})
 _TARGETS: Mapping[Mode, str] = MappingProxyType({"append": "[]", "extend": "[*]", "replace": ""})
 _STRATEGIES: Mapping[str, Mode] = MappingProxyType({"append": "extend", "collect": "append", "replace": "replace"})
 

@@ -91,7 +91,7 @@ def _read_entry(node: Node, subject: Subject, around: Surroundings, labels: set[
     asked = fields.node_of("when")
     is_else = isinstance(asked, ScalarNode) and asked.text.strip().lower() == "else"
     when = None if is_else else condition(asked, around.report)
-    then, otherwise = fields.node_of("then", "do"), fields.node_of("else")
+    then, otherwise = fields.node_of("then"), fields.node_of("else")
     fields.close()
     if then is None and otherwise is None:
         fields.missing("then")

@@ -83,10 +83,10 @@ CASE_ACTIONS: Places = (
                 'The condition, usually about "event.name", or "else".',
                 {**CONDITION, "pattern": rf"{CONDITION['pattern']}|^\s*[Ee]lse\s*$"},
             ),
-            Property("then", "What to do when the condition holds.", one_or_more(ref("case_action")), older=("do",)),
+            Property("then", "What to do when the condition holds.", one_or_more(ref("case_action"))),
             Property("else", "What to do when no rule before matched.", ref("case_otherwise")),
         ),
-        needs=(("then", "do", "else"),),
+        needs=(("then", "else"),),
     ),
     Place("plain_action", "What a rule does.", _ACTIONS, open=True, rules=_NAMED_TASK),
     Place(
@@ -126,7 +126,7 @@ CASE_ACTIONS: Places = (
     Place(
         "failure",
         "The failure of the step.",
-        (Property("message", "What the failure is told as.", TEXT, older=("error", "reason")),),
+        (Property("message", "What the failure is told as.", TEXT),),
     ),
     Place(
         "repeat",
@@ -162,7 +162,7 @@ CASE_ACTIONS: Places = (
                 "mode",
                 'Append the value as one item ("append", the default), append its items ("extend"), or replace what '
                 'was there ("replace").',
-                words("append", "list", "extend", "replace", "set"),
+                words("append", "extend", "replace"),
             ),
         ),
     ),
