@@ -105,7 +105,7 @@ class VisibleNames:
             case "ctx":
                 return self._below_ctx
             case "vars":
-                return self.ctx
+                return self.ctx | self.workload
             case "results" | "steps":
                 return self.results
             case "keychain":

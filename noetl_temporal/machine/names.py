@@ -78,7 +78,7 @@ def playbook_scope(
         "workload": state.workload,
         "work": state.workload,
         "ctx": Chain(state.ctx, results, state.workload),
-        "vars": Chain(state.vars, state.ctx),
+        "vars": Chain(state.vars, state.ctx, state.workload),
         "payload": state.payload,
         "results": results,
         "execution_id": ident,

@@ -95,6 +95,13 @@ def test_what_a_rule_sets_is_seen_by_what_it_passes_on() -> None:
     assert run(case(rule))[0].calls[1].input == {"n": 6}
 
 
+def test_vars_of_the_root_are_parameters() -> None:
+    text = f"{HEAD}vars: {{a: 1, b: 2}}\nworkload: {{b: 3}}\nworkflow:\n  - step: start\n"
+    rule = "{when: '{{ vars.a == 1 and workload.b == 3 }}', then: {fail: '{{ vars.b }}'}}"
+    found = run_text(f"{text}    tool: {{kind: noop}}\n    case: [{rule}]\n", Activity(echoed))
+    assert [failure.message for failure in found.finish.failures] == ["3"]
+
+
 # ---- entering -----------------------------------------------------------------------------------------------------
 
 

@@ -135,8 +135,9 @@ def _named(name: ScalarNode, body: Node) -> Node:
 
 
 def _read_workload(fields: Fields) -> Value:
-    """Defaults of the run's parameters. Old files have them in a root ``spec`` and say ``spec.x``."""
-    workload = mapping_value(fields.node_of("workload"), fields.report, "workload")
+    """Defaults of the run's parameters. Old files have them in a root ``spec`` and say ``spec.x``, or in ``vars``."""
+    given = mapping_value(fields.node_of("workload"), fields.report, "workload")
+    workload = overlay(mapping_value(fields.node_of("vars"), fields.report, "vars"), given)
     older = fields.mapping("spec")
     if older is None:
         return workload

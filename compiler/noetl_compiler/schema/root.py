@@ -41,6 +41,9 @@ ROOT: Places = (
             Property(
                 "spec", 'Parameters as old files have them; write them below "workload".', MAPPING, deprecated=True
             ),
+            Property(
+                "vars", 'Parameters as old files have them; write them below "workload".', MAPPING, deprecated=True
+            ),
             Property("keychain", "The secrets that the playbook uses, by name.", list_of(ref("keychain_entry"))),
             Property(
                 "workbook", "Tasks with a name, which steps run with kind: workbook.", ref("workbook"), ("workbooks",)
