@@ -12,13 +12,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from noetl_compiler.api import CompileError, Result, compile_file, compile_or_raise, compile_text
+    from noetl_compiler.api import CompileError, compile_file, compile_or_raise, compile_text
     from noetl_compiler.diagnostics import Diagnostic
     from noetl_compiler.graph import Graph
+    from noetl_compiler.result import Result
 
 __all__ = ["CompileError", "Diagnostic", "Graph", "Result", "compile_file", "compile_or_raise", "compile_text"]
 
-_ELSEWHERE = {"Diagnostic": "diagnostics", "Graph": "graph"}
+_ELSEWHERE = {"Diagnostic": "diagnostics", "Graph": "graph", "Result": "result"}
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from noetl_compiler.api import Result, compile_text
+from noetl_compiler.api import compile_text
 from noetl_compiler.diagnostics import Severity
 from noetl_compiler.emission.document import emit_document
 from noetl_compiler.emission.draft import Draft, Note
@@ -23,6 +23,7 @@ from noetl_compiler.emission.write import write
 from noetl_compiler.nodes import MappingNode, plain
 from noetl_compiler.pipeline import lowered, understand
 from noetl_compiler.reader import read
+from noetl_compiler.result import Result
 from noetl_compiler.source import SourceFile
 
 __all__ = ["Migration", "Note", "migrate", "without_places"]
