@@ -218,3 +218,22 @@ def test_a_foreign_name_is_told_once() -> None:
 )
 def test_steps_to_which_no_way_leads(workflow: list[str], unreached: list[str]) -> None:
     assert marked(steps(*workflow), Code.UNREACHABLE_STEP) == unreached
+
+
+def region(mode: str, *, work: str = "set: {ctx.a: 1}, ") -> str:
+    """A loop over steps: ``work`` between the loop and its end."""
+    return steps(
+        f"{{step: start, loop: {{in: [1], iterator: i, spec: {{mode: {mode}}}}}, next: {{arcs: [{{step: work}}]}}}}",
+        f"{{step: work, {work}tool: {{kind: noop, message: '{{{{ i }}}}'}}, next: {{arcs: [{{step: done}}]}}}}",
+        "{step: done, spec: {end_loop: start, returns: {all: '{{ start_results }}'}}, set: {ctx.b: '{{ i_gone }}'}}",
+    )
+
+
+def test_the_steps_of_a_parallel_loop_set_names_in_parallel() -> None:
+    assert marked(region("parallel"), Code.PARALLEL_SET) == ["ctx.a: 1"]
+    assert marked(region("sequential"), Code.PARALLEL_SET) == []
+    assert marked(region("parallel", work="set: {iter.a: 1}, "), Code.PARALLEL_SET) == []
+
+
+def test_the_steps_of_a_loop_know_its_element_and_its_end_the_results() -> None:
+    assert marked(region("sequential"), Code.UNDEFINED_NAME) == ["i_gone"]
