@@ -111,12 +111,12 @@ def _width(text: str) -> int:
     )
 
 
-def nearest(name: str, candidates: Iterable[str]) -> str:
-    """The hint ``did you mean "fetch"?``, or ``""`` when nothing is near. The same candidates give the same
-    hint.
+def nearest(name: str, candidates: Iterable[str], alike: float = 0.6) -> str:
+    """The hint ``did you mean "fetch"?``, or ``""`` when nothing is near, from 0 for any to 1 for the same. The same
+    candidates give the same hint.
     """
     if len(name) > _LONGEST_NAME:
         return ""
     known = sorted({one for one in candidates if len(one) <= _LONGEST_NAME})[:_MOST_CANDIDATES]
-    found = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    found = difflib.get_close_matches(name, known, n=1, cutoff=alike)
     return f'did you mean "{found[0]}"?' if found else ""

@@ -107,7 +107,7 @@ class VisibleNames:
             case "vars":
                 return self.ctx | self.workload
             case "results" | "steps":
-                return self.results
+                return self.results | {task.label.text for task in use.step.tasks} if use.step else None
             case "keychain":
                 return self.keychain
             case "job":

@@ -31,7 +31,7 @@ from noetl_temporal.machine.collect import collect_of, collected
 from noetl_temporal.machine.commands import CallTool, StartTimer
 from noetl_temporal.machine.failing import error_outcome, failed_by_rule, template_outcome
 from noetl_temporal.machine.journal import abridged
-from noetl_temporal.machine.scope import call_names
+from noetl_temporal.machine.scope import Chain, call_names
 from noetl_temporal.machine.state import PipelineState, TaskRecord
 from noetl_temporal.machine.tool_calls import Caller, call_id, store_call, summary, tool_call
 from noetl_temporal.machine.views import OutcomeView, result_view
@@ -385,13 +385,18 @@ class Pipeline:
         return self.state.records[last].kind if last is not None else ""
 
     def _task_names(self) -> Mapping[str, Any]:
-        """Results of the tasks before, by label, and the last as ``_prev``; its outcome as ``output``."""
+        """Results of the tasks before, by label and in ``results``, and the last as ``_prev``; its outcome as
+        ``output``.
+        """
         state = self.state
-        names: dict[str, Any] = {
+        results: dict[str, Any] = {
             label: result_view(record.kind, record.outcome.get("result"))
             for label, record in state.records.items()
             if record.outcome["status"] == "ok"
         }
+        names = dict(results)
+        if results:
+            names["results"] = Chain(results, self.host.scope().get("results") or {})
         names["_task"] = self._task().label if state.index < len(self.host.step.tasks) else None
         names["_prev"] = names.get(state.last or "")
         if state.last is not None:

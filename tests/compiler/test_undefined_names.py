@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from noetl_compiler import compile_text
 from noetl_compiler.codes import Code
 from tests.compiler.marked import marked, one, steps
 
@@ -36,6 +37,10 @@ from tests.compiler.marked import marked, one, steps
         (one("{kind: noop}", "loop: {in: '{{ i }}', iterator: i}, "), ["i"]),
         (one("{kind: noop}", "loop: {in: [1], iterator: i, where: '{{ i > 1 }}', order_by: '{{ i }}'}, "), []),
         (one("{kind: noop, message: '{{ start.data }}{{ results.start }}{{ results.strt }}'}"), ["results.strt"]),
+        (
+            one("[{name: a, kind: noop}, {name: b, kind: noop, message: '{{ results.a }}{{ results.c }}'}]"),
+            ["results.c"],
+        ),
         (one("{kind: python, code: 'x = {{ unknown }}'}"), []),
         (
             steps(
@@ -80,3 +85,27 @@ READ = "{step: read, tool: {kind: noop}}"
 )
 def test_results_that_are_read_too_early(workflow: list[str], early: list[str]) -> None:
     assert [found.partition(".")[0] for found in marked(steps(*workflow), Code.EARLY_RESULT)] == early
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (one("{kind: noop, message: '{{ knwn }}'}"), 'did you mean "known"?'),
+        (one("{kind: noop, message: '{{ far_away }}'}"), "if the request brings it, declare it under workload"),
+        (one("{kind: noop, message: '{{ item.a }}'}"), "a loop binds it, and this step has none"),
+        (one("{kind: noop, message: '{{ itm }}'}", "loop: {in: [1], iterator: item}, "), 'did you mean "item"?'),
+        (
+            one("{kind: noop, message: '{{ status_code }}'}"),
+            "a call binds it: read it in the task's rules, in set, or in a route",
+        ),
+        (
+            one("{kind: noop, message: '{{ secrets.a }}'}"),
+            "templates never see credentials: name them in the auth of the tool",
+        ),
+        (one("{kind: noop, message: '{{ iter.n }}'}"), "the names of an iteration are bound in the tasks of its loop"),
+        (one("{kind: noop, message: '{{ ctx.far_away }}'}"), "set it before it is read"),
+    ],
+)
+def test_what_to_do_about_a_name(text: str, hint: str) -> None:
+    (found,) = [one for one in compile_text(text).diagnostics if one.code is Code.UNDEFINED_NAME]
+    assert found.hint == hint

@@ -124,3 +124,13 @@ def test_entering_a_step_knows_its_event() -> None:
     text = f"{CASE}    tool: {{kind: noop, message: '{{{{ vars.seen }}}}'}}\n    case: [{rule}]\n"
     run = run_text(text, lambda call: call.config)
     assert bound(run.calls[0].config["message"]) == (tables.RUN | tables.EVENT) - tables.OUTSIDE
+
+
+def test_results_has_the_tasks_before_and_the_steps_before() -> None:
+    text = playbook(
+        "  - step: start\n    tool: {kind: noop}\n    next: {arcs: [{step: use}]}\n"
+        "  - step: use\n    tool:\n      - {name: first, kind: noop}\n"
+        "      - {name: second, kind: noop, message: '{{ results.start }}{{ results.first }}'}\n"
+    )
+    run = run_text(text, lambda call: call.config.get("message", 5))
+    assert run.calls[-1].config["message"] == "55"

@@ -13,7 +13,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.template_check import Facts
 from noetl_compiler.template_uses import Use
 from noetl_compiler.template_words import find_path
-from noetl_compiler.visible_names import OUTCOME, VisibleNames
+from noetl_compiler.visible_names import ITERATION, OUTCOME, VisibleNames
 
 __all__ = ["warn_of_undefined_names"]
 
@@ -30,6 +30,7 @@ _HINTS = {
         ("auth", "secret", "secrets"), "templates never see credentials: name them in the auth of the tool"
     ),
 }
+_OF_LOOPS = dict.fromkeys((*ITERATION, "item", "element"), "a loop binds it, and this step has none")
 _OPEN = frozenset({"workload", "work"})
 _OTHERWISE = {"workload": "if the request brings it, declare it under workload", "ctx": "set it before it is read"}
 
@@ -47,7 +48,10 @@ def warn_of_undefined_names(use: Use, facts: Facts, names: VisibleNames, report:
 
 
 def _report(name: str, use: Use, visible: frozenset[str], report: Report) -> None:
-    hint = _HINTS.get(name) or nearest(name, visible) or _OTHERWISE["workload"]
+    in_loop = use.step is None or use.step.loop is not None
+    hint = (
+        (not in_loop and _OF_LOOPS.get(name)) or _HINTS.get(name) or _nearest(name, visible) or _OTHERWISE["workload"]
+    )
     span = report.places.span(use.template, *find_path(use.template.source, name))
     report.warning(Code.UNDEFINED_NAME, span, f'nothing binds "{name}" here', hint)
 
@@ -59,6 +63,11 @@ def _report_below(head: str, name: str, use: Use, known: frozenset[str], report:
     span = report.places.span(use.template, *find_path(use.template.source, path))
     message = f'nothing binds "{path}" here'
     if head in _CLOSED and not use.is_predicate:
-        report.error(Code.UNDEFINED_NAME, span, message, nearest(name, known) or _CLOSED[head])
+        report.error(Code.UNDEFINED_NAME, span, message, _nearest(name, known) or _CLOSED[head])
     else:
-        report.warning(Code.UNDEFINED_NAME, span, message, nearest(name, known) or _OTHERWISE.get(head, ""))
+        report.warning(Code.UNDEFINED_NAME, span, message, _nearest(name, known) or _OTHERWISE.get(head, ""))
+
+
+def _nearest(name: str, known: frozenset[str]) -> str:
+    """So many names are known that only one much like it may be meant."""
+    return nearest(name, known, alike=0.75)
