@@ -151,9 +151,14 @@ class Pipeline:
         host.journal.send(CallTool(call, task.queue, summary(host, task, self._page(task))))
 
     def _bound(self, task: Task) -> dict[str, Json]:
-        """What the surroundings give, and over it the task's own input, whose templates see it."""
+        """What the surroundings give, and over it the task's own input, whose templates see it. In the case dialect a
+        tool's own names were defaults: what its step or the way to it binds comes over them.
+        """
         given = _names(task, templates.render(task.given, self.host.scope(self._task_names())))
-        return given | _names(task, templates.render(task.input, self.host.scope(given, self._task_names())))
+        own = _names(task, templates.render(task.input, self.host.scope(given, self._task_names())))
+        if self.host.source.dialect == "case" and task.guard is None:
+            own |= {name: value for name, value in given.items() if value is not None}
+        return given | own
 
     def _page(self, task: Task) -> int | None:
         return self.state.page if _paginates(task) else None

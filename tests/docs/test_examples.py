@@ -13,7 +13,7 @@ EXAMPLES = sorted((ROOT / "dev/examples").glob("*.yaml"))
 
 
 def test_there_are_examples() -> None:
-    assert [file.stem for file in EXAMPLES] == ["etl", "hello", "pagination_legacy"]
+    assert [file.stem for file in EXAMPLES] == ["etl", "events_case", "hello", "pagination_legacy"]
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
