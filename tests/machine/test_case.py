@@ -104,9 +104,13 @@ def test_vars_of_the_root_are_parameters() -> None:
 
 def test_what_a_way_binds_comes_over_the_tools_own_names() -> None:
     rule = "      - {when: \"{{ event.name == 'call.done' }}\", then: {next: {step: to, args: {a: 1, c: none}}}}\n"
-    to = "  - {step: to, args: {b: 2}, tool: {kind: noop, args: {a: 0, b: 0, c: 3, d: '{{ a + 3 }}'}}}\n"
-    beside = "    case: [{when: true, then: {tell: {tool: {kind: noop, args: {a: 9}}}}}]\n"
-    found, _ = run(case(rule).replace(DONE, "") + to + beside)
+    to = """
+  - step: to
+    args: {b: 2}
+    tool: {kind: noop, args: {a: 0, b: 0, c: 3, d: "{{ a + 3 }}"}}
+    case: [{when: true, then: {tell: {tool: {kind: noop, args: {a: 9}}}}}]
+"""
+    found, _ = run(case(rule).replace(DONE, "") + to)
     assert found.calls[1].input == {"a": 1, "b": 2, "c": "none", "d": 4}
     assert found.calls[2].input["a"] == 9
 
