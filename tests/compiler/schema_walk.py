@@ -11,7 +11,12 @@ Schema: TypeAlias = dict[str, Any]
 Path: TypeAlias = tuple[str | int, ...]
 Wrap: TypeAlias = Callable[[Any], Any]
 
-VALUES: dict[str, Any] = {"task": {"kind": "noop"}}
+STRANGER = "no_such_key"
+
+BY_KIND = frozenset({"task", "workbook_flat", "call_of_kind", "named_task"})
+"""Places that are only made whole by those of the single kinds."""
+
+VALUES: dict[str, Any] = {"task": {"kind": "noop"}, "workbook_entry": {"tool": {"kind": "noop"}}}
 """What stands for a place that has no smallest form of its own."""
 
 
@@ -84,14 +89,14 @@ class Samples:
         self.seen: set[str] = set()
 
     def playbooks(self) -> Iterator[tuple[str, Any]]:
-        """``place.property`` and the playbook."""
+        """``place.property`` and the playbook; also for each place one without, and one with the key STRANGER."""
         yield from self._explore(self.walk.schema, "", lambda instance: instance)
 
     def _explore(self, schema: Any, place: str, wrap: Wrap) -> Iterator[tuple[str, Any]]:
         if schema is None or schema is True:
             return
         if "$ref" in schema:
-            place = schema["$ref"].rpartition("/")[2]
+            place = _place(schema)
             if place not in self.seen:
                 self.seen.add(place)
                 yield from self._explore(self.walk.target(schema), place, wrap)
@@ -99,6 +104,11 @@ class Samples:
             yield from self._explore(one, place, _with(told, wrap))
         for one, around in _inside(schema):
             yield from self._explore(one, place, _around(around, wrap))
+        if schema.get("type") != "object" or place in BY_KIND:
+            return
+        if "properties" in schema:
+            yield place, wrap(self._smallest(schema, {}))
+            yield f"{place}.{STRANGER}", wrap(self._smallest(schema, {STRANGER: "x"}))
         for key in schema.get("properties", ()):
             yield from self._property(schema, key, place, wrap)
 
@@ -107,11 +117,11 @@ class Samples:
         if "then" in schema:
             yield schema["then"], self._told(schema["if"], schema["then"])
         yield from ((one, {}) for one in (*schema.get("anyOf", ()), schema.get("else")))
-        yield from ((one, {}) for one in schema.get("allOf", ()) if "if" in one or "properties" not in schema)
+        yield from ((one, {}) for one in schema.get("allOf", ()) if "if" in one)
+        if "properties" not in schema:
+            yield from ((one, self._smallest(schema, {})) for one in schema.get("allOf", ()) if "$ref" in one)
 
     def _property(self, schema: Schema, key: str, place: str, wrap: Wrap) -> Iterator[tuple[str, Any]]:
-        if place in ("task", "workbook_flat") or schema.get("type") != "object":
-            return
         told = self._merged(schema)["properties"][key]
         yield f"{place}.{key}", wrap(self._smallest(schema, {key: self.value(told)}))
         yield from self._explore(told, f"{place}.{key}", lambda inner: wrap(self._smallest(schema, {key: inner})))
@@ -147,12 +157,14 @@ class Samples:
         for keyword in ("anyOf", "else"):
             if keyword in schema and "properties" not in schema:
                 return self.value(schema[keyword][0] if keyword == "anyOf" else schema[keyword])
-        return self._smallest(schema, {}) if "allOf" in schema else self._typed(schema)
+        if "allOf" in schema and "$ref" in schema["allOf"][0]:
+            return {**VALUES.get(_place(schema["allOf"][0]), {}), **self._smallest(schema, {})}
+        return self._typed(schema)
 
     def _referred(self, schema: Any) -> Any:
         if schema is True:
             return "x"
-        name = schema["$ref"].rpartition("/")[2]
+        name = _place(schema)
         return VALUES[name] if name in VALUES else self.value(self.walk.target(schema))
 
     def _typed(self, schema: Schema) -> Any:
@@ -179,10 +191,16 @@ class Samples:
             if "$ref" in one:
                 lent = self._merged(self.walk.target(one))
                 merged["required"] += lent["required"]
+                merged["groups"] += lent["groups"]
                 merged["properties"].update({key: one for key, one in lent["properties"].items() if _is_told(one)})
-            keys = [branch["required"][0] for branch in one.get("anyOf", ()) if "required" in branch]
+            keys = [branch["required"][0] for branch in one.get("anyOf", ()) if branch.keys() == {"required"}]
             merged["groups"] += [keys] if keys else []
         return merged
+
+
+def _place(schema: Schema) -> str:
+    """The name of what a reference leads to."""
+    return str(schema["$ref"]).rpartition("/")[2]
 
 
 def _inside(schema: Schema) -> Iterator[tuple[Any, Wrap]]:

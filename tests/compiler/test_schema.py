@@ -16,7 +16,7 @@ from noetl_compiler.dialects.detect import detect
 from noetl_compiler.nodes import MappingNode, plain
 from noetl_compiler.reader import read, read_file
 from noetl_compiler.report import Report
-from noetl_compiler.schema import DIALECTS, json_schema
+from noetl_compiler.schema import DIALECTS, json_schema, places_of
 from noetl_compiler.source import SourceFile
 from noetl_compiler.syntax import Dialect
 from noetl_compiler.tools import KINDS, PSEUDO_KINDS
@@ -123,6 +123,12 @@ def test_every_property_tells_what_it_is_for(dialect: Dialect) -> None:
         if one is not True
     }
     assert {key: text for key, text in told.items() if not re.fullmatch(r"[A-Z].{10,}\.", text)} == {}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_no_two_places_have_the_same_name(dialect: Dialect) -> None:
+    names = [place.name for place in places_of(dialect)]
+    assert sorted(names) == sorted(set(names))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -28,7 +28,7 @@ from noetl_compiler.schema.v1_calls import CALLS
 from noetl_compiler.schema.workbook import workbook
 from noetl_compiler.syntax import Dialect
 
-__all__ = ["DIALECTS", "Schema", "json_schema"]
+__all__ = ["DIALECTS", "Schema", "json_schema", "places_of"]
 
 _SHARED: Places = (*ROOT, *LOOPS, *ROUTES, *GUARDS, *POLICIES, *COLLECTING, *RETRIES, *SINKS)
 
@@ -58,14 +58,18 @@ DIALECTS: tuple[Dialect, ...] = tuple(_OWN)
 """The dialects that have a schema, the current one first."""
 
 
+def places_of(dialect: Dialect) -> Places:
+    """Everything that has a name of its own in a dialect's schema; no two have the same."""
+    own = _OWN[dialect]
+    return (*_SHARED, *tasks(own.calls), *workbook(own.calls), *own.steps)
+
+
 def json_schema(dialect: Dialect = "v10") -> Schema:
     """The schema (draft 2020-12) of playbooks in that dialect, which is one of DIALECTS."""
-    own = _OWN[dialect]
-    places = (*_SHARED, *tasks(own.calls), *workbook(own.calls), *own.steps)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"https://noetl.io/schema/playbook-{dialect}.json",
         "title": f"NoETL playbook ({dialect})",
         "$ref": "#/$defs/playbook",
-        "$defs": definitions(places, own.usual),
+        "$defs": definitions(places_of(dialect), _OWN[dialect].usual),
     }

@@ -56,7 +56,7 @@ STEPS: Places = (
     _STEP,
     *(place for _, place in _KINDS),
     Place(
-        "route_step",
+        "bare_step",
         "A step that calls nothing and only leads on.",
         (_NO_TOOL, _BOUND),
         borrowed=(_STEP,),
@@ -80,7 +80,7 @@ STEPS: Places = (
             "allOf": [
                 *by_kind(_KINDS, "tool"),
                 {"if": _NESTED, "then": ref("nested_step")},
-                {"if": _ABSENT, "then": {"if": _STORES, "then": ref("store_step"), "else": ref("route_step")}},
+                {"if": _ABSENT, "then": {"if": _STORES, "then": ref("store_step"), "else": ref("bare_step")}},
             ]
         },
     ),

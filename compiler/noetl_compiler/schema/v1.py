@@ -37,7 +37,7 @@ _STEP = Place(
     open=True,
 )
 _FORM = Form("step", ("type", "tool"), (_STEP,))
-_TYPE = Property("type", "What kind of step this is.", NAME)
+_TYPE = Property("type", "What kind of step this is.", _FORM.words)
 _CALL = Property("call", "What the step calls, by its name or with its fields.", ref("called"), required=True)
 _SINKS = sink_and_save("Where the results of the whole loop are stored.")
 
@@ -92,7 +92,7 @@ STEPS: Places = (
         (Property("loop", "The items, and the name of each.", ref("loop"), required=True), INPUT, *_SINKS),
         borrowed=(_STEP,),
     ),
-    Place("route_step", "A step that calls nothing and only leads on.", (INPUT,), borrowed=(_STEP,)),
+    Place("bare_step", "A step that calls nothing and only leads on.", (INPUT,), borrowed=(_STEP,)),
     Place(
         "step",
         "A step: it calls something and goes on by what its next names.",
@@ -108,7 +108,7 @@ STEPS: Places = (
             (has("call"), ref("call_step")),
             (_IS_NESTED, ref("nested_step")),
             (_IS_REGION, ref("region_step")),
-            otherwise=_FORM.choice(ref("route_step")),
+            otherwise=_FORM.choice(ref("bare_step")),
         ),
     ),
 )

@@ -25,6 +25,8 @@ CALLS = Calls(binds=True)
 _OLDER_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType({"playbook": ("playbooks",), "secrets": ("secret",)})
 _SAVES = ("save", "sink")
 _MARKS = ("start", "end", "router")
+_SAVING_WORDS = words(*_SAVES, *ALL_KINDS)
+"""Beside "type" the tool is the kind of store."""
 _NAME = Property("name", "A name by which the result is known beside that of the step.", NAME)
 
 
@@ -68,7 +70,7 @@ class Form:
         return CALLS.flat(kind, f"{kind}_{self.name}", (*told, *named, *bound), self.around)
 
     def _saving(self) -> Place:
-        told = (Property(key, "Says that this only stores something.", NAME) for key in self.keys)
+        told = (Property(key, "Says that this only stores something.", _SAVING_WORDS) for key in self.keys)
         flat = (one for one in SINK_PROPERTIES if SINK_FIELDS.issuperset(one.names))
         nested = Property("save", "What to store, and where.", ref("saved"), older=("sink",))
         about = "Only stores something; without a kind of store, what is stored is the step's result."
