@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -67,28 +67,29 @@ def one_line(diagnostic: Diagnostic) -> str:
     return printable(f"{place}: {diagnostic.severity.value}[{diagnostic.code.value}]: {diagnostic.message}")
 
 
-def render(diagnostic: Diagnostic, source: SourceFile) -> str:
-    """The one-line form, the line of the text with a caret below it, the related places and the hint."""
-    lines = [one_line(diagnostic), *_snippet(diagnostic.span, source, diagnostic.code is Code.CREDENTIAL_IN_TEXT)]
+def render(diagnostic: Diagnostic, source: SourceFile, hidden: Collection[Span] = ()) -> str:
+    """The one-line form, the line of the text with a caret below it, the related places and the hint.
+
+    ``hidden`` are the places of credentials: in every line that is shown they stand as asterisks.
+    """
+    if diagnostic.code is Code.CREDENTIAL_IN_TEXT:
+        hidden = (*hidden, diagnostic.span)
+    lines = [one_line(diagnostic), *_snippet(diagnostic.span, source, hidden)]
     for other in diagnostic.related:
         lines.append(f"{source.file}:{other.span.line}:{other.span.col}: note: {printable(other.message)}")
-        lines += _snippet(other.span, source)
+        lines += _snippet(other.span, source, hidden)
     if diagnostic.hint:
         lines.append(f"help: {printable(diagnostic.hint)}")
     return "\n".join(lines)
 
 
-def _snippet(span: Span, source: SourceFile, masked: bool = False) -> list[str]:
-    """The first line of the span, cut around the place when it is long; a masked place shows as asterisks. Nothing of
-    a text that could not be read.
-    """
+def _snippet(span: Span, source: SourceFile, hidden: Collection[Span]) -> list[str]:
+    """The first line of the span, cut around the place when it is long. Nothing of a text that could not be read."""
     if not source.text:
         return []
-    text = source.line(span.line)
+    text = _masked(source.line(span.line), span.line, hidden)
     last = span.end_col - 1 if span.end_line == span.line else len(text)
     first = min(span.col - 1, len(text))
-    if masked:
-        text = text[:first] + "*" * (last - first) + text[last:]
     cut = max(0, first - _SNIPPET_WIDTH // 2)
     shown = text[cut : cut + _SNIPPET_WIDTH]
     before = text[cut:first]
@@ -97,6 +98,15 @@ def _snippet(span: Span, source: SourceFile, masked: bool = False) -> list[str]:
     margin = " " * len(number)
     caret = "^" + "~" * (_width(marked) - 1)
     return [f"{margin} |", f"{number} | {printable(shown)}", f"{margin} | {' ' * _width(before)}{caret}"]
+
+
+def _masked(text: str, line: int, hidden: Collection[Span]) -> str:
+    for span in hidden:
+        if span.line <= line <= span.end_line:
+            first = span.col - 1 if span.line == line else 0
+            last = span.end_col - 1 if span.end_line == line else len(text)
+            text = text[:first] + "*" * (last - first) + text[last:]
+    return text
 
 
 def printable(text: str) -> str:

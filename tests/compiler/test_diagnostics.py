@@ -106,3 +106,12 @@ def test_a_credential_is_masked_in_its_snippet() -> None:
     source = SourceFile("p.yaml", "a: {password: hunter2, b: 1}\n")
     found = replace(DUPLICATE, code=Code.CREDENTIAL_IN_TEXT, span=Span(1, 15, 1, 22), related=())
     assert render(found, source).splitlines()[2:4] == ["1 | a: {password: *******, b: 1}", "  |               ^~~~~~~"]
+
+
+def test_a_credential_is_masked_beside_any_other_finding_too() -> None:
+    source = SourceFile("p.yaml", "{password: hunter2, colour: x}\nkey: |\n  hunter3\n  more\n")
+    hidden = [Span(1, 12, 1, 19), Span(2, 6, 4, 7)]
+    other = replace(DUPLICATE, span=Span(1, 21, 1, 27), related=(Related(Span(3, 3, 3, 9), "here"),), hint="")
+    shown = render(other, source, hidden)
+    assert "{password: *******, colour: x}" in shown
+    assert "hunter" not in shown
