@@ -31,8 +31,6 @@ from noetl_compiler.syntax import Dialect
 __all__ = ["DIALECTS", "Schema", "json_schema", "places_of"]
 
 _SHARED: Places = (*ROOT, *LOOPS, *ROUTES, *GUARDS, *POLICIES, *COLLECTING, *RETRIES, *SINKS)
-
-
 _CALLS = Calls()
 
 

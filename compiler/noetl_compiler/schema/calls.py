@@ -85,7 +85,6 @@ TOOL_FIELDS = MappingProxyType(
 class Calls:
     """How a dialect writes calls. Where it ``binds`` fields, what a tool needs may be among the names bound for it."""
 
-    call: Place = CALL
     binds: bool = False
 
     def flat(self, kind: str, name: str, head: tuple[Property, ...], borrowed: tuple[Place, ...] = ()) -> Place:
@@ -105,7 +104,7 @@ class Calls:
             name,
             KIND_MEANINGS[kind],
             properties,
-            borrowed=(*borrowed, self.call, TOOL_FIELDS[kind]),
+            borrowed=(*borrowed, CALL, TOOL_FIELDS[kind]),
             needs=_needs(tool),
             inside=INPUT.names if self.binds and tool.bound else (),
             open=tool.fields is None,

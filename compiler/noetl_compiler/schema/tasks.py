@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl_compiler.schema.calls import CALLED, KIND_WORDS, TIMEOUT, TOOL_FIELDS, Calls, by_kind
+from noetl_compiler.schema.calls import CALL, CALLED, KIND_WORDS, TIMEOUT, TOOL_FIELDS, Calls, by_kind
 from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
 from noetl_compiler.schema.values import FLAG, NAME, SECONDS, TEXT, any_of, list_of, ref
@@ -23,7 +23,7 @@ def tasks(calls: Calls) -> Places:
     kinds = tuple((kind, _task(kind, calls)) for kind in ALL_KINDS)
     chosen = Property("kind", "The kind of tool to call.", KIND_WORDS, older=("type",), required=True)
     return (
-        calls.call,
+        CALL,
         *TOOL_FIELDS.values(),
         *(place for _, place in kinds),
         Place("task", "One call of a tool.", (chosen,), open=True, rules={"allOf": by_kind(kinds, *chosen.names)}),
