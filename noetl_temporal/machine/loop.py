@@ -230,7 +230,7 @@ class LoopMachine:
 
 
 class _IterationHost:
-    """See pipeline.Host."""
+    """See pipeline_host.Host."""
 
     def __init__(self, machine: LoopMachine, iteration: IterationState, journal: Journal) -> None:
         self.journal = journal

@@ -19,8 +19,8 @@ Every page of a paginating task is a task execution of its own: its own call, ke
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, cast
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Assign, Json, Rule, Span, Task
@@ -30,13 +30,13 @@ from noetl_temporal.machine.calls import render_task
 from noetl_temporal.machine.collect import collect_of, collected
 from noetl_temporal.machine.commands import CallTool, StartTimer
 from noetl_temporal.machine.failing import error_outcome, failed_by_rule, template_outcome
-from noetl_temporal.machine.journal import abridged
-from noetl_temporal.machine.scope import Chain, call_names
+from noetl_temporal.machine.pipeline_host import Host
+from noetl_temporal.machine.pipeline_names import PipelineNames
 from noetl_temporal.machine.state import PipelineState, TaskRecord
-from noetl_temporal.machine.tool_calls import Caller, call_id, store_call, summary, tool_call
-from noetl_temporal.machine.views import OutcomeView, result_view
+from noetl_temporal.machine.task_events import TaskEvents, message_of, page_of, paginates
+from noetl_temporal.machine.tool_calls import store_call, summary, tool_call
 
-__all__ = ["MAX_EXECUTIONS", "End", "Host", "Pipeline"]
+__all__ = ["MAX_EXECUTIONS", "End", "Pipeline"]
 
 MAX_EXECUTIONS = 1_000_000
 """Task executions of one pipeline (semantics.md 20)."""
@@ -53,21 +53,6 @@ class End(NamedTuple):
     span: Span
 
 
-class Host(Caller, Protocol):
-    """Whom a pipeline runs for: a step of the playbook, or an iteration of a loop."""
-
-    parent_id: int
-    meta: dict[str, Any]
-
-    def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Names in effect, the given layers innermost."""
-        ...
-
-    def assign(self, values: Sequence[tuple[str, Json]]) -> None:
-        """Apply ``set`` entries, (target, value) each."""
-        ...
-
-
 class Pipeline:
     """Runs a step's tasks. ``end`` is set when it is over."""
 
@@ -75,6 +60,8 @@ class Pipeline:
         self.host = host
         self.state = state
         self.end: End | None = None
+        self._names = PipelineNames(host, state)
+        self._events = TaskEvents(host, state)
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
@@ -87,7 +74,7 @@ class Pipeline:
         state, task = self.state, self._task()
         state.attempts += max(1, len(report.attempts))
         if cancelled:
-            self._close(task, "CANCELLED", report.outcome)
+            self._events.ended(task, "CANCELLED", report.outcome)
             self._end("cancelled", report.outcome)
         elif state.phase == "store":
             self._stored(task, report)
@@ -125,7 +112,7 @@ class Pipeline:
             self._end("error", template_outcome(failure), failure.span)
 
     def _runs(self, task: Task) -> bool:
-        return asides.runs(task.guard, self.state, lambda: self.host.scope(self._task_names()))
+        return asides.runs(task.guard, self.state, lambda: self.host.scope(self._names.of_task()))
 
     def _run_out(self) -> None:
         """No task is left."""
@@ -138,30 +125,17 @@ class Pipeline:
 
     def _call(self, task: Task) -> None:
         state, host = self.state, self.host
-        bound = {**self._bound(task), **state.bound}
-        names = host.scope({**bound, "input": bound, "args": bound}, self._task_names())
+        bound = {**self._names.bound(task), **state.bound}
+        names = host.scope({**bound, "input": bound, "args": bound}, self._names.of_task())
         rendered = render_task(task, names, bound)
         if state.config is not None:
             rendered.config = state.config
         state.config = rendered.config
-        state.event_id = self._emit_started(task)
+        state.event_id = self._events.started(task)
         state.started = host.journal.at
-        call = tool_call(host, task, state, rendered, names, self._page(task))
+        call = tool_call(host, task, state, rendered, names, page_of(task, self.state))
         state.phase, state.pending = "call", call.id
-        host.journal.send(CallTool(call, task.queue, summary(host, task, self._page(task))))
-
-    def _bound(self, task: Task) -> dict[str, Json]:
-        """What the surroundings give, and over it the task's own input, whose templates see it. In the case dialect a
-        tool's own names were defaults: what its step or the way to it binds comes over them.
-        """
-        given = _names(task, templates.render(task.given, self.host.scope(self._task_names())))
-        own = _names(task, templates.render(task.input, self.host.scope(given, self._task_names())))
-        if self.host.source.dialect == "case" and task.guard is None:
-            own |= {name: value for name, value in given.items() if value is not None}
-        return given | own
-
-    def _page(self, task: Task) -> int | None:
-        return self.state.page if _paginates(task) else None
+        host.journal.send(CallTool(call, task.queue, summary(host, task, page_of(task, self.state))))
 
     # ---- settling -------------------------------------------------------------------------------------------------
 
@@ -174,12 +148,12 @@ class Pipeline:
         do = do or self._action(task, rule, outcome, report.exhausted)
         try:
             self._record(task, outcome)
-            names = self._outcome_scope(task, outcome, report)
+            names = self._names.outcome_scope(task, outcome, len(report.attempts))
             self._apply_sets((task.set if outcome["status"] == "ok" else ()) + (rule.set if rule else ()), names)
             outcome = self._as_ruled(task, rule, do, outcome, names)
             self._act(task, rule, do, outcome, names)
         except templates.TemplateFailure as failure:
-            self._close(task, "FAILED", template_outcome(failure))
+            self._events.ended(task, "FAILED", template_outcome(failure))
             self._end("error", template_outcome(failure), failure.span)
 
     def _as_ruled(self, task: Task, rule: Rule | None, do: str, outcome: Outcome, names: Mapping[str, Any]) -> Outcome:
@@ -195,8 +169,8 @@ class Pipeline:
 
     def _decide_loss(self, task: Task, outcome: Outcome) -> tuple[int | None, str]:
         """No attempt reported, so the machine asks the policy itself; a retry is a new call."""
-        names = self.host.scope(self._call_names(task, outcome), self._task_names())
-        rules = render_task(task, self.host.scope(self._task_names()), {}).rules or ()
+        names = self.host.scope(self._names.of_call(task, outcome), self._names.of_task())
+        rules = render_task(task, self.host.scope(self._names.of_task()), {}).rules or ()
         decision = policy.decide(rules, outcome["status"], names, self.state.calls + 1)
         self.host.journal.emit(
             "policy.task.evaluated",
@@ -236,19 +210,6 @@ class Pipeline:
             raise templates.TemplateFailure(message, task.span) from error
         state.has_collected = True
 
-    def _outcome_scope(self, task: Task, outcome: Outcome, report: ToolReport) -> Mapping[str, Any]:
-        if task.guard is not None:
-            return self.host.scope(self._task_names())
-        names = self._call_names(task, outcome, max(1, len(report.attempts)))
-        how = collect_of(task)
-        if how is not None:
-            names[how.into] = names["accumulated"] = self.state.collected
-        return self.host.scope(names, self._task_names())
-
-    def _call_names(self, task: Task, outcome: Outcome, attempts: int = 1) -> dict[str, Any]:
-        host = self.host
-        return call_names(host.source.dialect, host.step.name, task.kind, outcome, attempts, self.state.page)
-
     def _apply_sets(self, sets: tuple[Assign, ...], names: Mapping[str, Any]) -> None:
         self.host.assign([(one.target, templates.render(one.value, names)) for one in sets])
 
@@ -257,13 +218,13 @@ class Pipeline:
             case "again" if rule is not None and self._more_pages(rule, names):
                 self._next_page(task, rule, outcome, names)
             case "jump" if rule is not None and rule.to is not None:
-                self._close(task, "COMPLETED", outcome)
+                self._events.ended(task, "COMPLETED", outcome)
                 self._leave_task()
                 self.state.index = self._index_of(rule.to)
                 self._go(rule, names)
             case "retry" if rule is not None:
                 self.state.calls += 1
-                self._close(task, "FAILED", outcome)
+                self._events.ended(task, "FAILED", outcome)
                 self._go(rule, names)
             case "fail":
                 self._fail(task, outcome)
@@ -279,7 +240,7 @@ class Pipeline:
     def _fail(self, task: Task, outcome: Outcome) -> None:
         """The task failed, and with it the pipeline: at once, or when the asides are done that answer to it."""
         state = self.state
-        self._close(task, "FAILED", outcome)
+        self._events.ended(task, "FAILED", outcome)
         if asides.may_follow(self.host.step.tasks, state.index):
             state.records[task.label].outcome = state.failure = outcome
             state.failed = state.index
@@ -295,7 +256,7 @@ class Pipeline:
         if rule.rebind is not None:
             self.state.bound = {**self.state.bound, **templates.render(rule.rebind, names)}
             self.state.config = self.state.config if rule.patch is not None else None
-        self.state.done_id = self._close(task, "COMPLETED", outcome)
+        self.state.done_id = self._events.ended(task, "COMPLETED", outcome)
         self.state.page += 1
         self._go(rule, names)
 
@@ -318,10 +279,12 @@ class Pipeline:
         """The task's last page is in. Its result is what was collected; sinks of level task come now."""
         state = self.state
         sequence = None
-        if _paginates(task):
+        if paginates(task):
             how = collect_of(task)
             sequence = {"pages": state.page, "strategy": how.strategy if how else None}
-        state.done_id = self._close(task, "COMPLETED" if outcome["status"] == "ok" else "FAILED", outcome, sequence)
+        state.done_id = self._events.ended(
+            task, "COMPLETED" if outcome["status"] == "ok" else "FAILED", outcome, sequence
+        )
         if state.has_collected:
             gathered = {**outcome, "status": "ok", "result": state.collected, "page": self._last_page(task, outcome)}
             state.records[task.label] = TaskRecord("collected", gathered)
@@ -337,7 +300,7 @@ class Pipeline:
 
     def _store(self, task: Task) -> None:
         host, state = self.host, self.state
-        call = store_call(host, task, state, host.scope(self._task_names()), state.records[task.label].outcome)
+        call = store_call(host, task, state, host.scope(self._names.of_task()), state.records[task.label].outcome)
         state.phase, state.pending = "store", call.id
         host.journal.send(CallTool(call, call.kind, f"{summary(host, task, None)} sink"))
 
@@ -351,7 +314,7 @@ class Pipeline:
                 task.kind,
                 "FAILED",
                 parent=self.state.event_id,
-                error=_message(report.outcome),
+                error=message_of(report.outcome),
                 span=task.span,
                 **self.host.meta,
             )
@@ -375,8 +338,6 @@ class Pipeline:
         place = span or (task.span if task else self.host.step.span)
         self.end = End(status, outcome, task.label if task else None, place)
 
-    # ---- names and events -----------------------------------------------------------------------------------------
-
     def _index_of(self, label: str) -> int:
         return next(index for index, task in enumerate(self.host.step.tasks) if task.label == label)
 
@@ -388,71 +349,3 @@ class Pipeline:
         """The tool kind under which the pipeline's result is seen."""
         last = self.state.last
         return self.state.records[last].kind if last is not None else ""
-
-    def _task_names(self) -> Mapping[str, Any]:
-        """Results of the tasks before, by label and in ``results``, and the last as ``_prev``; its outcome as
-        ``output``.
-        """
-        state = self.state
-        results: dict[str, Any] = {
-            label: result_view(record.kind, record.outcome.get("result"))
-            for label, record in state.records.items()
-            if record.outcome["status"] == "ok"
-        }
-        names = dict(results)
-        if results:
-            names["results"] = Chain(results, self.host.scope().get("results") or {})
-        names["_task"] = self._task().label if state.index < len(self.host.step.tasks) else None
-        names["_prev"] = names.get(state.last or "")
-        if state.last is not None:
-            last = state.records[state.last]
-            names["output"] = names["outcome"] = OutcomeView(last.kind, last.outcome)
-        if state.index < len(self.host.step.tasks) and self._task().guard is not None:
-            return {**asides.subject_names(self.host.source.dialect, self.host.step.name, state), **names}
-        return names
-
-    def _emit_started(self, task: Task) -> int:
-        return self.host.journal.emit(
-            "task.started",
-            task.label,
-            task.kind,
-            "STARTED",
-            parent=self.state.done_id or self.host.parent_id,
-            span=task.span,
-            **self._task_meta(task),
-        )
-
-    def _close(self, task: Task, status: str, outcome: Outcome, sequence: Json = None) -> int:
-        done = {"COMPLETED": "task.done", "CANCELLED": "task.cancelled"}.get(status, "task.failed")
-        return self.host.journal.emit(
-            done,
-            task.label,
-            task.kind,
-            status,
-            parent=self.state.done_id or self.state.event_id,
-            started=self.state.started,
-            result=abridged(outcome.get("result")) if status == "COMPLETED" else None,
-            error=_message(outcome),
-            span=task.span if status == "FAILED" else None,
-            sequence=sequence,
-            **self._task_meta(task),
-        )
-
-    def _task_meta(self, task: Task) -> dict[str, Any]:
-        return {**self.host.meta, "task_run_id": call_id(self.host, task, self.state), "page": self._page(task)}
-
-
-def _paginates(task: Task) -> bool:
-    return task.policy is not None and any(rule.do == "again" for rule in task.policy.rules)
-
-
-def _message(outcome: Outcome) -> str | None:
-    error = outcome.get("error")
-    return str(error.get("message")) if error else None
-
-
-def _names(task: Task, bound: Json) -> dict[str, Json]:
-    """What was bound, a mapping of names or nothing. TemplateFailure for anything else."""
-    if not bound or isinstance(bound, dict):
-        return cast("dict[str, Json]", bound or {})
-    raise templates.TemplateFailure(f"the input is {bound!r:.40}, expected a mapping of names", task.span)

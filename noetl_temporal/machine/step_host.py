@@ -14,7 +14,7 @@ __all__ = ["StepHost"]
 
 
 class StepHost:
-    """See pipeline.Host."""
+    """See pipeline_host.Host."""
 
     def __init__(
         self,

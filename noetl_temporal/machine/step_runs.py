@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -25,6 +24,7 @@ from noetl_temporal.machine.routing import Admission, Selection, admit, select
 from noetl_temporal.machine.scope import call_names, event_names
 from noetl_temporal.machine.state import PipelineState, PlaybookState, StepRecord, StepRun
 from noetl_temporal.machine.step_host import StepHost
+from noetl_temporal.machine.task_events import message_of
 
 __all__ = ["Ended", "StepRuns"]
 
@@ -245,7 +245,7 @@ class StepRuns:
             "FAILED" if failed else "COMPLETED",
             parent=run.loop_event_id,
             started=run.started,
-            error=_message(end.outcome),
+            error=message_of(end.outcome),
             stats=end.outcome["meta"]["stats"],
             step_run_id=run.id,
         )
@@ -318,7 +318,7 @@ class StepRuns:
             parent=run.event_id,
             started=run.started,
             result=abridged(end.outcome.get("result")) if status == "completed" else None,
-            error=_message(end.outcome),
+            error=message_of(end.outcome),
             span=end.span if status == "failed" else None,
             step_run_id=run.id,
             task=end.task if status == "failed" else None,
@@ -431,8 +431,3 @@ def _handled(failure: Any) -> Any:
 
 def _timeout_id(run: StepRun) -> str:
     return f"{run.id}:timeout"
-
-
-def _message(outcome: Outcome) -> str | None:
-    error: Mapping[str, Any] | None = outcome.get("error")
-    return str(error.get("message")) if error else None

@@ -1,0 +1,26 @@
+"""Whom a pipeline runs for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from noetl_compiler.graph import Json
+from noetl_temporal.machine.tool_calls import Caller
+
+__all__ = ["Host"]
+
+
+class Host(Caller, Protocol):
+    """Whom a pipeline runs for: a step of the playbook, or an iteration of a loop."""
+
+    parent_id: int
+    meta: dict[str, Any]
+
+    def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Names in effect, the given layers innermost."""
+        ...
+
+    def assign(self, values: Sequence[tuple[str, Json]]) -> None:
+        """Apply ``set`` entries, (target, value) each."""
+        ...

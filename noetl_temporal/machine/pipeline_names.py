@@ -1,0 +1,85 @@
+"""The names that templates see in a pipeline: what is bound for a task, the results before it, what came of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from noetl_compiler import templates
+from noetl_compiler.graph import Json, Task
+from noetl_temporal.machine import asides
+from noetl_temporal.machine.call import Outcome
+from noetl_temporal.machine.collect import collect_of
+from noetl_temporal.machine.pipeline_host import Host
+from noetl_temporal.machine.scope import Chain, call_names
+from noetl_temporal.machine.state import PipelineState
+from noetl_temporal.machine.views import OutcomeView, result_view
+
+__all__ = ["PipelineNames"]
+
+
+class PipelineNames:
+    """Of the pipeline whose state this is, as it stands."""
+
+    def __init__(self, host: Host, state: PipelineState) -> None:
+        self._host = host
+        self._state = state
+
+    def bound(self, task: Task) -> dict[str, Json]:
+        """What the surroundings give, and over it the task's own input, whose templates see it. In the case dialect a
+        tool's own names were defaults: what its step or the way to it binds comes over them.
+        """
+        given = _names(task, templates.render(task.given, self._host.scope(self.of_task())))
+        own = _names(task, templates.render(task.input, self._host.scope(given, self.of_task())))
+        if self._host.source.dialect == "case" and task.guard is None:
+            own |= {name: value for name, value in given.items() if value is not None}
+        return given | own
+
+    def outcome_scope(self, task: Task, outcome: Outcome, attempts: int) -> Mapping[str, Any]:
+        """What a task's rules and sets see after a call that took so many attempts."""
+        if task.guard is not None:
+            return self._host.scope(self.of_task())
+        names = self.of_call(task, outcome, max(1, attempts))
+        how = collect_of(task)
+        if how is not None:
+            names[how.into] = names["accumulated"] = self._state.collected
+        return self._host.scope(names, self.of_task())
+
+    def of_call(self, task: Task, outcome: Outcome, attempts: int = 1) -> dict[str, Any]:
+        """What a call's outcome itself binds."""
+        host = self._host
+        return call_names(host.source.dialect, host.step.name, task.kind, outcome, attempts, self._state.page)
+
+    def of_task(self) -> Mapping[str, Any]:
+        """Results of the tasks before, by label and in ``results``, and the last as ``_prev``; its outcome as
+        ``output``.
+        """
+        state = self._state
+        results: dict[str, Any] = {
+            label: result_view(record.kind, record.outcome.get("result"))
+            for label, record in state.records.items()
+            if record.outcome["status"] == "ok"
+        }
+        names = dict(results)
+        if results:
+            names["results"] = Chain(results, self._host.scope().get("results") or {})
+        task = self._task()
+        names["_task"] = task.label if task else None
+        names["_prev"] = names.get(state.last or "")
+        if state.last is not None:
+            last = state.records[state.last]
+            names["output"] = names["outcome"] = OutcomeView(last.kind, last.outcome)
+        if task is not None and task.guard is not None:
+            return {**asides.subject_names(self._host.source.dialect, self._host.step.name, state), **names}
+        return names
+
+    def _task(self) -> Task | None:
+        tasks = self._host.step.tasks
+        return tasks[self._state.index] if self._state.index < len(tasks) else None
+
+
+def _names(task: Task, bound: Json) -> dict[str, Json]:
+    """What was bound, a mapping of names or nothing. TemplateFailure for anything else."""
+    if not bound or isinstance(bound, dict):
+        return cast("dict[str, Json]", bound or {})
+    raise templates.TemplateFailure(f"the input is {bound!r:.40}, expected a mapping of names", task.span)
