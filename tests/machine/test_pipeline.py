@@ -124,6 +124,26 @@ def test_pages_are_collected(strategy: str, path: str, limit: int, expected: Any
     assert run.finish.result == expected
 
 
+def test_the_first_form_of_pagination_calls_the_body_the_data_of_the_response() -> None:
+    retry = PAGES[PAGES.index("    retry:") : PAGES.index("    next: [{step: end}]")]
+    text = PAGES.replace(
+        retry,
+        """    loop:
+      pagination:
+        continue_while: "{{ response.data.more }}"
+        next_page: {params: {page: "{{ response.data.page + 1 }}"}}
+        merge_path: data.data
+""",
+    )
+
+    def a_page_of_data(call: ToolCall) -> ToolReport:
+        page = call.config["params"]["page"]
+        body = {"data": [page], "page": page, "more": page < 3}
+        return judged(call, ok({"status_code": 200, "data": body}, http={"status": 200}))
+
+    assert run_text(text, a_page_of_data).finish.result == [1, 2, 3]
+
+
 def test_each_page_is_a_task_execution_of_its_own() -> None:
     run = run_text(PAGES.replace("MAX", "9").replace("STRATEGY", "append").replace("PATH", "items"), a_page)
     started, done = run.of("task.started"), run.of("task.done")

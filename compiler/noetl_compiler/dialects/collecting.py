@@ -10,9 +10,9 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.graph import Collect
 from noetl_compiler.nodes import MappingNode, ScalarNode
 
-__all__ = ["read_collect"]
+__all__ = ["STRATEGIES", "read_collect"]
 
-_STRATEGIES: Mapping[str, Literal["append", "replace", "collect", "merge"]] = MappingProxyType(
+STRATEGIES: Mapping[str, Literal["append", "replace", "collect", "merge"]] = MappingProxyType(
     {"append": "append", "extend": "append", "replace": "replace", "collect": "collect", "merge": "merge"}
 )
 
@@ -21,12 +21,12 @@ def read_collect(fields: Fields) -> Collect | None:
     """``{strategy, path, into}``, or the strategy alone beside ``merge_path``."""
     found, path = fields.node_of("collect"), fields.text("merge_path")
     if isinstance(found, ScalarNode):
-        strategy = fields.choice("collect", _STRATEGIES)
+        strategy = fields.choice("collect", STRATEGIES)
         return Collect(strategy, path) if strategy else None
     if not isinstance(found, MappingNode):
         return None
     inner = Fields(found, fields.report, "collect")
-    strategy = inner.choice("strategy", _STRATEGIES) or "append"
+    strategy = inner.choice("strategy", STRATEGIES) or "append"
     collect = Collect(strategy, inner.text("path", "merge_path") or path, inner.text("into") or "pages")
     inner.close()
     return collect

@@ -48,6 +48,8 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
         report.error(Code.WRONG_TYPE, node.span, '"loop" must be a mapping', "write {in: ..., iterator: item}")
         return None
     fields = Fields(_with_spec(node), report, "a loop")
+    if fields.node_of("pagination") is not None and len(node.entries) == 1:
+        return None  # one call and its pages, so no loop (pagination.py)
     element = fields.name("iterator", "element", "as") or Name("item", node.span)
     collection, cursor = fields.node_of("in", "collection", "items"), _read_cursor(fields)
     _check_source(fields, collection, cursor)

@@ -32,9 +32,12 @@ from noetl_compiler.report import Report
 from noetl_compiler.syntax import Policy, Rule
 from noetl_compiler.template_paths import paths_read
 
-__all__ = ["Retry", "read_retry"]
+__all__ = ["PAGES", "Retry", "read_retry"]
 
-_ERROR_ATTEMPTS, _PAGES = 3, 100
+PAGES = 100
+"""How often a call is repeated after a success, unless it is said."""
+
+_ERROR_ATTEMPTS = 3
 _INITIAL_DELAY, _MAX_DELAY, _MULTIPLIER = Value(1.0), Value(60.0), 2.0
 
 
@@ -106,7 +109,7 @@ def _entry(node: Node, report: Report) -> _Part:
     paginates = "next_call" in inner or "collect" in inner
     if _is_about_error(when) and not paginates:
         return _failure(inner, when)
-    return _repetition(inner, when, _PAGES if paginates else _ERROR_ATTEMPTS)
+    return _repetition(inner, when, PAGES if paginates else _ERROR_ATTEMPTS)
 
 
 def _is_about_error(when: Template | None) -> bool:
@@ -168,8 +171,17 @@ def _pace(fields: Fields) -> _Pace:
 
 
 def _with_flat_backoff(node: MappingNode) -> MappingNode:
-    """The whitepaper's ``backoff: {type, base_seconds, max_seconds}`` counts as standing beside it."""
+    """The whitepaper's ``backoff: {type, base_seconds, max_seconds}`` counts as standing beside it; a number is the
+    delay.
+    """
     backoff = node.get("backoff")
+    if isinstance(backoff, ScalarNode) and isinstance(backoff.value, int | float):
+        return MappingNode(
+            tuple(
+                (replace(key, text="backoff_seconds") if item is backoff else key, item) for key, item in node.entries
+            ),
+            node.span,
+        )
     if not isinstance(backoff, MappingNode):
         return node
     outer = tuple(entry for entry in node.entries if entry[1] is not backoff)
@@ -218,7 +230,7 @@ def _backing_off(
     )
 
 
-def _repetition(fields: Fields, when: Template | None = None, calls: int = _PAGES) -> _Part:
+def _repetition(fields: Fields, when: Template | None = None, calls: int = PAGES) -> _Part:
     """A rule that calls once more after success, as long as ``while`` holds."""
     report = fields.report
     when = when or condition(fields.node_of("while", "when"), report)

@@ -135,9 +135,13 @@ def _named(name: ScalarNode, body: Node) -> Node:
 
 
 def _read_workload(fields: Fields) -> Value:
-    """Defaults of the run's parameters. Old files have them in a root ``spec`` and say ``spec.x``, or in ``vars``."""
-    given = mapping_value(fields.node_of("workload"), fields.report, "workload")
-    workload = overlay(mapping_value(fields.node_of("vars"), fields.report, "vars"), given)
+    """Defaults of the run's parameters, and what ``ctx`` (``vars``) begins with: reading it falls through to them.
+
+    Old files have their parameters in a root ``spec`` and say ``spec.x``.
+    """
+    workload = Value({})
+    for key in ("vars", "ctx", "workload"):
+        workload = overlay(workload, mapping_value(fields.node_of(key), fields.report, key))
     older = fields.mapping("spec")
     if older is None:
         return workload

@@ -15,8 +15,9 @@ from noetl_compiler.dialects.auth import AUTHS, read_auth
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.foreign_code import splices_values, with_go_quoted
 from noetl_compiler.dialects.guards import read_guard
+from noetl_compiler.dialects.pagination import read_repeats
 from noetl_compiler.dialects.policies import read_assigns, read_eval, read_policy
-from noetl_compiler.dialects.retry import Retry, read_retry
+from noetl_compiler.dialects.retry import Retry
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.tool_types import check_types
 from noetl_compiler.dialects.values import mapping_value, timeout
@@ -90,9 +91,9 @@ def _read_workbook_task(node: Node, around: Surroundings) -> Task | None:
     fields.node_of("tool")
     fields.node_of("desc", "description")
     task = _read_item(tool, name.text, around)
-    sinks = read_sinks(fields, around.report, "attempt")
+    sinks, expects = read_sinks(fields, around.report, "attempt"), _expects(fields)
     fields.close()
-    return replace(task, label=name, sinks=task.sinks + sinks) if task else None
+    return replace(task, label=name, sinks=task.sinks + sinks, expects=task.expects + expects) if task else None
 
 
 def _read_item(node: Node, label: str, around: Surroundings) -> Task | None:
@@ -130,8 +131,8 @@ def _with_spec_fields(node: MappingNode) -> MappingNode:
 def read_task(fields: Fields, kind: Name, label: Name, around: Surroundings) -> Task | None:
     """A task out of its fields, which the caller closes. None when it neither calls nor stores anything."""
     spec = _read_spec(fields, around)
-    retry = read_retry(fields, around.report)
-    fields.ignore("output", why=_STORAGE)
+    retry = read_repeats(fields, around.report)
+    fields.ignore("output", "output_select", why=_STORAGE)
     fields.node_of("desc", "description")
     task = Task(
         label,
@@ -158,14 +159,22 @@ def read_task(fields: Fields, kind: Name, label: Name, around: Surroundings) -> 
 
 
 def _expects(fields: Fields) -> tuple[Name, ...]:
-    """``assert: {expects: [...], returns: [...]}``; of ``a.b`` the name is ``a``."""
+    """``assert: {expects: [...], returns: [...]}``; of ``a.b`` and of ``data.a`` the name is ``a``.
+
+    Below ``auth`` are credentials, which are not bound.
+    """
     inner = fields.fields("assert", "an assert")
     if inner is None:
         return ()
     nodes = inner.items("expects")
     inner.ignore("returns", why="what a tool returns is known only when it runs")
     inner.close()
-    return tuple(Name(node.text.partition(".")[0], node.span) for node in nodes if isinstance(node, ScalarNode))
+    paths = ((node.text.split("."), node.span) for node in nodes if isinstance(node, ScalarNode))
+    return tuple(Name(_expected(*path), span) for path, span in paths if path[0] not in AUTHS)
+
+
+def _expected(head: str, *below: str) -> str:
+    return below[0] if below and head in (*INPUTS, "data") else head
 
 
 def _read_spec(fields: Fields, around: Surroundings) -> _Spec:

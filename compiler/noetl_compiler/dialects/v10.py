@@ -8,8 +8,8 @@ from typing import NamedTuple
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
+from noetl_compiler.dialects.pagination import read_repeats
 from noetl_compiler.dialects.policies import read_admission, read_assigns, read_enter
-from noetl_compiler.dialects.retry import read_retry
 from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.tasks import INPUTS, Surroundings, read_tool
@@ -69,7 +69,7 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
 
 def with_older_wrappers(fields: Fields, tasks: tuple[Task, ...], around: Surroundings) -> tuple[Task, ...]:
     """A step-level ``retry`` or ``sink`` of older dialects belongs to the step's last task."""
-    retry = read_retry(fields, around.report)
+    retry = read_repeats(fields, around.report)
     sinks = read_sinks(fields, around.report, "task" if retry and retry.sinks else "attempt")
     if not tasks or not (retry or sinks):
         return tasks

@@ -19,12 +19,15 @@ from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS, kind_of, tool_
 from noetl_compiler.schema.values import NAME, NAMES, SECONDS, TEXT, any_of, ref, told_words, words
 from noetl_compiler.tools import PSEUDO_KINDS, ToolKind
 
-__all__ = ["CALL", "CALLED", "DESC", "INPUT", "KIND_WORDS", "TIMEOUT", "TOOL_FIELDS", "Calls", "by_kind"]
+__all__ = ["ASSERT", "CALL", "CALLED", "DESC", "INPUT", "KIND_WORDS", "TIMEOUT", "TOOL_FIELDS", "Calls", "by_kind"]
 
 KIND_WORDS: Schema = told_words(KIND_MEANINGS)
 DESC = Property("desc", "What this is for, in words for people.", TEXT, older=("description",))
 TIMEOUT = any_of(SECONDS, ref("timeout"))
 CALLED = Property("name", "The name of the workbook task to run.", NAME, older=("task",), required=True)
+
+ASSERT = Property("assert", "The names that the call expects to be bound.", ref("assert"))
+_STORAGE = "results are kept inline or by reference as their size demands"
 
 CALL = Place(
     "call",
@@ -47,8 +50,8 @@ CALL = Place(
         Property("retry", 'When to call again; v10 says it as rules of "spec.policy".', ref("retry")),
         Property("eval", 'What follows the call; write rules of "spec.policy" instead.', ref("eval"), deprecated=True),
         GUARD,
-        without_effect("output", "results are kept inline or by reference as their size demands"),
-        Property("assert", "The names that the call expects to be bound.", ref("assert")),
+        *(without_effect(name, _STORAGE) for name in ("output", "output_select")),
+        ASSERT,
     ),
     open=True,
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from noetl_compiler.schema.place import Place, Places, Property, Shape
 from noetl_compiler.schema.values import TEXT, any_of, ref, words
 
-__all__ = ["COLLECT", "COLLECTING"]
+__all__ = ["COLLECT", "COLLECTING", "STRATEGIES"]
 
-_STRATEGIES = words("append", "extend", "replace", "collect", "merge")
+STRATEGIES = words("append", "extend", "replace", "collect", "merge")
 
 COLLECT = (
     Property("collect", "How the results of all calls become one.", ref("collect")),
@@ -24,11 +24,11 @@ COLLECTING: Places = (
                 "strategy",
                 'Append the items to a list ("append"), keep the last result ("replace"), list whole results '
                 '("collect"), or merge mappings ("merge").',
-                _STRATEGIES,
+                STRATEGIES,
             ),
             Property("path", "Where in each result its items are, such as data.items.", TEXT, older=("merge_path",)),
             Property("into", 'The name under which templates see what was collected, "pages" unless given.', TEXT),
         ),
     ),
-    Shape("collect", any_of(ref("collect_mapping"), _STRATEGIES)),
+    Shape("collect", any_of(ref("collect_mapping"), STRATEGIES)),
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from noetl_compiler.schema.collecting import STRATEGIES
 from noetl_compiler.schema.place import Place, Places, Property, without_effect
-from noetl_compiler.schema.values import AMOUNT, MAPPING, NAME, TEXT, open_words, ref, words
+from noetl_compiler.schema.values import AMOUNT, CONDITION, MAPPING, NAME, TEXT, open_words, ref, words
 
 __all__ = ["LOOPS", "LOOP_PROPERTIES"]
 
@@ -51,9 +52,36 @@ LOOPS: Places = (
     Place(
         "loop",
         "Runs the step's tasks once for each item; the result is the list of all iterations' results.",
-        (*LOOP_PROPERTIES, Property("spec", "How the iterations run: mode, max_in_flight, policy.", ref("loop_spec"))),
-        needs=(("in", "collection", "items", "cursor"),),
+        (
+            *LOOP_PROPERTIES,
+            Property("spec", "How the iterations run: mode, max_in_flight, policy.", ref("loop_spec")),
+            Property(
+                "pagination",
+                'Calls once more after each success; write "retry: {on_success: ...}" beside the tool.',
+                ref("pagination"),
+                deprecated=True,
+            ),
+        ),
+        needs=(("in", "collection", "items", "cursor", "pagination"),),
         inside=("spec",),
+    ),
+    Place(
+        "pagination",
+        "Calls once more after each success, until all pages are there.",
+        (
+            Property("type", "How the next page is found; every value means by the response.", TEXT),
+            Property(
+                "continue_while",
+                "As long as this holds after a success, there is another page.",
+                CONDITION,
+                required=True,
+            ),
+            Property("next_page", "The fields of the tool that are other for the next page, such as params.", MAPPING),
+            Property("merge_strategy", "How the pages become one result.", STRATEGIES),
+            Property("merge_path", "Where in each page its items are, such as data.items.", TEXT),
+            Property("max_iterations", "At most so many pages, 100 unless given.", AMOUNT),
+            Property("retry", "When to ask for a page once more.", ref("retry")),
+        ),
     ),
     Place("loop_spec", "How the iterations run; what stands here counts as standing in the loop.", LOOP_PROPERTIES),
     Place(

@@ -49,8 +49,8 @@ _FAILURE = (
     Property("retry_on_status", "The HTTP statuses after which to call again.", list_of({"examples": [429, 503]})),
     Property(
         "backoff",
-        "How the delay grows from call to call, exponentially unless given.",
-        any_of(BACKOFF, ref("backoff")),
+        "How the delay grows from call to call, exponentially unless given; a number is the delay itself.",
+        any_of(BACKOFF, NUMBER, ref("backoff")),
     ),
     *_DELAYS,
     without_effect("retry_on", 'say it as when: "{{ error.kind in [...] }}"'),

@@ -38,11 +38,12 @@ ROOT: Places = (
                 "The playbook's parameters with their defaults; a run's request is merged over them.",
                 NAMES,
             ),
-            Property(
-                "spec", 'Parameters as old files have them; write them below "workload".', MAPPING, deprecated=True
+            *(
+                Property(key, 'What "ctx" begins with; write it below "workload".', NAMES, deprecated=True)
+                for key in ("ctx", "vars")
             ),
             Property(
-                "vars", 'Parameters as old files have them; write them below "workload".', MAPPING, deprecated=True
+                "spec", 'Parameters as old files have them; write them below "workload".', MAPPING, deprecated=True
             ),
             Property("keychain", "The secrets that the playbook uses, by name.", list_of(ref("keychain_entry"))),
             Property(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl_compiler.schema.calls import DESC, KIND_WORDS, Calls, by_kind
+from noetl_compiler.schema.calls import ASSERT, DESC, KIND_WORDS, Calls, by_kind
 from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape
 from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
@@ -49,6 +49,7 @@ _AROUND: Places = (
             Property("tool", "The call of a tool.", ref("item"), required=True),
             DESC,
             *sink_and_save("Where the result is stored, in the same call."),
+            ASSERT,
         ),
     ),
     Place(

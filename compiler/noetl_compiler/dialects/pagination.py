@@ -1,0 +1,102 @@
+"""``loop: {pagination: ...}``, November and December 2025: one more call after each success, until all pages are there.
+
+    loop:
+      pagination:
+        type: response_based
+        continue_while: "{{ response.data.paging.hasMore }}"
+        next_page: {params: {page: "{{ response.data.paging.page + 1 }}"}}
+        merge_strategy: append
+        merge_path: data.items
+        max_iterations: 10
+        retry: {max_attempts: 3}
+
+It became ``retry: {on_success: ...}`` (retry.py). One thing was different: ``response`` was the whole response, and
+``response.data`` its body; later ``response`` is the body. Where a pagination speaks of ``response.data``, that is the
+body, also as the start of ``merge_path``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from noetl_compiler import graph
+from noetl_compiler.dialects.collecting import STRATEGIES
+from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.dialects.retry import PAGES, Retry, read_retry
+from noetl_compiler.dialects.values import amount, condition
+from noetl_compiler.graph import Collect, Value
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Policy, Rule
+
+__all__ = ["read_repeats"]
+
+_WHOLE_RESPONSE = re.compile(r"\bresponse\.data\b")
+
+
+def read_repeats(fields: Fields, report: Report) -> Retry | None:
+    """When the call of a step or task is made again: by its ``retry``, or by the pagination of its loop."""
+    retry, loop = read_retry(fields, report), fields.node.get("loop")
+    pages = loop.get("pagination") if isinstance(loop, MappingNode) else None
+    if not isinstance(pages, MappingNode):
+        return retry
+    node = _with_body(pages) if _speaks_of_whole_response(pages) else pages
+    inner = Fields(node, report, "a pagination")
+    parts = (retry, read_retry(inner, report), Retry(_read_pages(inner)))
+    rules = tuple(rule for part in parts if part is not None for rule in part.policy.rules)
+    return Retry(Policy(pages.span, rules, "fail"), retry.sinks if retry else ())
+
+
+def _read_pages(fields: Fields) -> Policy:
+    report = fields.report
+    when = condition(fields.node_of("continue_while"), report)
+    if when is None:
+        fields.missing("continue_while")
+    patch = fields.mapping("next_page")
+    rule = graph.Rule(
+        "again",
+        fields.span,
+        on="ok",
+        when=when,
+        attempts=amount(fields.node_of("max_iterations"), report) or Value(PAGES),
+        patch=value_of(patch) if patch else None,
+        collect=Collect(fields.choice("merge_strategy", STRATEGIES) or "append", fields.text("merge_path"), "pages"),
+    )
+    fields.node_of("type")
+    fields.close()
+    return Policy(fields.span, (Rule(rule),), "fail")
+
+
+def _speaks_of_whole_response(node: Node) -> bool:
+    match node:
+        case MappingNode():
+            return any(_speaks_of_whole_response(item) for _, item in node.entries)
+        case SequenceNode():
+            return any(_speaks_of_whole_response(item) for item in node.items)
+        case ScalarNode():
+            return bool(_WHOLE_RESPONSE.search(node.text))
+
+
+def _with_body(node: MappingNode) -> MappingNode:
+    entries = ((key, _path(item) if key.text == "merge_path" else _saying_body(item)) for key, item in node.entries)
+    return replace(node, entries=tuple(entries))
+
+
+def _saying_body(node: Node) -> Node:
+    """Both words are equally long, so what is wrong in a template is still found at its place."""
+    match node:
+        case MappingNode():
+            return replace(node, entries=tuple((key, _saying_body(item)) for key, item in node.entries))
+        case SequenceNode():
+            return replace(node, items=tuple(_saying_body(item) for item in node.items))
+        case ScalarNode():
+            return _said(node, _WHOLE_RESPONSE.sub("response.body", node.text))
+
+
+def _path(node: Node) -> Node:
+    return _said(node, re.sub(r"^data\b", "body", node.text)) if isinstance(node, ScalarNode) else node
+
+
+def _said(node: ScalarNode, text: str) -> ScalarNode:
+    return replace(node, text=text, value=text) if text != node.text else node
