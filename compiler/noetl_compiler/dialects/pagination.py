@@ -30,25 +30,31 @@ from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, va
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Policy, Rule
 
-__all__ = ["read_repeats"]
+__all__ = ["read_pages", "read_repeats"]
 
 _WHOLE_RESPONSE = re.compile(r"\bresponse\.data\b")
 
 
 def read_repeats(fields: Fields, report: Report) -> Retry | None:
     """When the call of a step or task is made again: by its ``retry``, or by the pagination of its loop."""
-    retry, loop = read_retry(fields, report), fields.node.get("loop")
-    pages = loop.get("pagination") if isinstance(loop, MappingNode) else None
-    if not isinstance(pages, MappingNode):
-        return retry
-    node = _with_body(pages) if _speaks_of_whole_response(pages) else pages
-    inner = Fields(node, report, "a pagination")
-    parts = (retry, read_retry(inner, report), Retry(_read_pages(inner)))
-    rules = tuple(rule for part in parts if part is not None for rule in part.policy.rules)
-    return Retry(Policy(pages.span, rules, "fail"), retry.sinks if retry else ())
+    retry, pages = read_retry(fields, report), read_pages(fields, report)
+    if retry is None or pages is None:
+        return retry or pages
+    return Retry(Policy(pages.policy.span, (*retry.policy.rules, *pages.policy.rules), "fail"), retry.sinks)
 
 
-def _read_pages(fields: Fields) -> Policy:
+def read_pages(fields: Fields, report: Report) -> Retry | None:
+    """The pagination of a step's loop, None when it has none."""
+    loop = fields.node.get("loop")
+    node = loop.get("pagination") if isinstance(loop, MappingNode) else None
+    if not isinstance(node, MappingNode):
+        return None
+    inner = Fields(_with_body(node) if _speaks_of_whole_response(node) else node, report, "a pagination")
+    errors, repetition = read_retry(inner, report), _read_repetition(inner)
+    return Retry(Policy(node.span, (*(errors.policy.rules if errors else ()), repetition), "fail"))
+
+
+def _read_repetition(fields: Fields) -> Rule:
     report = fields.report
     when = condition(fields.node_of("continue_while"), report)
     if when is None:
@@ -65,7 +71,7 @@ def _read_pages(fields: Fields) -> Policy:
     )
     fields.node_of("type")
     fields.close()
-    return Policy(fields.span, (Rule(rule),), "fail")
+    return Rule(rule)
 
 
 def _speaks_of_whole_response(node: Node) -> bool:

@@ -19,6 +19,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
+from noetl_compiler.dialects.pagination import read_pages
 from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.tasks import INPUTS, LOOSE_INPUTS, Surroundings, read_tool
@@ -65,8 +66,17 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
         ends=ends,
         sinks=body.sinks,
     )
+    if all(task.span != fields.span for task in body.tasks):
+        _warn_of_pages(fields)
     fields.close(("type", "call", "loop", "save", "retry", "auth"))
     return step
+
+
+def _warn_of_pages(fields: Fields) -> None:
+    pages = read_pages(fields, fields.report)
+    if pages is not None:
+        message = '"pagination" has no effect in a step without a tool of its own'
+        fields.report.warning(Code.IGNORED_FIELD, pages.policy.span, message, "write it beside the fields of the tool")
 
 
 def _read_ways(fields: Fields) -> Next | None:
