@@ -179,3 +179,34 @@ def test_only_a_tool_of_its_own_gives_a_step_pages(called: str) -> None:
     found = compile_text(f"{HEAD}workflow:\n  - {step}\n").diagnostics
     message = '"pagination" has no effect in a step without a tool of its own'
     assert [(one.code, one.message) for one in found] == [(Code.IGNORED_FIELD, message)]
+
+
+@pytest.mark.parametrize(
+    ("written", "yields"),
+    [("result: '{{ a.b }}'", "{{ a.b }}"), ("return: '{{ a.b }}'", "{{ a.b }}"), ("return: a", "{{ a }}")],
+)
+def test_a_step_may_return_what_it_yields(written: str, yields: str) -> None:
+    steps = graph_of(f"  - {{step: a, type: noop, next: end}}\n  - {{step: end, {written}}}\n").steps
+    result = steps["end"].result
+    assert result is not None
+    assert (result.data, list(result.templates)) == (yields, [""])
+
+
+def test_an_iterator_was_first_called_a_loop() -> None:
+    fields = "in: '{{ workload.items }}', iterator: n, task: {type: python, code: pass}"
+    first, later = (graph_of(f"  - {{step: start, type: {kind}, {fields}}}\n") for kind in ("loop", "iterator"))
+    assert first.steps["start"].loop is not None
+    assert first.steps["start"].tasks[0].config == later.steps["start"].tasks[0].config
+
+
+@pytest.mark.parametrize(("call", "is_refused"), [("noop", False), ("workbook, name: work", True)])
+def test_what_a_workbook_task_misses_matters_when_it_is_called(call: str, is_refused: bool) -> None:
+    text = f"{HEAD}workbook: [{{name: work, type: python}}]\nworkflow:\n  - {{step: start, type: {call}}}\n"
+    result = compile_text(text)
+    assert Code.MISSING_FIELD in {one.code for one in result.diagnostics}
+    assert (result.graph is None) == is_refused
+
+
+def test_a_workbook_task_that_nobody_calls_is_not_asked_for_names() -> None:
+    text = f"{HEAD}workbook: [{{name: work, type: noop, message: '{{{{ x }}}}'}}]\nworkflow:\n  - {{step: start}}\n"
+    assert [one.code for one in compile_text(text).diagnostics] == [Code.UNUSED_WORKBOOK_TASK]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noetl_compiler.called_tasks import called_tasks
 from noetl_compiler.checks.conditions import warn_of_constant_condition
 from noetl_compiler.checks.early_results import Order, warn_of_early_results
 from noetl_compiler.checks.foreign_names import warn_of_foreign_names
@@ -21,10 +22,12 @@ def check_templates(playbook: Playbook, report: Report) -> None:
     if not playbook.steps:
         return
     names, order = VisibleNames(playbook), Order(playbook)
+    called = called_tasks(playbook.steps, playbook.workbook)
     for use in uses(playbook):
         facts = examine(use.template.source)
         _forbid_problems(use, facts, report)
-        warn_of_undefined_names(use, facts, names, report)
+        if use.step is not None or use.task is None or use.task.label.text in called:  # else nobody binds anything
+            warn_of_undefined_names(use, facts, names, report)
         warn_of_early_results(use, facts, names, order, report)
         warn_of_foreign_names(use, facts, playbook.dialect, report)
         warn_of_constant_condition(use, facts, report)

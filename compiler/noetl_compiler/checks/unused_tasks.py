@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noetl_compiler.called_tasks import called_tasks
 from noetl_compiler.codes import Code
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
@@ -11,8 +12,7 @@ __all__ = ["warn_of_unused_tasks"]
 
 def warn_of_unused_tasks(playbook: Playbook, report: Report) -> None:
     """NT505. Silent while a call leads nowhere, for that is the cause then."""
-    tasks = (*playbook.workbook, *(task for step in playbook.steps for task in step.tasks))
-    called = {task.workbook.text for task in tasks if task.workbook is not None}
+    called = called_tasks(playbook.steps, playbook.workbook)
     if called - {task.label.text for task in playbook.workbook}:
         return
     for task in playbook.workbook:

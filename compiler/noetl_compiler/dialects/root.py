@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
+from noetl_compiler.called_tasks import called_tasks
 from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import Diagnostic, Severity
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.tasks import Surroundings, read_workbook
 from noetl_compiler.dialects.values import mapping_value, timeout
@@ -15,7 +17,7 @@ from noetl_compiler.graph import Timeout, Value
 from noetl_compiler.lower import final_name
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain, value_of
 from noetl_compiler.overlay import overlay
-from noetl_compiler.syntax import Dialect, Name, Playbook, Step
+from noetl_compiler.syntax import Dialect, Name, Playbook, Step, Task
 
 __all__ = ["read_playbook"]
 
@@ -46,14 +48,15 @@ def read_playbook(
     executor = _read_executor(fields, around)
     final = final_name(executor.final, _step_names(fields))
     around = replace(around, dialect=executor.dialect or around.dialect, final=final)
+    steps = _read_steps(fields, around, read_step)
     playbook = Playbook(
         around.dialect,
         root.span,
         name,
         path,
         version,
-        steps=_read_steps(fields, around, read_step),
-        workbook=read_workbook(_workbook_items(fields), around),
+        steps=steps,
+        workbook=_read_workbook(fields, around, steps),
         workload=_read_workload(fields),
         keychain=_read_keychain(fields),
         entry=executor.entry,
@@ -125,6 +128,23 @@ def _workbook_items(fields: Fields) -> tuple[Node, ...]:
     if isinstance(tasks, MappingNode):
         return tuple(_named(key, body) for key, body in tasks.entries)
     return fields.items("workbook", "workbooks")
+
+
+def _read_workbook(fields: Fields, around: Surroundings, steps: tuple[Step, ...]) -> tuple[Task, ...]:
+    """What a task misses that nobody calls keeps no run from beginning."""
+    found, read = around.report.found, list[tuple[tuple[Task, ...], slice]]()
+    for item in _workbook_items(fields):
+        before = len(found)
+        read.append((read_workbook((item,), around), slice(before, len(found))))
+    called = called_tasks(steps, (task for tasks, _ in read for task in tasks))
+    for tasks, told in read:
+        if called.isdisjoint(task.label.text for task in tasks):
+            found[told] = [_softened(one) if tasks else one for one in found[told]]
+    return tuple(task for tasks, _ in read for task in tasks)
+
+
+def _softened(found: Diagnostic) -> Diagnostic:
+    return replace(found, severity=Severity.WARNING) if found.code is Code.MISSING_FIELD else found
 
 
 def _named(name: ScalarNode, body: Node) -> Node:

@@ -3,7 +3,7 @@
     type: python, code: ...                           the tool's fields lie flat on the step
     type: workbook, name: score                       a task of the workbook, by ``name`` or ``task``
     call: {type: workbook, name: score, with: {...}}  the same, as first written
-    type: iterator, collection: ..., task: {...}      a loop over a task of its own
+    type: iterator, collection: ..., task: {...}      a loop over a task of its own; first it was ``type: loop``
     type: save, storage: postgres, table: ...         nothing but a sink
     loop: {in, iterator}, next: [...]                 a loop over the steps up to its ``end_loop`` (a region)
     end_loop: cities, result: {...}                   where such a loop ends
@@ -26,7 +26,7 @@ from noetl_compiler.dialects.tasks import INPUTS, LOOSE_INPUTS, Surroundings, re
 from noetl_compiler.dialects.v1_tasks import read_call, read_flat, read_iterated
 from noetl_compiler.dialects.values import condition, mapping_value
 from noetl_compiler.graph import AdmitRule, Sink, Value
-from noetl_compiler.nodes import MappingNode, ScalarNode, value_of
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.overlay import overlay
 from noetl_compiler.syntax import NOTHING, Loop, Name, Next, Step, Task
 
@@ -36,6 +36,9 @@ _LOOP_FIELDS = frozenset(
     {"collection", "in", "items", "element", "iterator", "mode", "concurrency", "max_in_flight", "where", "filter"}
     | {"order_by", "limit", "chunk", "chunk_size", "on_error"}
 )
+
+
+_ITERATORS = frozenset({"iterator", "loop"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class _Body:
 def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
     """One step."""
     desc, following = fields.text("desc", "description"), _read_ways(fields)
-    ends, result = fields.name("end_loop"), fields.node_of("result")
+    ends, result = fields.name("end_loop"), _read_result(fields)
     body = _read_body(fields, name, around)
     step = Step(
         name,
@@ -70,6 +73,15 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
         _warn_of_pages(fields)
     fields.close(("type", "call", "loop", "save", "retry", "auth"))
     return step
+
+
+def _read_result(fields: Fields) -> Node | None:
+    """``result``, or ``return``, which may also just name whose result it is."""
+    found = fields.node_of("result", "return")
+    if isinstance(found, ScalarNode) and found is fields.node.get("return") and found.text.isidentifier():
+        text = f"{{{{ {found.text} }}}}"
+        return replace(found, text=text, value=text, expressions=(found.span,))
+    return found
 
 
 def _warn_of_pages(fields: Fields) -> None:
@@ -102,7 +114,7 @@ def _with_direct(found: Next | None) -> Next | None:
 def _read_body(fields: Fields, name: Name, around: Surroundings) -> _Body:
     loop, call, tool = read_loop(fields.node_of("loop"), around.report), fields.node_of("call"), fields.node_of("tool")
     kind = fields.name("type") or (Name(tool.text, tool.span) if isinstance(tool, ScalarNode) else None)
-    if kind is not None and kind.text == "iterator":
+    if kind is not None and kind.text in _ITERATORS:
         return _read_iterator(fields, name, around)
     if call is not None:
         return _Body(loop, read_call(call, name, around), _bound(fields))

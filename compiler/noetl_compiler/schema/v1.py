@@ -30,7 +30,7 @@ _STEP = Place(
             ref("loop"),
         ),
         Property("end_loop", "The step whose loop over steps ends here.", NAME),
-        Property("result", "What the step yields in place of its call's result."),
+        Property("result", "What the step yields in place of its call's result.", older=("return",)),
         Property("next", "Where to go on when the step is done.", ref("next")),
         Property("case", 'Where to go on when the step is done; write "next" instead.', ref("next"), deprecated=True),
     ),
@@ -47,7 +47,9 @@ _ITERATED = tuple(
     for one in LOOP_PROPERTIES
     if one.name not in _NOT_FLAT
 )
-_ITERATES = any_of(*({"required": [key], "properties": {key: {"const": "iterator"}}} for key in ("type", "tool")))
+_ITERATES = any_of(
+    *({"required": [key], "properties": {key: {"enum": ["iterator", "loop"]}}} for key in ("type", "tool"))
+)
 _IS_NESTED: Schema = {
     "required": ["tool"],
     "properties": {"tool": {"type": ["object", "array"]}},
@@ -64,7 +66,7 @@ STEPS: Places = (
         "Runs a task once for each item of a list.",
         (
             *(
-                Property(key, "Runs a task once for each item of a list.", words("iterator"))
+                Property(key, "Runs a task once for each item of a list.", words("iterator", "loop"))
                 for key in ("type", "tool")
             ),
             *_ITERATED,
@@ -98,8 +100,8 @@ STEPS: Places = (
         "A step: it calls something and goes on by what its next names.",
         (
             Property("step", "The name of the step, by which routes and templates call it.", NAME, required=True),
-            Property("type", "What kind of step this is.", any_of(_FORM.words, words("iterator"))),
-            Property("tool", "The kind of tool to call.", any_of(_FORM.words, words("iterator"), ref("tool"))),
+            Property("type", "What kind of step this is.", any_of(_FORM.words, words("iterator", "loop"))),
+            Property("tool", "The kind of tool to call.", any_of(_FORM.words, words("iterator", "loop"), ref("tool"))),
             Property("call", "What the step calls, by its name or with its fields.", ref("called")),
         ),
         open=True,
