@@ -62,6 +62,9 @@ OUTCOME = frozenset(
 EVENT = frozenset({"event"})
 """On entering a step and in ways on, in the case dialect in every rule."""
 
+SAVED = frozenset({"count"})
+"""Where the results of a loop as a whole are stored (lower_sinks.py)."""
+
 CLAIM = frozenset({"__frame_max_rows"})
 """In the claim of a cursor."""
 
@@ -191,6 +194,8 @@ class VisibleNames:
             names |= PIPELINE | {task.label.text for task in tasks} | (BEFORE if len(tasks) > 1 else _NONE)
         if use.place in (Place.OUTCOME, Place.AFTER, Place.ARC):
             names |= OUTCOME
+        if use.place is Place.AFTER and any(step.sinks for step in self._steps(use)):
+            names |= SAVED
         return names | EVENT if self._has_event(use) else names
 
     def _has_event(self, use: Use) -> bool:

@@ -210,3 +210,9 @@ def test_what_a_workbook_task_misses_matters_when_it_is_called(call: str, is_ref
 def test_a_workbook_task_that_nobody_calls_is_not_asked_for_names() -> None:
     text = f"{HEAD}workbook: [{{name: work, type: noop, message: '{{{{ x }}}}'}}]\nworkflow:\n  - {{step: start}}\n"
     assert [one.code for one in compile_text(text).diagnostics] == [Code.UNUSED_WORKBOOK_TASK]
+
+
+def test_what_stores_a_whole_loop_knows_how_many_results_there_are() -> None:
+    save = "{storage: postgres, auth: pg, table: t, data: {all: '{{ results }}', many: '{{ count }}'}}"
+    step = f"{{step: start, type: iterator, in: [1], iterator: n, task: {{type: python, code: pass}}, save: {save}}}"
+    assert compile_text(f"{HEAD}workflow:\n  - {step}\n").diagnostics == ()

@@ -86,6 +86,7 @@ _FIELD_MEANINGS: Mapping[str, str] = MappingProxyType(
         "destination": "Where to copy to.",
         "direction": "Whether to copy to Snowflake or from it.",
         "env": "Environment variables, name and value.",
+        "encoding": "How the value is written as bytes, such as utf-8.",
         "follow_redirects": "Whether to go where a redirect leads.",
         "form": "The form to send as the body.",
         "gcs_credential": "The name of the credential for Google Cloud Storage.",
