@@ -21,8 +21,8 @@ from noetl_compiler.pipeline import Understood, lowered, understand
 from noetl_compiler.reader import read_file
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
-from noetl_compiler.template_check import examine
-from noetl_compiler.template_uses import uses
+from noetl_compiler.templating.check import examine
+from noetl_compiler.templating.uses import uses
 from noetl_compiler.visible_names import OUTCOME, VisibleNames
 
 __all__ = ["Catalog", "playbook_files", "read_catalog", "with_calls"]

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from noetl_compiler import graph, syntax
 from noetl_compiler.graph import Arc, Graph, Route, SourceRef, Step, Value
-from noetl_compiler.lower_regions import Ending, arrival_name, ending_of
-from noetl_compiler.lower_routes import Ways, passed_names, routers_of
-from noetl_compiler.lower_sinks import saving_behind, saving_name
-from noetl_compiler.lower_tasks import lower_tasks, workbook_of
+from noetl_compiler.lowering.regions import Ending, arrival_name, ending_of
+from noetl_compiler.lowering.routes import Ways, passed_names, routers_of
+from noetl_compiler.lowering.sinks import saving_behind, saving_name
+from noetl_compiler.lowering.tasks import lower_tasks, workbook_of
 from noetl_compiler.overlay import overlay
 from noetl_compiler.regions import regions_of
 from noetl_compiler.syntax import Name

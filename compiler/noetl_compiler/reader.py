@@ -1,7 +1,7 @@
 """Text to YAML nodes, every one with its place. This phase never raises and never runs away.
 
 How it works. PyYAML's parser (libyaml where it is compiled in) turns the text into a flat stream of events,
-and compose.py builds the nodes from it with a stack of its own, because the composer of PyYAML recurses and a
+and reading/compose.py builds the nodes from it with a stack of its own, because the composer of PyYAML recurses and a
 deep file would end the process. Scalars mean what PyYAML's ``SafeLoader`` makes of them, YAML 1.1 and all
 (``yes`` is true, ``0x10`` is 16), but a date stays text, and a mapping's key is always its text: ``on:`` is
 "on", ``404:`` is "404".
@@ -24,9 +24,9 @@ import yaml
 from yaml.reader import Reader
 
 from noetl_compiler.codes import Code
-from noetl_compiler.compose import MAX_CHARS, Composer, Refusal
 from noetl_compiler.diagnostics import Diagnostic, Severity
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain, pointer, value_of
+from noetl_compiler.reading.compose import MAX_CHARS, Composer, Refusal
 from noetl_compiler.source import SourceFile, Span
 
 __all__ = [

@@ -2,12 +2,12 @@
 
 How it works. A string that is nothing but one expression gives the expression's native value; a string with
 text around it, or with statements, gives text. Rendered data is never rendered again. Each source is compiled
-once per process (template_program.py) for an environment that knows only deterministic things and charges all
-work to a budget (sandbox.py, metering.py, meter.py), so rendering is a pure function of source and scope: the
-workflow, the activity and a replay years later get the same value or the same failure.
+once per process (templating/program.py) for an environment that knows only deterministic things and charges all
+work to a budget (templating/sandbox.py, metering.py, meter.py), so rendering is a pure function of source and
+scope: the workflow, the activity and a replay years later get the same value or the same failure.
 
 A scope is any mapping of names. Its values are JSON, or views: mappings with ``materialise()``, which returns
-the JSON they stand for when they are passed on whole (materialise.py). Nothing else leaves a rendering.
+the JSON they stand for when they are passed on whole (templating/materialise.py). Nothing else leaves a rendering.
 
 Undefined in a value is a failure that cites the place. Undefined in a predicate is "no match", and the
 verdict says which name it was. So is a comparison that makes no sense (``none > 1``): a rule that cannot be
@@ -21,14 +21,14 @@ from typing import Any, NamedTuple, cast
 
 from jinja2.exceptions import SecurityError, TemplateSyntaxError
 
-from noetl_compiler import template_paths
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.graph import Json, Span, Value
-from noetl_compiler.materialise import materialise
-from noetl_compiler.meter import BudgetExceededError, Meter, NotDataError
-from noetl_compiler.sandbox import UndefinedNameError
-from noetl_compiler.template_check import Problem, check
-from noetl_compiler.template_program import Program, compiled
+from noetl_compiler.templating import paths as template_paths
+from noetl_compiler.templating.check import Problem, check
+from noetl_compiler.templating.materialise import materialise
+from noetl_compiler.templating.meter import BudgetExceededError, Meter, NotDataError
+from noetl_compiler.templating.program import Program, compiled
+from noetl_compiler.templating.sandbox import UndefinedNameError
 
 __all__ = [
     "Problem",

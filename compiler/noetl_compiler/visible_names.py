@@ -13,11 +13,11 @@ from functools import cached_property
 
 from noetl_compiler.assignments import set_by_step, set_by_task
 from noetl_compiler.graph import Assign, Value
-from noetl_compiler.lower_regions import ALL_RESULTS, results_name
+from noetl_compiler.lowering.regions import ALL_RESULTS, results_name
 from noetl_compiler.overlay import names_in
 from noetl_compiler.regions import arcs_of
 from noetl_compiler.syntax import Loop, Playbook, Step, Task
-from noetl_compiler.template_uses import Place, Use
+from noetl_compiler.templating.uses import Place, Use
 
 __all__ = [
     "BEFORE",

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_compiler.source import expressions
-from noetl_compiler.template_program import compiled
 from noetl_compiler.templates import TemplateFailure, check, predicate, render_text
+from noetl_compiler.templating.program import compiled
 
 
 def deep(inner: Any, levels: int) -> Any:

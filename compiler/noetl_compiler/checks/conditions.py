@@ -5,9 +5,9 @@ from __future__ import annotations
 from noetl_compiler.codes import Code
 from noetl_compiler.report import Report
 from noetl_compiler.source import expressions
-from noetl_compiler.template_check import Facts
-from noetl_compiler.template_uses import Use
 from noetl_compiler.templates import predicate
+from noetl_compiler.templating.check import Facts
+from noetl_compiler.templating.uses import Use
 
 __all__ = ["warn_of_constant_condition"]
 

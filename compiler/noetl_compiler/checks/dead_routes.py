@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related
 from noetl_compiler.graph import AdmitRule, Span, Template
-from noetl_compiler.lower_routes import boundary
+from noetl_compiler.lowering.routes import boundary
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Next, Playbook, Policy, Step
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from noetl_compiler.checks.dead_routes import is_always_true
 from noetl_compiler.checks.unmatched_errors import is_about_errors
 from noetl_compiler.codes import Code
-from noetl_compiler.lower_tasks import PREVIOUS
+from noetl_compiler.lowering.tasks import PREVIOUS
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Rule, Step
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related, nearest
 from noetl_compiler.graph import Json, Value
-from noetl_compiler.lower_routes import passed_names
-from noetl_compiler.lower_tasks import workbook_of
+from noetl_compiler.lowering.routes import passed_names
+from noetl_compiler.lowering.tasks import workbook_of
 from noetl_compiler.overlay import names_in
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import NOTHING, Playbook, Task

@@ -8,9 +8,9 @@ from types import MappingProxyType
 from noetl_compiler.codes import Code
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Dialect
-from noetl_compiler.template_check import Facts
-from noetl_compiler.template_uses import Use
-from noetl_compiler.template_words import find_path
+from noetl_compiler.templating.check import Facts
+from noetl_compiler.templating.uses import Use
+from noetl_compiler.templating.words import find_path
 
 __all__ = ["warn_of_foreign_names"]
 

@@ -8,7 +8,7 @@ from noetl_compiler.assignments import set_by_task
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Assign
 from noetl_compiler.lower import entry_of, final_of
-from noetl_compiler.lower_tasks import calls_of, workbook_of
+from noetl_compiler.lowering.tasks import calls_of, workbook_of
 from noetl_compiler.regions import arcs_of, regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.lower import END, final_of
-from noetl_compiler.lower_tasks import PREVIOUS, calls_of, workbook_of
+from noetl_compiler.lowering.tasks import PREVIOUS, calls_of, workbook_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook, Step, Task
 

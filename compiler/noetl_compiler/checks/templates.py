@@ -10,8 +10,8 @@ from noetl_compiler.checks.undefined_names import warn_of_undefined_names
 from noetl_compiler.codes import Code
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
-from noetl_compiler.template_check import Facts, examine
-from noetl_compiler.template_uses import Use, uses
+from noetl_compiler.templating.check import Facts, examine
+from noetl_compiler.templating.uses import Use, uses
 from noetl_compiler.visible_names import VisibleNames
 
 __all__ = ["check_templates"]

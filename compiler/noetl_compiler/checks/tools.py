@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest
-from noetl_compiler.lower_tasks import workbook_of
+from noetl_compiler.lowering.tasks import workbook_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook, Task
 from noetl_compiler.tools import KINDS

@@ -10,9 +10,9 @@ from __future__ import annotations
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.report import Report
-from noetl_compiler.template_check import Facts
-from noetl_compiler.template_uses import Use
-from noetl_compiler.template_words import find_path
+from noetl_compiler.templating.check import Facts
+from noetl_compiler.templating.uses import Use
+from noetl_compiler.templating.words import find_path
 from noetl_compiler.visible_names import ITERATION, OUTCOME, VisibleNames
 
 __all__ = ["warn_of_undefined_names"]

@@ -22,8 +22,8 @@ from jinja2 import nodes
 from jinja2.exceptions import TemplateSyntaxError
 
 from noetl_compiler.graph import Template
-from noetl_compiler.template_program import parsed
 from noetl_compiler.templates import TemplateFailure, paths
+from noetl_compiler.templating.program import parsed
 
 __all__ = ["EVENTS", "Event", "also_at", "answered_events", "reads"]
 

@@ -30,7 +30,7 @@ from noetl_compiler.graph import Sink, Span, Template, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Policy, Rule
-from noetl_compiler.template_paths import paths_read
+from noetl_compiler.templating.paths import paths_read
 
 __all__ = ["PAGES", "Retry", "read_retry"]
 

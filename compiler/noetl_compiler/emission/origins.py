@@ -17,7 +17,7 @@ from typing import cast
 
 from noetl_compiler.graph import Json, Span, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain, pointer
-from noetl_compiler.scalars import written
+from noetl_compiler.reading.scalars import written
 
 __all__ = ["NOWHERE", "Origins", "Region", "scalar"]
 

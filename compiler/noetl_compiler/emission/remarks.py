@@ -13,7 +13,7 @@ from noetl_compiler.overlay import names_in
 from noetl_compiler.pipeline import Understood
 from noetl_compiler.source import Span
 from noetl_compiler.syntax import Playbook
-from noetl_compiler.template_check import examine
+from noetl_compiler.templating.check import examine
 
 __all__ = ["remarks"]
 

@@ -19,7 +19,7 @@ from yaml.emitter import Emitter
 from noetl_compiler.emission.origins import NOWHERE
 from noetl_compiler.graph import Json
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from noetl_compiler.scalars import ScalarError, is_plain_text, resolve, written
+from noetl_compiler.reading.scalars import ScalarError, is_plain_text, resolve, written
 from noetl_compiler.source import SourceFile
 
 __all__ = ["write"]

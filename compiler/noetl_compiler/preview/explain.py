@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl_compiler.graph import Arc, Graph, Rule, Sink, Span, Step, Task
-from noetl_compiler.lower_routes import boundary
+from noetl_compiler.lowering.routes import boundary
 from noetl_compiler.overlay import names_in
 from noetl_compiler.preview.order import falls_to_final
 from noetl_compiler.preview.outline import Line

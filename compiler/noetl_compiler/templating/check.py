@@ -10,12 +10,12 @@ from jinja2 import nodes
 from jinja2.exceptions import TemplateSyntaxError
 
 from noetl_compiler.diagnostics import nearest
-from noetl_compiler.filters import FILTERS, TESTS
-from noetl_compiler.sandbox import ENVIRONMENT, METHODS
 from noetl_compiler.source import expressions
-from noetl_compiler.template_paths import paths_in, unguarded
-from noetl_compiler.template_program import compiled, parsed
-from noetl_compiler.template_words import OFFSET, Role, broken_part, find_word
+from noetl_compiler.templating.filters import FILTERS, TESTS
+from noetl_compiler.templating.paths import paths_in, unguarded
+from noetl_compiler.templating.program import compiled, parsed
+from noetl_compiler.templating.sandbox import ENVIRONMENT, METHODS
+from noetl_compiler.templating.words import OFFSET, Role, broken_part, find_word
 
 __all__ = ["Facts", "Problem", "check", "examine"]
 

@@ -14,10 +14,10 @@ from jinja2 import meta, nodes
 from jinja2.exceptions import TemplateSyntaxError
 
 from noetl_compiler.graph import Json
-from noetl_compiler.materialise import materialise
-from noetl_compiler.meter import Meter
-from noetl_compiler.sandbox import ENVIRONMENT
-from noetl_compiler.template_program import parsed
+from noetl_compiler.templating.materialise import materialise
+from noetl_compiler.templating.meter import Meter
+from noetl_compiler.templating.program import parsed
+from noetl_compiler.templating.sandbox import ENVIRONMENT
 
 __all__ = ["follow", "free_paths", "paths_in", "paths_read", "project", "unguarded"]
 

@@ -13,7 +13,7 @@ import yaml
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Related, Severity
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from noetl_compiler.scalars import ScalarError, is_merge, resolve, short_tag
+from noetl_compiler.reading.scalars import ScalarError, is_merge, resolve, short_tag
 from noetl_compiler.source import ScalarStyle, SourceFile, Span, expression_spans
 
 __all__ = ["MAX_CHARS", "MAX_DEPTH", "MAX_NODES", "Composer", "Refusal"]

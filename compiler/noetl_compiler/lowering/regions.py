@@ -15,7 +15,7 @@ from noetl_compiler import syntax
 from noetl_compiler.graph import Assign, Route, Span, Step, Value
 from noetl_compiler.nodes import pointer
 from noetl_compiler.overlay import names_in, overlay, picked, sources_in
-from noetl_compiler.template_paths import paths_read
+from noetl_compiler.templating.paths import paths_read
 
 __all__ = ["ALL_RESULTS", "Ending", "arrival_name", "ending_of", "results_name"]
 

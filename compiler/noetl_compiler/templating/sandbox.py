@@ -29,10 +29,10 @@ from jinja2.runtime import Context, LoopContext, Undefined
 from jinja2.sandbox import MAX_RANGE, ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace, missing
 
-from noetl_compiler.filters import FILTERS, TESTS
-from noetl_compiler.formats import FormatMethod, percent
-from noetl_compiler.materialise import text_of
-from noetl_compiler.meter import BudgetExceededError, Meter
+from noetl_compiler.templating.filters import FILTERS, TESTS
+from noetl_compiler.templating.formats import FormatMethod, percent
+from noetl_compiler.templating.materialise import text_of
+from noetl_compiler.templating.meter import BudgetExceededError, Meter
 
 __all__ = ["ENVIRONMENT", "ScopeContext", "UndefinedNameError"]
 

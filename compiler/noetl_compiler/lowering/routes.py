@@ -18,7 +18,7 @@ from noetl_compiler import syntax
 from noetl_compiler.graph import Arc, Assign, Route, Span, Step, Template, Value
 from noetl_compiler.nodes import pointer
 from noetl_compiler.overlay import names_in
-from noetl_compiler.template_paths import paths_read
+from noetl_compiler.templating.paths import paths_read
 
 __all__ = ["Ways", "boundary", "passed_names", "routers_of"]
 

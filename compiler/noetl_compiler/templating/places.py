@@ -12,7 +12,7 @@ from functools import cached_property
 
 from noetl_compiler.graph import Span, Template
 from noetl_compiler.nodes import Node, ScalarNode, SequenceNode
-from noetl_compiler.scalar_places import span_in_scalar
+from noetl_compiler.reading.scalar_places import span_in_scalar
 from noetl_compiler.source import SourceFile, expressions
 
 __all__ = ["TemplatePlaces", "scalars"]

@@ -12,10 +12,10 @@ from typing import Any
 from jinja2 import Template, nodes
 from jinja2.exceptions import TemplateError, TemplateSyntaxError
 
-from noetl_compiler.meter import Meter
-from noetl_compiler.metering import LONE, prepare
-from noetl_compiler.sandbox import ENVIRONMENT, ScopeContext
 from noetl_compiler.source import expressions
+from noetl_compiler.templating.meter import Meter
+from noetl_compiler.templating.metering import LONE, prepare
+from noetl_compiler.templating.sandbox import ENVIRONMENT, ScopeContext
 
 __all__ = ["Program", "TemplateError", "TemplateSyntaxError", "compiled", "parsed"]
 

@@ -19,9 +19,9 @@ from jinja2.filters import FILTERS as JINJA_FILTERS
 from jinja2.filters import make_attrgetter
 from jinja2.tests import TESTS as JINJA_TESTS
 
-from noetl_compiler.formats import percent
-from noetl_compiler.materialise import materialise, text_of
-from noetl_compiler.meter import Meter
+from noetl_compiler.templating.formats import percent
+from noetl_compiler.templating.materialise import materialise, text_of
+from noetl_compiler.templating.meter import Meter
 
 __all__ = ["AS_TEXT", "CONCATENATED", "COUNTED", "FILTERS", "TESTS", "WEIGHED", "WORKED"]
 

@@ -12,8 +12,8 @@ from jinja2.exceptions import TemplateSyntaxError
 from jinja2.lexer import ignored_tokens
 from jinja2.parser import Parser
 
-from noetl_compiler.sandbox import ENVIRONMENT
 from noetl_compiler.source import expressions
+from noetl_compiler.templating.sandbox import ENVIRONMENT
 
 __all__ = ["OFFSET", "Role", "broken_part", "find_path", "find_word"]
 

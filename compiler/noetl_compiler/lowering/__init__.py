@@ -1,0 +1,1 @@
+"""Inside of lower.py: tasks, routes, sinks and regions of the syntax tree as those of the graph."""

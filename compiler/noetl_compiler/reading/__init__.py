@@ -1,0 +1,1 @@
+"""Inside of the reader: YAML events to nodes, scalars to values, and where in the text each stands."""
