@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -22,7 +23,8 @@ def test_a_schema_is_written_to_a_file(bare: Site, dialect: str) -> None:
     done = bare.noetl("schema", "--dialect", dialect, "-o", "playbook.schema.json")
     assert (done.returncode, done.stdout) == (0, "")
     schema = json.loads((bare.folder / "playbook.schema.json").read_text())
-    assert not Draft202012Validator(schema).is_valid({"kind": "Playbook"})
+    validator: Any = Draft202012Validator(schema)
+    assert not validator.is_valid({"kind": "Playbook"})
 
 
 @pytest.mark.parametrize(
