@@ -165,7 +165,8 @@ class _Attempt:
     def _scope(self, outcome: PlainOutcome) -> Mapping[str, Any]:
         call = self.call
         names = call_names(call.dialect, call.step, self._kind, outcome, self.log.used, call.page or 1)
-        return Chain(call.scope, names) if call.aside else Chain(names, call.scope)
+        clock = {"now": templates.Clock(now())}
+        return Chain(clock, call.scope, names) if call.aside else Chain(names, clock, call.scope)
 
     # ---- the decision ---------------------------------------------------------------------------------------------
 

@@ -25,12 +25,14 @@ from noetl_compiler.diagnostics import nearest
 from noetl_compiler.graph import Json, Span, Value
 from noetl_compiler.templating import paths as template_paths
 from noetl_compiler.templating.check import Problem, check
+from noetl_compiler.templating.clock import Clock
 from noetl_compiler.templating.materialise import materialise
 from noetl_compiler.templating.meter import BudgetExceededError, Meter, NotDataError
 from noetl_compiler.templating.program import Program, compiled
 from noetl_compiler.templating.sandbox import UndefinedNameError
 
 __all__ = [
+    "Clock",
     "Problem",
     "TemplateFailure",
     "Verdict",

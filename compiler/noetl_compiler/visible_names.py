@@ -32,10 +32,10 @@ __all__ = [
     "VisibleNames",
 ]
 
-OUTSIDE = frozenset({"env", "keychain", "now"})
-"""What is not the playbook's: the environment, credentials, the time of the run."""
+OUTSIDE = frozenset({"env", "keychain"})
+"""What is not the playbook's: the environment and credentials."""
 
-START = frozenset({"payload", "workload", "execution_id", "job"}) | OUTSIDE
+START = frozenset({"payload", "workload", "execution_id", "job", "now"}) | OUTSIDE
 """When the workload's defaults are rendered."""
 
 RUN = frozenset({*START, "work", "ctx", "vars", "iter", "results"})

@@ -12,7 +12,7 @@ from noetl_temporal.machine import trees
 __all__ = ["workload_of"]
 
 
-def workload_of(defaults: Value, payload: dict[str, Json], execution_id: int) -> dict[str, Json]:
+def workload_of(defaults: Value, payload: dict[str, Json], execution_id: int, at: int) -> dict[str, Json]:
     """Defaults under the request, deeply. The defaults' own templates render once; the request's text never does.
 
     Raises TemplateFailure.
@@ -26,6 +26,7 @@ def workload_of(defaults: Value, payload: dict[str, Json], execution_id: int) ->
         "workload": given,
         "execution_id": ident,
         "job": {"id": ident, "uuid": ident, "execution_id": ident},
+        "now": templates.Clock(at),
     }
     rendered = templates.render(Value(defaults.data or {}, wanted), scope)
     found: dict[str, Json] = trees.merged(rendered, payload)

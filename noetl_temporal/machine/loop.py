@@ -15,6 +15,7 @@ from typing import Any, Literal, assert_never
 
 import msgspec
 
+from noetl_compiler import templates
 from noetl_compiler.graph import Json, SourceRef, Step
 from noetl_temporal.machine import trees
 from noetl_temporal.machine.commands import Cancel, Command, Finish, LoopInput
@@ -248,7 +249,8 @@ class _IterationHost:
     def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
         """The iteration's names over what the playbook sent along."""
         outer, loop_ctx, own = self._machine.input.scope, self._machine.state.ctx, self._own
-        written = {name: Chain(own.ctx, loop_ctx, outer.get(name) or {}) for name in ("ctx", "vars")}
+        written: dict[str, Any] = {name: Chain(own.ctx, loop_ctx, outer.get(name) or {}) for name in ("ctx", "vars")}
+        written["now"] = templates.Clock(self.journal.at)
         return Chain(*layers, self._iteration_names(), written, own.bound, own.ctx, loop_ctx, outer)
 
     def _iteration_names(self) -> dict[str, Any]:

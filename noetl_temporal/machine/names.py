@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from noetl_compiler import templates
 from noetl_compiler.graph import Json
 from noetl_temporal.machine import trees
 from noetl_temporal.machine.scope import Chain, own_step
@@ -68,9 +69,14 @@ def record_view(record: StepRecord) -> Any:
 
 
 def playbook_scope(
-    state: PlaybookState, dialect: str, execution_id: int, run: StepRun | None, layers: Sequence[Mapping[str, Any]]
+    state: PlaybookState,
+    dialect: str,
+    execution_id: int,
+    at: int,
+    run: StepRun | None,
+    layers: Sequence[Mapping[str, Any]],
 ) -> Chain:
-    """Everything in effect, the given layers innermost."""
+    """Everything in effect at a time, the given layers innermost."""
     steps = _Results(state.records)
     results = Chain(steps, _TaskResults(state.records)) if dialect == "v1" else steps
     ident = str(execution_id)
@@ -83,6 +89,7 @@ def playbook_scope(
         "results": results,
         "execution_id": ident,
         "job": {"id": ident, "uuid": ident, "execution_id": ident},
+        "now": templates.Clock(at),
     }
     if dialect == "v1":
         reserved["steps"] = results

@@ -103,9 +103,11 @@ class Machine:
         state.phase, state.started, state.payload = "running", event.at, event.payload
         requested = emit("playbook.execution.requested", path, "playbook", "PENDING")
         try:
-            state.workload = workload_of(self.graph.workload, event.payload, self.execution_id)
+            state.workload = workload_of(self.graph.workload, event.payload, self.execution_id, event.at)
             limit = self.graph.timeout.total if self.graph.timeout else None
-            seconds = seconds_of(limit, playbook_scope(state, self.graph.source.dialect, self.execution_id, None, ()))
+            dialect = self.graph.source.dialect
+            scope = playbook_scope(state, dialect, self.execution_id, event.at, None, ())
+            seconds = seconds_of(limit, scope)
         except templates.TemplateFailure as failure:
             self._refuse(failure, requested)
             return

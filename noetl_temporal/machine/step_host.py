@@ -39,7 +39,7 @@ class StepHost:
 
     def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
         """Names in effect for this run of the step, the given layers innermost."""
-        return playbook_scope(self._state, self.source.dialect, self.execution_id, self._run, layers)
+        return playbook_scope(self._state, self.source.dialect, self.execution_id, self.journal.at, self._run, layers)
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:
         """Apply ``set`` entries and record which."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Collection
 from typing import Any
@@ -134,3 +135,15 @@ def test_results_has_the_tasks_before_and_the_steps_before() -> None:
     )
     run = run_text(text, lambda call: call.config.get("message", 5))
     assert run.calls[-1].config["message"] == "55"
+
+
+def test_now_is_the_time_of_what_the_run_works_on() -> None:
+    workflow = """  - step: start
+    loop: {in: [1, 2], iterator: item}
+    tool: {kind: noop, message: ["{{ workload.began }}", "{{ now() }}", "{{ now().year }}"]}
+"""
+    run = run_text(playbook(workflow, 'workload: {began: "{{ now() }}"}\n'), lambda call: call.config)
+    first, second = (call.config["message"] for call in run.calls)
+    assert first[0] == second[0]
+    assert first[0] <= first[1] < second[1]
+    assert first[2] == datetime.datetime.fromisoformat(first[1]).year

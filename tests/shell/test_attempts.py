@@ -64,3 +64,8 @@ async def test_a_result_that_temporal_cannot_carry_is_an_error_that_says_so() ->
 async def test_a_result_with_half_a_character_is_an_error_too() -> None:
     report = await attempt(CallRule(0, "continue", "ok"), "\ud800")
     assert report.outcome["error"]["kind"] == "internal"
+
+
+async def test_an_attempts_rules_know_the_time() -> None:
+    report = await attempt(CallRule(0, "retry", "error", "{{ now().year > 2000 }}", attempts=1), BUSY)
+    assert report.exhausted
