@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -11,8 +12,8 @@ from noetl_compiler import Result
 from noetl_compiler.diagnostics import printable
 from noetl_compiler.emission import Migration, migrate
 from noetl_compiler.reader import read_file
-from noetl_compiler.source import SourceFile
 from noetl_temporal.cli.findings import show_findings
+from noetl_temporal.cli.sources import stdin_source
 
 __all__ = ["migrate_command"]
 
@@ -46,11 +47,7 @@ def _migrated(file: str) -> Migration:
     if file != "-":
         source, unreadable = read_file(Path(file))
         return Migration(Result(None, tuple(unreadable), source)) if unreadable else migrate(source)
-    try:
-        text = sys.stdin.buffer.read().decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise click.UsageError("what stands on stdin is not UTF-8 text") from None
-    return migrate(SourceFile("<stdin>", text))
+    return migrate(stdin_source())
 
 
 def _tell(migration: Migration) -> None:
@@ -65,7 +62,13 @@ def _tell(migration: Migration) -> None:
 
 
 def _write(target: Path, text: str) -> None:
+    """All or nothing: a playbook is never left half written."""
+    target = target.resolve()
+    beside = target.with_name(f".{target.name}.new")
     try:
-        target.write_text(text, encoding="utf-8", newline="")
+        beside.write_text(text, encoding="utf-8", newline="")
+        if target.exists():
+            shutil.copymode(target, beside)
+        beside.replace(target)
     except OSError as error:
         raise click.ClickException(f"cannot write {target}: {(error.strerror or str(error)).lower()}") from None

@@ -15,7 +15,7 @@ from noetl_compiler.pipeline import Understood, understand
 from noetl_compiler.reader import read_file
 from noetl_compiler.source import SourceFile
 
-__all__ = ["understood"]
+__all__ = ["stdin_source", "understood"]
 
 
 def understood(paths: Sequence[str]) -> list[Understood]:
@@ -29,9 +29,17 @@ def understood(paths: Sequence[str]) -> list[Understood]:
     return [found for path in paths for found in _understood(path)]
 
 
+def stdin_source() -> SourceFile:
+    """What stands on stdin. Raises click.UsageError when it is not UTF-8 text."""
+    try:
+        return SourceFile("<stdin>", sys.stdin.buffer.read().decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise click.UsageError("what stands on stdin is not UTF-8 text") from None
+
+
 def _understood(path: str) -> Iterator[Understood]:
     if path == "-":
-        yield understand(SourceFile("<stdin>", sys.stdin.read()))
+        yield understand(stdin_source())
     elif Path(path).is_dir():
         yield from _below(Path(path))
     else:

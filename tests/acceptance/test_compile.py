@@ -57,6 +57,13 @@ def test_stdin_is_read(bare: Site) -> None:
     assert done.stdout.startswith("hello (examples/hello)")
 
 
+def test_what_is_no_text_on_stdin_is_told(bare: Site) -> None:
+    done = subprocess.run([*NOETL, "compile", "-"], cwd=bare.folder, input=b"\xff\xfe\x00", capture_output=True)
+    assert done.returncode == 2
+    assert b"not UTF-8 text" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
 def test_a_cost_is_foretold_for_the_given_sizes(bare: Site) -> None:
     done = bare.noetl("compile", ETL, "--forecast", "--items", "fetch_all=10000", "--pages", "fetch_all=4")
     assert "10,000  90,000" in done.stdout
