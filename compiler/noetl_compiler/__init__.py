@@ -1,7 +1,12 @@
 """Compiles NoETL playbooks to a graph. Pure: no clock, no network, nothing of Temporal.
 
     result = compile_file("playbook.yaml")
-    result.graph, result.diagnostics
+    for found in result.diagnostics:
+        print(found)  # playbook.yaml:12:15: error[NT203]: unknown step "fetc"
+    if result.graph is not None:
+        print(list(result.graph.steps))
+
+``Graph`` describes each of its fields in graph.py, ``Code`` what each finding means in dev/codes.md.
 
 The names below are loaded when first asked for, because many importers only want one of the modules.
 """
@@ -13,13 +18,30 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from noetl_compiler.api import CompileError, compile_file, compile_or_raise, compile_text
-    from noetl_compiler.diagnostics import Diagnostic
+    from noetl_compiler.codes import Code
+    from noetl_compiler.diagnostics import Diagnostic, Severity
     from noetl_compiler.graph import Graph
     from noetl_compiler.result import Result
 
-__all__ = ["CompileError", "Diagnostic", "Graph", "Result", "compile_file", "compile_or_raise", "compile_text"]
+__all__ = [
+    "Code",
+    "CompileError",
+    "Diagnostic",
+    "Graph",
+    "Result",
+    "Severity",
+    "compile_file",
+    "compile_or_raise",
+    "compile_text",
+]
 
-_ELSEWHERE = {"Diagnostic": "diagnostics", "Graph": "graph", "Result": "result"}
+_ELSEWHERE = {
+    "Code": "codes",
+    "Diagnostic": "diagnostics",
+    "Graph": "graph",
+    "Result": "result",
+    "Severity": "diagnostics",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -40,7 +40,7 @@ class Related:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding. ``file`` is the name of the source as the user gave it."""
+    """One finding. ``file`` is the name of the source as the user gave it. ``str()`` of it is :func:`one_line`."""
 
     code: Code
     severity: Severity
@@ -49,6 +49,9 @@ class Diagnostic:
     hint: str = ""
     related: tuple[Related, ...] = ()
     file: str = ""
+
+    def __str__(self) -> str:
+        return one_line(self)
 
 
 def sort_and_dedupe(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

@@ -44,8 +44,9 @@ def test_a_diagnostic_shows_its_place_the_others_and_the_remedy() -> None:
     ]
 
 
-def test_one_line_is_for_lists() -> None:
+def test_one_line_is_for_lists_and_prints() -> None:
     assert one_line(DUPLICATE) == 'p.yaml:3:1: error[NT003]: the key "a" stands here for the second time'
+    assert str(DUPLICATE) == one_line(DUPLICATE)
 
 
 def test_the_caret_stands_below_wide_characters() -> None:

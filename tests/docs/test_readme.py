@@ -42,6 +42,13 @@ def test_playbooks_compile(text: str) -> None:
     assert result.diagnostics == ()
 
 
+def test_the_program_that_compiles_does(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    (program,) = [block for block in blocks("python") if "noetl_compiler" in block]
+    monkeypatch.chdir(ROOT)
+    exec(compile(program, "README.md", "exec"), {})
+    assert "fetch_all" in capsys.readouterr().out
+
+
 def test_credentials_are_a_mapping_of_names() -> None:
     (credentials,) = [yaml.safe_load(block) for block in blocks("yaml") if "apiVersion" not in block]
     assert credentials["warehouse"]["type"] == "postgres"
