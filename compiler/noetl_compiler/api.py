@@ -1,6 +1,6 @@
 """What others call: text in, graph and diagnostics out.
 
-The phases themselves (pipeline.py) are imported when something is compiled, so that a program which only mentions the
+The phases themselves (phases.py) are imported when something is compiled, so that a program which only mentions the
 compiler starts fast.
 """
 
@@ -27,14 +27,14 @@ class CompileError(ValueError):
 
 def compile_text(text: str, file: str = "<text>") -> Result:
     """Compile a playbook's text; ``file`` is how diagnostics call it. Never raises, whatever the text."""
-    from noetl_compiler.pipeline import lowered, understand
+    from noetl_compiler.phases import lowered, understand
 
     return lowered(understand(SourceFile(file, text)))
 
 
 def compile_file(path: str | Path) -> Result:
     """Compile a playbook's file. A file that cannot be read is a diagnostic."""
-    from noetl_compiler.pipeline import lowered, understand
+    from noetl_compiler.phases import lowered, understand
     from noetl_compiler.reader import read_file
 
     source, unreadable = read_file(Path(path))

@@ -17,7 +17,7 @@ from noetl_compiler.diagnostics import nearest, sort_and_dedupe
 from noetl_compiler.graph import Graph, Json, Span, Task
 from noetl_compiler.nodes import Node, ScalarNode, SequenceNode
 from noetl_compiler.overlay import names_in
-from noetl_compiler.pipeline import Understood, lowered, understand
+from noetl_compiler.phases import Understood, lowered, understand
 from noetl_compiler.reader import read_file
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from noetl_compiler import graph, syntax
 from noetl_compiler.graph import Arc, Graph, Route, SourceRef, Step, Value
-from noetl_compiler.lowering.regions import Ending, arrival_name, ending_of
+from noetl_compiler.lowering.endings import Ending, arrival_name, ending_of
 from noetl_compiler.lowering.routes import Ways, passed_names, routers_of
 from noetl_compiler.lowering.sinks import saving_behind, saving_name
 from noetl_compiler.lowering.tasks import lower_tasks, workbook_of

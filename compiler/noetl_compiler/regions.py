@@ -11,12 +11,13 @@ enters where its target is inside of a loop that it does not come from, else it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from noetl_compiler.syntax import Arc, Playbook, Step
+from noetl_compiler.walks import arcs_of
 
-__all__ = ["Crossing", "Regions", "arcs_of", "regions_of"]
+__all__ = ["Crossing", "Regions", "regions_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +38,6 @@ class Regions:
     owner: dict[str, str] = field(default_factory=dict[str, str])
     crossings: list[Crossing] = field(default_factory=list[Crossing])
     closed: set[str] = field(default_factory=set[str])
-
-
-def arcs_of(step: Step) -> Iterator[Arc]:
-    """All ways on from a step."""
-    for group in step.next.groups if step.next else ():
-        yield from group
 
 
 def regions_of(playbook: Playbook, entry: str, final: str) -> Regions:

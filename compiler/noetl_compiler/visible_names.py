@@ -11,13 +11,12 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from noetl_compiler.assignments import set_by_step, set_by_task
 from noetl_compiler.graph import Assign, Value
-from noetl_compiler.lowering.regions import ALL_RESULTS, results_name
+from noetl_compiler.lowering.endings import ALL_RESULTS, results_name
 from noetl_compiler.overlay import names_in
-from noetl_compiler.regions import arcs_of
 from noetl_compiler.syntax import Loop, Playbook, Step, Task
 from noetl_compiler.templating.uses import Place, Use
+from noetl_compiler.walks import arcs_of, set_by_step, set_by_task
 
 __all__ = [
     "BEFORE",
@@ -63,7 +62,7 @@ EVENT = frozenset({"event"})
 """On entering a step and in ways on, in the case dialect in every rule."""
 
 SAVED = frozenset({"count"})
-"""Where the results of a loop as a whole are stored (lower_sinks.py)."""
+"""Where the results of a loop as a whole are stored (lowering/sinks.py)."""
 
 CLAIM = frozenset({"__frame_max_rows"})
 """In the claim of a cursor."""

@@ -12,7 +12,7 @@ from noetl_compiler import Result
 from noetl_compiler.catalog import read_catalog, with_calls
 from noetl_compiler.counts import Sizes
 from noetl_compiler.findings_json import diagnostics_json, sarif
-from noetl_compiler.pipeline import lowered
+from noetl_compiler.phases import lowered
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.output import Text, print_texts, write_texts
 from noetl_temporal.cli.payload import read_payload

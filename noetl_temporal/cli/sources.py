@@ -11,7 +11,7 @@ import click
 
 from noetl_compiler.catalog import playbook_files
 from noetl_compiler.codes import Code
-from noetl_compiler.pipeline import Understood, understand
+from noetl_compiler.phases import Understood, understand
 from noetl_compiler.reader import read_file
 from noetl_compiler.source import SourceFile
 

@@ -8,7 +8,7 @@ import pytest
 
 from noetl_compiler.catalog import read_catalog, with_calls
 from noetl_compiler.diagnostics import one_line
-from noetl_compiler.pipeline import understand
+from noetl_compiler.phases import understand
 from noetl_compiler.source import SourceFile
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {path}, path: {path}}}\n"

@@ -12,7 +12,7 @@ from noetl_compiler import compile_file, compile_text
 from noetl_compiler.catalog import read_catalog, with_calls
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import one_line
-from noetl_compiler.pipeline import understand
+from noetl_compiler.phases import understand
 from noetl_compiler.source import SourceFile
 
 ROOT = Path(__file__).parents[2]

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from noetl_compiler.checks.dead_routes import is_always_true
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related
-from noetl_compiler.regions import arcs_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
+from noetl_compiler.walks import arcs_of
 
 __all__ = ["warn_of_endless_cycles"]
 

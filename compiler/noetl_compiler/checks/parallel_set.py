@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from noetl_compiler.assignments import set_by_task
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Assign
 from noetl_compiler.lower import entry_of, final_of
 from noetl_compiler.lowering.tasks import calls_of, workbook_of
-from noetl_compiler.regions import arcs_of, regions_of
+from noetl_compiler.regions import regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
+from noetl_compiler.walks import arcs_of, set_by_task
 
 __all__ = ["warn_of_parallel_set"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from noetl_compiler.called_tasks import called_tasks
 from noetl_compiler.checks.conditions import warn_of_constant_condition
 from noetl_compiler.checks.early_results import Order, warn_of_early_results
 from noetl_compiler.checks.foreign_names import warn_of_foreign_names
@@ -13,6 +12,7 @@ from noetl_compiler.syntax import Playbook
 from noetl_compiler.templating.check import Facts, examine
 from noetl_compiler.templating.uses import Use, uses
 from noetl_compiler.visible_names import VisibleNames
+from noetl_compiler.walks import called_tasks
 
 __all__ = ["check_templates"]
 

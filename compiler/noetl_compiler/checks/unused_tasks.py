@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from noetl_compiler.called_tasks import called_tasks
 from noetl_compiler.codes import Code
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
+from noetl_compiler.walks import called_tasks
 
 __all__ = ["warn_of_unused_tasks"]
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
-from noetl_compiler.called_tasks import called_tasks
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Severity
 from noetl_compiler.dialects.fields import Fields
@@ -18,6 +17,7 @@ from noetl_compiler.lower import final_name
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain, value_of
 from noetl_compiler.overlay import overlay
 from noetl_compiler.syntax import Dialect, Name, Playbook, Step, Task
+from noetl_compiler.walks import called_tasks
 
 __all__ = ["read_playbook"]
 

@@ -21,7 +21,7 @@ from noetl_compiler.emission.places import first_difference, without_places
 from noetl_compiler.emission.remarks import remarks
 from noetl_compiler.emission.write import write
 from noetl_compiler.nodes import MappingNode, plain
-from noetl_compiler.pipeline import lowered, understand
+from noetl_compiler.phases import lowered, understand
 from noetl_compiler.reader import read
 from noetl_compiler.result import Result
 from noetl_compiler.source import SourceFile

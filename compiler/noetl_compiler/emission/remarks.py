@@ -10,7 +10,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.emission.draft import Note
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.overlay import names_in
-from noetl_compiler.pipeline import Understood
+from noetl_compiler.phases import Understood
 from noetl_compiler.source import Span
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.templating.check import examine
