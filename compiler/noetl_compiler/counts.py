@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Json, Loop, Rule, Step, Task, Value
 
-__all__ = ["DEFAULT_ATTEMPTS", "DEFAULT_PAGES", "Counts", "Sizes", "Work", "count", "rendered"]
+__all__ = ["DEFAULT_ATTEMPTS", "DEFAULT_PAGES", "Counts", "Sizes", "Work", "count", "loops_around", "rendered"]
 
 DEFAULT_PAGES, DEFAULT_ATTEMPTS = 100, 3
 
@@ -58,7 +58,7 @@ def count(graph: Graph, request: Mapping[str, Json], sizes: Sizes) -> Counts:
     """The counts for a request, which is merged over the workload."""
     scope = _scope(graph, request)
     items = {step.name: _items(step.loop, sizes.items.get(step.name), scope) for step in _loops(graph)}
-    around = _around(graph)
+    around = loops_around(graph)
     work = {step.name: _work(step, around[step.name], items, scope, sizes) for step in graph.steps.values()}
     return Counts(scope, around, work)
 
@@ -157,8 +157,10 @@ def _work(
     )
 
 
-def _around(graph: Graph) -> dict[str, list[str]]:
-    """Step -> the loops around it. A region names the steps between a loop and its end, not those of loops inside."""
+def loops_around(graph: Graph) -> dict[str, list[str]]:
+    """Step -> the loops it runs in, the innermost first. A region names the steps between a loop and its end, not those
+    of loops inside.
+    """
     loops = {name: step.name for step in _loops(graph) if step.loop for name in step.loop.region}
     return {name: list(_chain(name, loops)) for name in graph.steps}
 

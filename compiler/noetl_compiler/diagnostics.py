@@ -16,11 +16,22 @@ from enum import Enum
 from noetl_compiler.codes import Code
 from noetl_compiler.source import SourceFile, Span
 
-__all__ = ["Diagnostic", "Related", "Severity", "nearest", "one_line", "printable", "render", "sort_and_dedupe"]
+__all__ = [
+    "Diagnostic",
+    "Related",
+    "Severity",
+    "columns",
+    "nearest",
+    "one_line",
+    "printable",
+    "render",
+    "sort_and_dedupe",
+]
 
 _SNIPPET_WIDTH = 160
 _LONGEST_NAME = 100
 _MOST_CANDIDATES = 1000
+_JOINED = frozenset({"Mn", "Me", "Cf"})
 
 
 class Severity(Enum):
@@ -99,8 +110,8 @@ def _snippet(span: Span, source: SourceFile, hidden: Collection[Span]) -> list[s
     marked = text[first : max(first + 1, min(last, cut + _SNIPPET_WIDTH))]
     number = str(span.line)
     margin = " " * len(number)
-    caret = "^" + "~" * (_width(marked) - 1)
-    return [f"{margin} |", f"{number} | {printable(shown)}", f"{margin} | {' ' * _width(before)}{caret}"]
+    caret = "^" + "~" * (columns(marked) - 1)
+    return [f"{margin} |", f"{number} | {printable(shown)}", f"{margin} | {' ' * columns(before)}{caret}"]
 
 
 def _masked(text: str, line: int, hidden: Collection[Span]) -> str:
@@ -117,10 +128,11 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in text)
 
 
-def _width(text: str) -> int:
-    """Columns in a terminal: wide characters take two, combining ones none."""
+def columns(text: str) -> int:
+    """Columns in a terminal: wide characters take two, those that join the one before them none."""
     return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
+        0 if unicodedata.category(char) in _JOINED else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in text
     )
 
 

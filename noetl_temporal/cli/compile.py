@@ -14,9 +14,9 @@ from noetl_compiler.counts import Sizes
 from noetl_compiler.findings_json import diagnostics_json, sarif
 from noetl_compiler.phases import lowered
 from noetl_temporal.cli.findings import show_findings
-from noetl_temporal.cli.output import Text, print_texts, write_texts
+from noetl_temporal.cli.output import Text, print_texts, terminal_width, write_texts
 from noetl_temporal.cli.payload import read_payload
-from noetl_temporal.cli.shown import FORMATS, View, shown
+from noetl_temporal.cli.shown import FORMATS, Wanted, shown
 from noetl_temporal.cli.sizes import read_sizes
 from noetl_temporal.cli.sources import understood
 
@@ -76,21 +76,22 @@ def compile_command(
     noetl compile playbook.yaml --forecast --items fetch=10000
     noetl compile playbooks/                                 check them all
     """
-    view = View(form, step, cost, read_payload(payload, settings), Sizes(**sizes))
+    width = terminal_width() if output is None else None
+    wanted = Wanted(form, step, cost, read_payload(payload, settings), Sizes(**sizes), width)
     results = _compiled(paths, catalog)
     several = findings == "text" and len(results) > 1
-    texts = _graphs(results, view) if findings == "text" else _findings(results, findings)
+    texts = _graphs(results, wanted) if findings == "text" else _findings(results, findings)
     if output is None:
-        print_texts(texts, titled=several and view.suffix == "txt")
+        print_texts(texts, titled=several and wanted.suffix == "txt", coloured=wanted.suffix == "txt")
     else:
-        write_texts(texts, output, view.suffix, several=several)
+        write_texts(texts, output, wanted.suffix, several=several)
     sys.exit(int(any(result.graph is None for result in results)))
 
 
-def _graphs(results: Sequence[Result], view: View) -> list[Text]:
+def _graphs(results: Sequence[Result], wanted: Wanted) -> list[Text]:
     for result in results:
         show_findings(result, "there is no graph")
-    return [Text(graph.source.file, shown(graph, result, view)) for result in results if (graph := result.graph)]
+    return [Text(graph.source.file, shown(graph, result, wanted)) for result in results if (graph := result.graph)]
 
 
 def _findings(results: Sequence[Result], form: str) -> list[Text]:

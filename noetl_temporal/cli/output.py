@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import click
 
-__all__ = ["Text", "print_texts", "write_texts"]
+__all__ = ["Text", "print_texts", "terminal_width", "write_texts"]
 
 
 class Text(NamedTuple):
@@ -18,12 +20,24 @@ class Text(NamedTuple):
     text: str
 
 
-def print_texts(texts: Sequence[Text], *, titled: bool) -> None:
-    """One after the other, each below the name of its file when ``titled``."""
+def terminal_width() -> int | None:
+    """Columns of the terminal that stdout is, None where it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def print_texts(texts: Sequence[Text], *, titled: bool, coloured: bool = False) -> None:
+    """One after the other, each below the name of its file when ``titled``; ``coloured`` on a terminal."""
+    echo = _echo_coloured if coloured and sys.stdout.isatty() else click.echo
     for index, (file, text) in enumerate(texts):
         if titled:
             click.echo("\n" * bool(index) + f"# {file}\n")
-        click.echo(text)
+        echo(text)
+
+
+def _echo_coloured(text: str) -> None:
+    from noetl_temporal.cli.colours import echo_coloured  # rich is slow to import, and only a terminal needs it
+
+    echo_coloured(text)
 
 
 def write_texts(texts: Sequence[Text], output: Path, suffix: str, *, several: bool) -> None:

@@ -14,21 +14,24 @@ from noetl_compiler.diagnostics import nearest
 from noetl_compiler.forecast import forecast
 from noetl_compiler.graph import Graph, Json, encode
 
-__all__ = ["FORMATS", "View", "shown"]
+__all__ = ["FORMATS", "Wanted", "shown"]
 
 _SUFFIXES = {"tree": "txt", "mermaid": "mmd", "dot": "dot", "json": "json", "svg": "svg", "html": "html"}
 FORMATS = tuple(_SUFFIXES)
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """What to show of a graph: a ``step`` explained, else its cost, else the whole in a format."""
+class Wanted:
+    """What to show of a graph: a ``step`` explained, else its cost, else the whole in a format. Text for people
+    is broken at ``width`` columns if given.
+    """
 
     form: str
     step: str | None
     cost: bool
     request: dict[str, Json]
     sizes: Sizes
+    width: int | None = None
 
     @property
     def suffix(self) -> str:
@@ -37,23 +40,23 @@ class View:
         return "txt" if is_text else _SUFFIXES[self.form]
 
 
-def shown(graph: Graph, result: Result, view: View) -> str:
+def shown(graph: Graph, result: Result, wanted: Wanted) -> str:
     """The text, without a line break at the end. Raises click.UsageError for a step that is not there."""
-    unknown = {*view.sizes.items, *view.sizes.pages, *view.sizes.result_bytes} - graph.steps.keys()
-    for name in (view.step, *sorted(unknown)):
+    unknown = {*wanted.sizes.items, *wanted.sizes.pages, *wanted.sizes.result_bytes} - graph.steps.keys()
+    for name in (wanted.step, *sorted(unknown)):
         if name is not None and name not in graph.steps:
             hint = nearest(name, graph.steps) or f"there are {', '.join(graph.steps)}"
             raise click.UsageError(f"{graph.source.file} has no step {json.dumps(name)}: {hint}")
-    if view.step is not None:
-        return preview.explain(graph, view.step)
-    if view.cost:
-        foreseen = forecast(graph, view.request, view.sizes)
-        return msgspec.json.encode(foreseen).decode() if view.form == "json" else preview.forecast_table(foreseen)
-    return _whole(graph, result, view)
+    if wanted.step is not None:
+        return preview.explain(graph, wanted.step, wanted.width)
+    if wanted.cost:
+        foreseen = forecast(graph, wanted.request, wanted.sizes)
+        return msgspec.json.encode(foreseen).decode() if wanted.form == "json" else preview.forecast_table(foreseen)
+    return _whole(graph, result, wanted)
 
 
-def _whole(graph: Graph, result: Result, view: View) -> str:
-    match view.form:
+def _whole(graph: Graph, result: Result, wanted: Wanted) -> str:
+    match wanted.form:
         case "json":
             return encode(graph).decode()
         case "mermaid":
@@ -63,6 +66,6 @@ def _whole(graph: Graph, result: Result, view: View) -> str:
         case "svg":
             return preview.svg(graph)
         case "html":
-            return preview.page(graph, forecast(graph, view.request, view.sizes), result.diagnostics)
+            return preview.page(graph, forecast(graph, wanted.request, wanted.sizes), result.diagnostics)
         case _:
-            return preview.tree(graph)
+            return preview.tree(graph, wanted.width)

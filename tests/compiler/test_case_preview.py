@@ -16,12 +16,13 @@ OK = Path(__file__).parent / "corpus" / "ok"
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("case_asides", "tell [http], beside it after an error, when event.name == 'call.error', unless"),
+        ("case_asides", "tell [http] GET http://localhost/tell, afterwards on error, unless error.kind == 'timeout'"),
         ("case_asides", "fail on success: because {{ response.score }} is no score, when"),
-        ("case_asides", "continue on success: result response.score, when"),
-        ("case_calls", "again on success: up to 100 calls, called with cursor, when"),
-        ("case_calls", "upsert into postgres table item, after every call, when event.name == 'call.done' and"),
-        ("case_loop", "on entering, when event.name == 'step.enter'"),
+        ("case_asides", "continue on success: result = response.score"),
+        ("case_calls", "call again: up to 100 calls, called with cursor, while"),
+        ("case_calls", "upsert into postgres table item, after every call, when "),
+        ("case_loop", "on entering\n│  └─ set ctx.hot = []"),
+        ("case_loop", "when the rule at line 14 was the last that an item matched -> warn, pass last, all"),
     ],
 )
 def test_the_tree_says_it(name: str, line: str) -> None:

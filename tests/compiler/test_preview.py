@@ -7,8 +7,10 @@ import msgspec
 import pytest
 
 from noetl_compiler import compile_or_raise
-from noetl_compiler.graph import Arc, Graph, Loop, Route, SourceRef, Span, Step, Task, Template, Value, seal
+from noetl_compiler.diagnostics import columns
+from noetl_compiler.graph import Arc, Graph, Json, Loop, Route, SourceRef, Span, Step, Task, Template, Value, seal
 from noetl_compiler.preview import mermaid, tree
+from noetl_compiler.preview.calls import call_in_words
 
 PLAYBOOK = """
 apiVersion: noetl.io/v10
@@ -63,18 +65,18 @@ task queues: http, noop, postgres
 
 start  Fetch it
 ├─ for each endpoint in workload.endpoints: parallel, up to 2 at once
-├─ fetch [http]
-│  ├─ retry: up to 3 calls, 0.5 s doubling, when output.error.retryable
-│  ├─ fail when output.status == 'error'
-│  └─ continue
+├─ fetch [http] GET iter.endpoint
+│  ├─ retry: up to 3 calls, 0.5 s doubling, on a retryable error
+│  ├─ fail on error
+│  └─ otherwise continue
 ├─ again [noop]
 │  ├─ jump to fetch: set iter.page, when iter.more
-│  └─ leave the step
-├─ either way when event.name == 'loop.done' -> store
-└─ then -> end, set ctx.empty
+│  └─ otherwise leave the step
+├─ then -> store
+└─ otherwise -> end, set ctx.empty
 
 store
-├─ store_task [postgres]
+├─ store_task [postgres] select 1
 ├─ set ctx.rows = output.data.rows
 └─ then -> end
 
@@ -86,7 +88,7 @@ flowchart TD
 <br/>fetch [http]<br/>again [noop]"])
     n1["<b>store</b><br/>store_task [postgres]"]
     n2(["<b>end</b>"])
-    n0 -->|"event.name == 'loop.done'"| n1
+    n0 --> n1
     n0 --> n2
     n1 --> n2"""
 
@@ -161,7 +163,8 @@ def test_the_steps_of_a_loop_stand_in_a_frame() -> None:
     assert 'subgraph n0_region["each city"]\n        n1\n        n2\n    end' in drawn
     assert '    n0 -->|"each"| n1' in drawn
     lines = tree(graph).splitlines()
-    assert [line for line in lines if line[:1].isalpha()][3:] == ["a", "b", "c", "d", "end"]
+    titles = [line for line in lines if line.strip()[:1].isalpha()][3:]
+    assert titles == ["a", "    b (each city)", "    c (each city)", "d", "end"]
     assert [line for line in lines if "each time" in line] == ["│  ├─ each time then -> b", "│  └─ each time over at c"]
 
 
@@ -184,3 +187,36 @@ def test_a_preview_is_the_same_after_a_round_trip(path: Path) -> None:
     graph = compile_or_raise(path.read_text(encoding="utf-8"), file=str(path))
     again = msgspec.convert(msgspec.to_builtins(graph), Graph)
     assert (tree(again), mermaid(again)) == (tree(graph), mermaid(graph))
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_a_tree_is_broken_to_the_width_of_a_terminal(graph: Graph, width: int) -> None:
+    lines = tree(graph, width).splitlines()
+    assert all(columns(line) <= width for line in lines)
+    unbroken = " ".join(line.strip("│├└─ ") for line in lines)
+    assert unbroken.split() == " ".join(line.strip("│├└─ ") for line in tree(graph).splitlines()).split()
+
+
+def test_wide_characters_take_two_columns() -> None:
+    lines = [line for line in tree(graph_of(Step("a", SPAN, desc="東京 " * 20)), 40).splitlines() if "東京" in line]
+    assert len(lines) == 3
+    assert all(columns(line) <= 40 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "call"),
+    [
+        ("http", {"url": "http://u:p@x/a?key=1", "method": "post"}, "POST http://x/a"),
+        ("http", {"url": "{{ base }}/a?b={{ c }}"}, "GET {{ base }}/a"),
+        ("http", {"url": "{{ 'a?b' }}/c"}, "GET {{ 'a?b' }}/c"),
+        ("postgres", {"command": "-- why\n/* and */ insert into t(a) values (1)"}, "insert into t"),
+        ("postgres", {"query": "select a,\n b from public.t where x = 1"}, "select from public.t"),
+        ("duckdb", {"commands": ["ATTACH 'password=1' AS x", "select 1"]}, "ATTACH and 1 more"),
+        ("playbook", {"path": "a/b"}, "a/b"),
+        ("secrets", {"provider": "gcp", "secret_name": "key"}, "key"),
+        ("python", {"code": "result = 1"}, ""),
+        ("http", "{{ whole }}", ""),
+    ],
+)
+def test_a_call_is_told_without_what_may_be_secret(kind: str, config: Json, call: str) -> None:
+    assert call_in_words(Task("t", kind, kind, SPAN, config=Value(config))) == call

@@ -21,6 +21,7 @@ from noetl_compiler.dialects.case_tasks import reads_assigned, sets_on_arcs
 from noetl_compiler.dialects.tasks import Surroundings
 from noetl_compiler.graph import Assign, EnterRule, Template, Value
 from noetl_compiler.overlay import names_in, overlay
+from noetl_compiler.own_names import CHOSEN
 from noetl_compiler.source import expressions
 from noetl_compiler.syntax import Arc, Name, Next
 
@@ -128,7 +129,7 @@ def _noting(rule: CaseRule, index: int, step: Name, around: Surroundings) -> Cas
     noted = Value({"rule": index, "args": {}})
     for at, arc in enumerate(rule.actions.next):
         noted = _with_args(noted, str(at), _noted_part(arc, rule))
-    note = Assign(f"ctx.chosen.{_slug(step)}", noted, rule.span)
+    note = Assign(f"{CHOSEN}{_slug(step)}", noted, rule.span)
     return replace(rule, actions=replace(rule.actions, set=(*rule.actions.set, note)))
 
 
@@ -169,7 +170,7 @@ def reset_of_notes(rules: tuple[CaseRule, ...], step: Name) -> tuple[EnterRule, 
     """A loop that runs again has noted nothing yet."""
     if not any(rule.moment == "call" and rule.actions.next for rule in rules):
         return ()
-    return (EnterRule((Assign(f"ctx.chosen.{_slug(step)}", Value({}), step.span),), step.span),)
+    return (EnterRule((Assign(f"{CHOSEN}{_slug(step)}", Value({}), step.span),), step.span),)
 
 
 def _slug(step: Name) -> str:

@@ -18,6 +18,7 @@ from noetl_compiler import syntax
 from noetl_compiler.graph import Arc, Assign, Route, Span, Step, Template, Value
 from noetl_compiler.nodes import pointer
 from noetl_compiler.overlay import names_in
+from noetl_compiler.own_names import PASSED
 from noetl_compiler.templating.paths import paths_read
 
 __all__ = ["Ways", "boundary", "passed_names", "routers_of"]
@@ -89,7 +90,7 @@ def _choices(step: syntax.Step) -> tuple[tuple[str, tuple[syntax.Arc, ...]], ...
 def _passing(arc: syntax.Arc) -> tuple[Assign, ...]:
     if not arc.args.data:
         return ()
-    return (Assign(f"ctx.passed.{_slug(arc.to.text)}", arc.args, arc.span),)
+    return (Assign(f"{PASSED}{_slug(arc.to.text)}", arc.args, arc.span),)
 
 
 def _router_name(step: syntax.Step, index: int) -> str:

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from noetl_compiler.graph import Arc, Graph, Step
+from noetl_compiler.preview.conditions import Moment, read_condition
 from noetl_compiler.preview.order import falls_to_final
-from noetl_compiler.preview.words import condition, shown
+from noetl_compiler.preview.words import asked, condition
 
 __all__ = ["Arrow", "arrows"]
 
@@ -29,7 +30,7 @@ def arrows(graph: Graph, step: Step) -> Iterator[Arrow]:
     entering = step.loop.enter.arcs if step.loop and step.loop.enter else ()
     yield from (_entering(step, arc) for arc in entering if arc.to in graph.steps)
     start = step.loop.end if step.loop and step.loop.end in graph.steps else step.name
-    yield from (_arrow(start, arc) for arc in step.route.arcs if arc.to in graph.steps)
+    yield from (_arrow(start, arc, "loop" if step.loop else "call") for arc in step.route.arcs if arc.to in graph.steps)
     if falls_to_final(graph, step) and graph.final in graph.steps and not _ends_a_region(graph, step):
         yield Arrow(start, graph.final, "otherwise" if step.route.arcs else "")
 
@@ -42,7 +43,8 @@ def _entering(step: Step, arc: Arc) -> Arrow:
     return Arrow(step.name, arc.to, f"each {condition(arc.when)}".strip(), "each")
 
 
-def _arrow(start: str, arc: Arc) -> Arrow:
-    if arc.on == "error":
-        return Arrow(start, arc.to, f"failed {condition(arc.when)}".strip(), "failure")
-    return Arrow(start, arc.to, shown(arc.when.source) if arc.when else "")
+def _arrow(start: str, arc: Arc, moment: Moment) -> Arrow:
+    found = read_condition(arc.when, arc.on, moment)
+    if found.on == "error":
+        return Arrow(start, arc.to, f"failed {asked(found)}".strip(), "failure")
+    return Arrow(start, arc.to, asked(found).removeprefix("when "))

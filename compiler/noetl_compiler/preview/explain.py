@@ -36,9 +36,11 @@ _BOUNDARIES = {
 }
 
 
-def explain(graph: Graph, name: str) -> str:
-    """Many lines without a line break at the end. Raises KeyError for a step that is not there."""
-    return "\n".join(drawn(explanation(graph, graph.steps[name])))
+def explain(graph: Graph, name: str, width: int | None = None) -> str:
+    """Many lines without a line break at the end, broken at ``width`` columns if given. Raises KeyError for a step that
+    is not there.
+    """
+    return "\n".join(drawn(explanation(graph, graph.steps[name]), width=width))
 
 
 def explanation(graph: Graph, step: Step) -> Line:

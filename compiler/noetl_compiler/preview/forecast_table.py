@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl_compiler.diagnostics import printable
+from noetl_compiler.diagnostics import columns, printable
 from noetl_compiler.forecast import Forecast, StepForecast
 
 __all__ = ["forecast_table"]
@@ -14,7 +14,7 @@ def forecast_table(found: Forecast) -> str:
     """Many lines without a line break at the end."""
     shown = [step for step in found.steps if step.calls or step.items]
     rows = [_HEAD, *map(_row, shown), _total(found)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    widths = [max(columns(row[column]) for row in rows) for column in range(len(_HEAD))]
     lines = [_line(row, widths) for row in rows]
     lines.insert(1, "-" * len(lines[0].rstrip()))
     return "\n".join([*lines, *(f"warning: {printable(one)}" for one in found.warnings)])
@@ -49,7 +49,7 @@ def _total(found: Forecast) -> tuple[str, ...]:
 
 
 def _line(row: tuple[str, ...], widths: list[int]) -> str:
-    cells = [row[0].ljust(widths[0])]
+    cells = [row[0] + " " * (widths[0] - columns(row[0]))]
     cells += [cell.rjust(width) for cell, width in zip(row[1:-1], widths[1:-1], strict=True)]
     return "  ".join([*cells, row[-1]]).rstrip()
 

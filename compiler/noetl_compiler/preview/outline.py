@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from noetl_compiler.graph import Arc, Assign, EnterRule, Graph, Loop, Step, Task
+from noetl_compiler.graph import Arc, Assign, EnterRule, Graph, Loop, Policy, Step, Task
+from noetl_compiler.own_names import CHOSEN
+from noetl_compiler.preview.calls import call_in_words
+from noetl_compiler.preview.conditions import Condition, Moment, read_condition
 from noetl_compiler.preview.order import falls_to_final
 from noetl_compiler.preview.words import (
+    asked,
     condition,
     guard_in_words,
     loop_in_words,
     rule_in_words,
+    sets_in_words,
     shown,
     sink_in_words,
 )
 
-__all__ = ["Line", "content", "heading", "ways"]
+__all__ = ["Line", "content", "heading", "takes_every_error", "ways"]
 
-_WAYS = {"ok": "then", "error": "if it fails", "any": "either way"}
+_WAYS = {"ok": "", "error": "if it fails", "any": "either way"}
 
 
 @dataclass(slots=True)
@@ -56,9 +61,9 @@ def content(step: Step) -> list[Line]:
 
 
 def _entering(rule: EnterRule) -> list[Line]:
-    only = guard_in_words(rule.guard) if rule.guard else ""
+    only = guard_in_words(rule.guard, "enter") if rule.guard else ""
     sets = _sets(rule.set)
-    return [Line(f"on entering, {only}", sets)] if only else [Line("on entering", sets)]
+    return [Line(f"on entering{only and f', {only}'}", sets)] if sets else []
 
 
 def _iteration(loop: Loop) -> list[Line]:
@@ -70,8 +75,8 @@ def _iteration(loop: Loop) -> list[Line]:
 
 def _task(task: Task) -> Line:
     queue = "" if task.queue == task.kind else f" on queue {task.queue}"
-    beside = f", beside it {guard_in_words(task.guard)}".rstrip() if task.guard else ""
-    line = Line(f"{task.label} [{task.kind}]{queue}{beside}")
+    aside = f", afterwards {guard_in_words(task.guard)}".rstrip() if task.guard else ""
+    line = Line(f"{task.label} [{task.kind}]{queue} {call_in_words(task)}".rstrip() + aside)
     if task.timeout and task.timeout.total:
         line.below.append(Line(f"at most {shown(task.timeout.total)} s a call"))
     if not task.idempotent:
@@ -79,27 +84,42 @@ def _task(task: Task) -> Line:
     line.below += [Line(sink_in_words(sink)) for sink in task.sinks]
     line.below += _sets(task.set)
     if task.policy:
-        line.below += [Line(rule_in_words(rule)) for rule in task.policy.rules]
-        closed = any(rule.when is None and rule.on != "ok" for rule in task.policy.rules)
-        if not closed and task.policy.unmatched == "continue":
-            line.below.append(Line("an error no rule matches is passed over"))
+        line.below += _rules(task.policy)
     return line
 
 
+def _rules(policy: Policy) -> list[Line]:
+    """The last one says so when it takes whatever the others left."""
+    lines = [Line(rule_in_words(rule)) for rule in policy.rules]
+    if len(lines) > 1 and read_condition(policy.rules[-1].when, policy.rules[-1].on) == Condition():
+        lines[-1].text = f"otherwise {lines[-1].text}"
+    if policy.unmatched == "continue" and not takes_every_error(policy):
+        lines.append(Line("an error no rule matches is passed over"))
+    return lines
+
+
+def takes_every_error(policy: Policy) -> bool:
+    """Whether no error is left to ``unmatched``."""
+    return any(read_condition(rule.when, rule.on)[1:] == ("", "") and rule.on != "ok" for rule in policy.rules)
+
+
 def _sets(assigns: tuple[Assign, ...]) -> list[Line]:
-    return [Line(f"set {assign.target} = {shown(assign.value)}") for assign in assigns]
+    own = [assign for assign in assigns if not assign.target.startswith(CHOSEN)]
+    return [Line(f"set {assign.target} = {shown(assign.value)}") for assign in own]
 
 
 def ways(graph: Graph, step: Step) -> list[Line]:
     """The arcs in order, and where the step goes without any."""
     several = len(step.route.arcs) > 1 and step.route.mode == "inclusive"
-    lines = [Line(_way(arc)) for arc in step.route.arcs]
+    lines = [Line(_way(arc, "loop" if step.loop else "call")) for arc in step.route.arcs]
+    if len(lines) > 1 and not several and lines[-1].text.startswith("then "):
+        lines[-1].text = lines[-1].text.replace("then", "otherwise", 1)
     if falls_to_final(graph, step):
         lines.append(Line(f"{'otherwise' if step.route.arcs else 'then'} -> {graph.final}"))
     return [Line("every way that matches", lines)] if several else lines
 
 
-def _way(arc: Arc) -> str:
-    sets = f", set {', '.join(assign.target for assign in arc.set)}" if arc.set else ""
-    way = f"{_WAYS[arc.on]} {condition(arc.when)}".rstrip() if arc.on != "ok" or not arc.when else condition(arc.when)
-    return f"{way} -> {arc.to}{sets}"
+def _way(arc: Arc, moment: Moment = "call") -> str:
+    found = read_condition(arc.when, arc.on, moment)
+    way = f"{_WAYS[found.on]} {asked(found)}".strip() or "then"
+    return ", ".join([f"{way} -> {arc.to}", *sets_in_words(arc.set)])

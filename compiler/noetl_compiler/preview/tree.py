@@ -2,33 +2,55 @@
 
 from __future__ import annotations
 
-from noetl_compiler.diagnostics import printable
+import re
+
+from noetl_compiler.counts import loops_around
+from noetl_compiler.diagnostics import columns, printable
 from noetl_compiler.graph import Graph, Step
 from noetl_compiler.preview.order import reading_order, unreached
 from noetl_compiler.preview.outline import Line, content, heading, ways
 
-__all__ = ["drawn", "tree"]
+__all__ = ["broken", "drawn", "tree"]
 
 
-def tree(graph: Graph) -> str:
-    """Many lines without a line break at the end."""
+def tree(graph: Graph, width: int | None = None) -> str:
+    """Many lines without a line break at the end, broken at ``width`` columns if given. The steps of a loop's region
+    stand further to the right.
+    """
     dead = set(unreached(graph))
-    lines = heading(graph)
+    around = loops_around(graph)
+    lines = [row for line in heading(graph) for row in drawn(Line(line), width=width)]
     for step in reading_order(graph):
-        lines += ["", *drawn(_step(graph, step, step.name in dead))]
+        loops = [loop for name in around[step.name] if (loop := graph.steps[name].loop)]
+        mark = "added" if step.injected else "no way leads here" if step.name in dead else ""
+        marks = ", ".join(filter(None, [mark, f"each {loops[0].element}" if loops else ""]))
+        margin = "    " * len(loops)
+        lines += ["", *drawn(_step(graph, step, marks), margin, margin, width)]
     return "\n".join(lines)
 
 
-def _step(graph: Graph, step: Step, dead: bool) -> Line:
-    marks = " (added)" if step.injected else " (no way leads here)" if dead else ""
-    title = f"{step.name}{marks}{'  ' if step.desc else ''}{' '.join(step.desc.split())}"
+def _step(graph: Graph, step: Step, marks: str) -> Line:
+    title = f"{step.name}{f' ({marks})' if marks else ''}{'  ' if step.desc else ''}{' '.join(step.desc.split())}"
     return Line(title, [*content(step), *ways(graph, step)])
 
 
-def drawn(line: Line, first: str = "", rest: str = "") -> list[str]:
+def drawn(line: Line, first: str = "", rest: str = "", width: int | None = None) -> list[str]:
     """A line and those below it, with the branches of a tree before them."""
-    lines = [f"{first}{printable(line.text)}"]
+    beside = f"{rest}{'│  ' if line.below else '   ' if rest else '  '}"
+    head, *others = broken(printable(line.text), width - columns(beside)) if width else [printable(line.text)]
+    lines = [f"{first}{head}", *(f"{beside}{other}" for other in others)]
     for index, below in enumerate(line.below):
         last = index == len(line.below) - 1
-        lines += drawn(below, f"{rest}{'└─ ' if last else '├─ '}", f"{rest}{'   ' if last else '│  '}")
+        lines += drawn(below, f"{rest}{'└─ ' if last else '├─ '}", f"{rest}{'   ' if last else '│  '}", width)
+    return lines
+
+
+def broken(text: str, width: int) -> list[str]:
+    """Lines of at most so many columns, broken between words; a longer word stays whole."""
+    lines = [""]
+    for word in re.split(r"(?<=\S)(?= )", text):
+        if lines[-1] and columns(lines[-1] + word) > width:
+            lines.append(word.lstrip())
+        else:
+            lines[-1] += word
     return lines

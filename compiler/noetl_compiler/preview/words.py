@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
-from noetl_compiler.graph import Collect, Guard, Json, Loop, Rule, Sink, Template, Value
+from noetl_compiler.counts import DEFAULT_ATTEMPTS, DEFAULT_PAGES
+from noetl_compiler.graph import Assign, Collect, Guard, Json, Loop, Rule, Sink, Template, Value
+from noetl_compiler.overlay import names_in
+from noetl_compiler.own_names import CHOSEN, PASSED
+from noetl_compiler.preview.conditions import Condition, Moment, Outcome, bare, read_condition
 
-__all__ = ["condition", "guard_in_words", "loop_in_words", "rule_in_words", "shown", "sink_in_words"]
+__all__ = [
+    "asked",
+    "condition",
+    "cut",
+    "guard_in_words",
+    "loop_in_words",
+    "rule_in_words",
+    "sets_in_words",
+    "shown",
+    "sink_in_words",
+]
 
-_LONGEST = 120
+_LONGEST = 160
 _OUTCOME = {"any": "", "ok": " on success", "error": " on error"}
+_ACTIONS = {"again": "call again", "break": "leave the step"}
 
 
 def shown(value: Value | Json) -> str:
     """A value on one line; a lone template without its braces."""
     data = value.data if isinstance(value, Value) else value
-    text = data if isinstance(data, str) else json.dumps(data)
-    return _short(_bare(" ".join(text.split())))
+    return cut(bare(data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)), _LONGEST)
+
+
+def cut(text: str, longest: int) -> str:
+    """At most so many characters."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def condition(when: Template | None) -> str:
@@ -24,22 +44,44 @@ def condition(when: Template | None) -> str:
     return f"when {shown(when.source)}" if when else ""
 
 
+def asked(found: Condition) -> str:
+    """What a condition asks besides the outcome: ``on 429/5xx when attempt < 3``."""
+    cause, rest = found.cause and f"on {found.cause}", found.rest and f"when {cut(found.rest, _LONGEST)}"
+    return f"{cause} {rest}".strip()
+
+
 def rule_in_words(rule: Rule) -> str:
-    """``retry on error: up to 3 calls, 0.5 s doubling, at most 60 s, when error.status in [500, 503]``."""
+    """``retry: up to 3 calls, 0.5 s doubling, at most 60 s, on 429/5xx``."""
+    found = read_condition(rule.when, rule.on)
     details = [
-        f"up to {shown(rule.attempts)} calls" if rule.attempts else "",
+        _calls(rule),
         *_delay(rule),
         f"with {', '.join(_leaves(rule.patch.data, ''))} changed" if rule.patch else "",
         f"called with {', '.join(_leaves(rule.rebind.data, ''))}" if rule.rebind else "",
         _collect(rule.collect) if rule.collect else "",
-        f"result {shown(rule.result)}" if rule.result else "",
+        f"result = {shown(rule.result)}" if rule.result else "",
         f"because {shown(rule.message)}" if rule.message else "",
-        f"set {', '.join(assign.target for assign in rule.set)}" if rule.set else "",
+        *sets_in_words(rule.set),
     ]
     said = ", ".join(detail for detail in details if detail)
-    action = f"jump to {rule.to}" if rule.do == "jump" else "leave the step" if rule.do == "break" else rule.do
-    when = f"{', ' if said else ' '}{condition(rule.when)}" if rule.when else ""
-    return f"{action}{_OUTCOME[rule.on]}{': ' if said else ''}{said}{when}"
+    action = f"jump to {rule.to}" if rule.do == "jump" else _ACTIONS.get(rule.do, rule.do)
+    outcome = "" if found.cause or rule.do == "again" else _OUTCOME[found.on]
+    when = asked(found).replace("when ", "while ", 1) if rule.do == "again" else asked(found)
+    return f"{action}{outcome}{': ' if said else ''}{said}{when and (', ' if said else ' ')}{when}"
+
+
+def sets_in_words(assigns: Sequence[Assign]) -> list[str]:
+    """What is set on a way, by name, and what is passed to the step it leads to."""
+    names = [assign.target for assign in assigns if not assign.target.startswith((PASSED, CHOSEN))]
+    passed = [name for assign in assigns if assign.target.startswith(PASSED) for name in names_in(assign.value)]
+    return [f"{verb} {', '.join(some)}" for verb, some in (("set", names), ("pass", passed)) if some]
+
+
+def _calls(rule: Rule) -> str:
+    if rule.do not in ("retry", "again"):
+        return ""
+    number = shown(rule.attempts) if rule.attempts else str(DEFAULT_ATTEMPTS if rule.do == "retry" else DEFAULT_PAGES)
+    return f"up to {number} call{'s' * (number != '1')}"
 
 
 def _delay(rule: Rule) -> list[str]:
@@ -83,7 +125,7 @@ def loop_in_words(loop: Loop) -> str:
         f"the first {shown(loop.limit)}" if loop.limit else "",
         "stop at the first failure" if loop.on_error == "fail_fast" else "",
         "failed iterations do not fail the step" if loop.failure == "best_effort" else "",
-        f"through the steps {', '.join(loop.region)}" if loop.region else "",
+        f"over {len(loop.region)} step{'s' * (len(loop.region) != 1)}" if loop.region else "",
     ]
     return f"for each {loop.element} in {source}: {', '.join(detail for detail in details if detail)}"
 
@@ -102,18 +144,14 @@ def sink_in_words(sink: Sink) -> str:
     return f"{sink.mode} into {where}, {often}{only and f', {only}'}"
 
 
-def guard_in_words(guard: Guard) -> str:
-    """``after an error, when error.kind == 'timeout', unless error.retryable``."""
-    after = {"ok": "", "error": "after an error", "any": "whatever came of the call"}[guard.on]
-    unless = " or ".join(shown(one.source) for one in guard.unless)
-    return ", ".join(part for part in (after, condition(guard.when), unless and f"unless {unless}") if part)
+def guard_in_words(guard: Guard, moment: Moment = "call") -> str:
+    """``on error, on 429/5xx, unless error.code == 'quota'``; nothing for what is done after every success."""
+    found = read_condition(guard.when, guard.on, moment)
+    outcome = {"ok": "", "error": "" if found.cause else "on error", "any": "on success or error"}[found.on]
+    exceptions = " or ".join(_exception(one, guard.on) for one in guard.unless)
+    return ", ".join(part for part in (outcome, asked(found), exceptions and f"unless {exceptions}") if part)
 
 
-def _bare(text: str) -> str:
-    inside = text[2:-2]
-    lone = text.startswith("{{") and text.endswith("}}") and "{{" not in inside
-    return inside.strip() if lone else text
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+def _exception(unless: Template, on: Outcome) -> str:
+    found = read_condition(unless, on)
+    return asked(found).removeprefix("when ") or shown(unless.source)

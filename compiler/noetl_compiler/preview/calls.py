@@ -1,0 +1,78 @@
+"""What a task calls, in a few words: ``GET https://api.example.com/items``, ``insert into etl_page``.
+
+Credentials can stand in an address, in a statement or in a command. So the address ends before its query and has no
+user, and statements and commands end at their first quote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from noetl_compiler.graph import Json, Task
+from noetl_compiler.preview.conditions import bare
+
+__all__ = ["call_in_words"]
+
+_LONGEST = 80
+_STATEMENTS = ("command", "commands", "query", "queries", "cmd", "cmds")
+_COMMENT = re.compile(r"\s*(?:--[^\n]*\n|/\*.*?\*/|\{#.*?#\})", re.DOTALL)
+_STATEMENT_END = re.compile(r"[('\";]|\s+(?:values|set|as|with)\b", re.IGNORECASE)
+_SELECT = re.compile(r"\s*(?:select|with)\b[^;]*?\bfrom\s+([\w.]+)", re.IGNORECASE)
+_USER = re.compile(r"//[^/@\s{}]*@")
+_QUERY = re.compile(r"\?(?![^{]*\}\}).*")
+
+
+def call_in_words(task: Task) -> str:
+    """Nothing for a kind whose call a few words cannot tell, such as code."""
+    tell = _CALLS.get(task.kind)
+    config: Json = task.config.data
+    said = tell(cast("Mapping[str, Json]", config)) if tell and isinstance(config, dict) else ""
+    return said if len(said) <= _LONGEST else f"{said[: _LONGEST - 1]}…"
+
+
+def _address(config: Mapping[str, Json]) -> str:
+    address = _QUERY.sub("", _USER.sub("//", bare(_text(config, "url"))))
+    return f"{bare(_text(config, 'method')).upper() or 'GET'} {address}" if address else ""
+
+
+def _statement(config: Mapping[str, Json]) -> str:
+    """The first of several, and how many more there are."""
+    field = next((field for field in _STATEMENTS if _text(config, field)), "")
+    others = len(_all(config, field)) - 1
+    return f"{_beginning(_text(config, field))}{f' and {others} more' if others else ''}"
+
+
+def _beginning(text: str) -> str:
+    while comment := _COMMENT.match(text):
+        text = text[comment.end() :]
+    if text.lstrip().startswith("{{"):
+        return bare(text)
+    if table := _SELECT.match(text):
+        return f"select from {table[1]}"
+    return " ".join(_STATEMENT_END.split(text.strip(), maxsplit=1)[0].split())
+
+
+def _named(*fields: str) -> Callable[[Mapping[str, Json]], str]:
+    return lambda config: next((bare(text) for field in fields if (text := _text(config, field))), "")
+
+
+def _text(config: Mapping[str, Json], field: str) -> str:
+    """A field's text, the first of several."""
+    first: Json = next(iter(_all(config, field)), "")
+    return first if isinstance(first, str) else ""
+
+
+def _all(config: Mapping[str, Json], field: str) -> list[Json]:
+    found: Json = config.get(field)
+    return cast("list[Json]", found) if isinstance(found, list) else [found]
+
+
+_CALLS: Mapping[str, Callable[[Mapping[str, Json]], str]] = {
+    "http": _address,
+    **dict.fromkeys(("postgres", "duckdb", "ducklake", "snowflake", "shell"), _statement),
+    "playbook": _named("path"),
+    "secrets": _named("secret_name", "name"),
+    "container": _named("image"),
+}

@@ -1,0 +1,152 @@
+"""A condition in words: ``on 429/5xx`` for ``output.status == 'error' and output.http.status in [429, ...]``.
+
+Every era asks for the outcome of a call in its own way, and mostly says more than it has to: that there is a response
+after a call that went well, or that a failed call failed. A condition that is one expression is cut at its outermost
+``and``. A part that asks for nothing but success or failure becomes the outcome; one that asks for the status of a
+response becomes that status; one that always holds after that outcome is left out; any other part stays as the author
+wrote it. A condition that contradicts itself is left whole, as that is best seen in its own words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import accumulate
+from typing import Literal, NamedTuple, TypeAlias
+
+from noetl_compiler.graph import Template
+from noetl_compiler.source import expressions
+
+__all__ = ["Condition", "Moment", "Outcome", "bare", "read_condition"]
+
+Outcome: TypeAlias = Literal["any", "ok", "error"]
+Moment: TypeAlias = Literal["enter", "call", "loop"]
+"""When a condition is asked: on entering a step, after a call or a step of calls, after a whole loop."""
+
+
+class Condition(NamedTuple):
+    """``on`` is the outcome it needs, ``cause`` what the response or the error has to be (``429/5xx``), ``rest`` all
+    else that it asks. Both are empty texts where nothing is asked.
+    """
+
+    on: Outcome = "any"
+    cause: str = ""
+    rest: str = ""
+
+
+_SUCCESS, _FAILURE = frozenset({"ok"}), frozenset({"error"})
+_STATES = (
+    (_FAILURE, re.compile(r"(?:_?outcome|output)\.status == 'error'|error(?: is defined| (?:!=|is not) none)?")),
+    (_SUCCESS, re.compile(r"(?:_?outcome|output)\.status == '(?:ok|success)'|error is not defined|not error")),
+    (_SUCCESS | _FAILURE, re.compile("true")),
+)
+_EVENTS = re.compile(r"event\.name (?:==|in) (?P<names>'[\w.]+'|[\[(]['\w., ]+[\])])")
+_NAMES: Mapping[Moment, tuple[frozenset[str], frozenset[str]]] = {
+    "enter": (frozenset({"step.enter"}), frozenset()),
+    "call": (frozenset({"call.done", "step.done", "step.exit"}), frozenset({"call.error", "step.failed", "step.exit"})),
+    "loop": (
+        frozenset({"loop.done", "step.done", "step.exit"}),
+        frozenset({"loop.failed", "call.error", "step.failed", "step.exit"}),
+    ),
+}
+"""What the events after success and after failure are called at each moment (semantics.md 8)."""
+_PRESENT = re.compile(r"(?:response|result)(?: is defined| (?:!=|is not) none)")
+_STATUS = re.compile(
+    r"(?:[\w.]+\.)?(?:http\.status|error\.status|status_code)(?: \| int)? (?P<how>==|>=|in) (?P<what>.+)"
+)
+_BELOW_600 = re.compile(r"[\w.]+(?: \| int)? < 600")
+_NOTHING = re.compile(r"(?!)")
+_NUMBERS = re.compile(r"\d+|[\[(][\d, ]+[\])]")
+_FROM = {"400": "4xx/5xx", "500": "5xx"}
+_RETRYABLE = re.compile(r"(?:_?outcome|output)\.error\.retryable(?: \| default\(false\))?(?: == true)?")
+_CHOSEN = re.compile(r"\(\(ctx\.chosen \| .*\.rule \| default\(-1\) == \d+$")
+_TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[\[({]|[\])}]|\b(?:and|or|if)\b")
+_WEAKER = {"and": ("or", "if"), "or": ("if",)}
+
+
+def read_condition(when: Template | None, on: Outcome = "any", moment: Moment = "call") -> Condition:
+    """The condition of what is asked at a moment of a step, after the outcome ``on`` only."""
+    if when is None:
+        return Condition(on)
+    expression = bare(when.source)
+    if _CHOSEN.match(expression):
+        return Condition(on, rest=f"the rule at line {when.span.line} was the last that an item matched")
+    given = {on} if on != "any" else {"ok", "error"}
+    cause, rest = "", list[str]()
+    for part in _parts(expression, "and"):
+        outcomes = _outcomes(part, moment)
+        if outcomes is not None:
+            given &= outcomes
+        elif not cause and (found := _cause(part)):
+            cause = found
+        else:
+            rest.append(part)
+    if not given:
+        return Condition(on, rest=expression)
+    outcome: Outcome = "any" if len(given) > 1 else "error" if "error" in given else "ok"
+    told = _PRESENT if outcome == "ok" else _BELOW_600 if cause == "5xx" else _NOTHING
+    left = [part for part in rest if not told.fullmatch(_plain(part))]
+    return Condition(outcome, cause, " and ".join(left))
+
+
+def bare(text: str) -> str:
+    """A lone ``{{ expression }}`` without its braces, any other text as it is; both on one line."""
+    line = " ".join(text.split())
+    is_lone = line.startswith("{{") and expressions(line) == ((0, len(line)),) and line.endswith("}}")
+    return line[2:-2].strip("-+ ") if is_lone else line
+
+
+def _parts(expression: str, word: Literal["and", "or"]) -> list[str]:
+    """Cut at a word outside of brackets and texts; whole, where a word stands that binds weaker."""
+    outer = list(_outer_words(expression))
+    if any(found[0] in _WEAKER[word] for found in outer):
+        return [expression]
+    cuts = [found.span() for found in outer if found[0] == word]
+    begins, ends = [0, *(end for _, end in cuts)], [*(begin for begin, _ in cuts), len(expression)]
+    return [expression[begin:end].strip() for begin, end in zip(begins, ends, strict=True)]
+
+
+def _outer_words(expression: str) -> Iterator[re.Match[str]]:
+    depth = 0
+    for token in _TOKEN.finditer(expression):
+        depth += (token[0] in "[({") - (token[0] in "])}")
+        if not depth and token[0].isalpha():
+            yield token
+
+
+def _plain(part: str) -> str:
+    """For comparing: without brackets around it, quotes and constants in one spelling."""
+    while _is_bracketed(part):
+        part = part[1:-1].strip()
+    return re.sub(r"\b(?:True|False|None)\b", lambda found: found[0].lower(), part.replace('"', "'"))
+
+
+def _is_bracketed(part: str) -> bool:
+    depths = list(accumulate((char == "(") - (char == ")") for char in part))
+    return part.startswith("(") and part.endswith(")") and all(depths[:-1])
+
+
+def _outcomes(part: str, moment: Moment) -> frozenset[str] | None:
+    """After which outcomes a part holds that asks for nothing else; None for any other."""
+    plain = _plain(part)
+    if (asked := _EVENTS.fullmatch(plain)) is None:
+        return next((outcomes for outcomes, state in _STATES if state.fullmatch(plain)), None)
+    names = set(re.findall(r"[\w.]+", asked["names"]))
+    after = [outcome for outcome, events in zip((_SUCCESS, _FAILURE), _NAMES[moment], strict=True) if names & events]
+    return frozenset[str]().union(*after) or None
+
+
+def _cause(part: str) -> str:
+    """``429/5xx``, ``a retryable error``, or nothing."""
+    plain = _plain(part)
+    if _RETRYABLE.fullmatch(plain):
+        return "a retryable error"
+    causes = [_status(_plain(one)) for one in _parts(plain, "or")]
+    return "/".join(causes) if all(causes) else ""
+
+
+def _status(plain: str) -> str:
+    found = _STATUS.fullmatch(plain)
+    if found is None or not _NUMBERS.fullmatch(found["what"]):
+        return ""
+    return _FROM.get(found["what"], "") if found["how"] == ">=" else "/".join(re.findall(r"\d+", found["what"]))
