@@ -47,10 +47,12 @@ class Code(Enum):
     FOREIGN_NAME = "NT304"
     CONSTANT_CONDITION = "NT305"
     EARLY_RESULT = "NT306"
+    NOT_BOOLEAN = "NT307"
     ERRORS_UNMATCHED = "NT401"
     PARALLEL_SET = "NT402"
     DEAD_RULE = "NT403"
     ENDLESS_JUMP = "NT404"
+    UNBOUNDED_PAGES = "NT405"
     LATE_ROUTE = "NT411"
     UNKNOWN_TOOL = "NT501"
     NO_EXECUTOR = "NT502"
@@ -108,14 +110,16 @@ _MEANINGS: dict[Code, str] = {
     Code.FORBIDDEN_TEMPLATE: "A template uses something that is unsafe or not deterministic.",
     Code.UNDEFINED_NAME: "A template reads a name that nothing binds there.",
     Code.FOREIGN_NAME: "A template uses a variable of another dialect.",
-    Code.CONSTANT_CONDITION: "A condition is the same at every run, because it compares nothing.",
+    Code.CONSTANT_CONDITION: "A condition is the same at every run.",
     Code.EARLY_RESULT: "A template reads the result of a step that cannot have run before.",
-    Code.ERRORS_UNMATCHED: ("A policy has no rule for errors, so a failed task goes on as if it had succeeded."),
+    Code.NOT_BOOLEAN: "A condition gives something else than true or false, so it nearly always holds.",
+    Code.ERRORS_UNMATCHED: ("A policy has no rule for some errors, so a failed task goes on as if it had succeeded."),
     Code.PARALLEL_SET: (
         "Iterations that run in parallel set the same name; the last in order wins when the loop ends."
     ),
     Code.DEAD_RULE: "A rule can never match, because one before it always does.",
     Code.ENDLESS_JUMP: "A task goes back, or is called again, without any condition that ends it.",
+    Code.UNBOUNDED_PAGES: "Pagination does not say how many pages there may be.",
     Code.LATE_ROUTE: (
         "A case rule about a single item of a loop names a way on, which is taken only when the loop is over."
     ),

@@ -22,6 +22,7 @@ __all__ = [
     "Severity",
     "columns",
     "nearest",
+    "nearest_or_all",
     "one_line",
     "printable",
     "render",
@@ -32,6 +33,7 @@ _SNIPPET_WIDTH = 160
 _LONGEST_NAME = 100
 _MOST_CANDIDATES = 1000
 _JOINED = frozenset({"Mn", "Me", "Cf"})
+_MOST_LISTED = 8
 
 
 class Severity(Enum):
@@ -145,3 +147,12 @@ def nearest(name: str, candidates: Iterable[str], alike: float = 0.6) -> str:
     known = sorted({one for one in candidates if len(one) <= _LONGEST_NAME})[:_MOST_CANDIDATES]
     found = difflib.get_close_matches(name, known, n=1, cutoff=alike)
     return f'did you mean "{found[0]}"?' if found else ""
+
+
+def nearest_or_all(name: str, candidates: Iterable[str], what: str) -> str:
+    """The hint ``did you mean "fetch"?``, else which ones there are when they are few: ``steps are "a" and "b"``."""
+    known = sorted(set(candidates))
+    if (hint := nearest(name, known)) or not 0 < len(known) <= _MOST_LISTED:
+        return hint
+    *others, last = (f'"{one}"' for one in known)
+    return f"{what} {', '.join(others)} and {last}" if others else f"the only one is {last}"

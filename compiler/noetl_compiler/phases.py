@@ -8,6 +8,7 @@ from noetl_compiler.checks import CHECKS
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Severity, sort_and_dedupe
 from noetl_compiler.dialects import parse
+from noetl_compiler.dialects.fields import is_misspelt
 from noetl_compiler.lower import lower
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.reader import read
@@ -50,7 +51,7 @@ def lowered(found: Understood) -> Result:
 def _parse(root: Node, report: Report) -> Playbook | None:
     """The syntax tree of a document that is a playbook at all."""
     if not isinstance(root, MappingNode) or root.get("workflow") is None:
-        report.error(Code.NOT_A_PLAYBOOK, root.span, 'this is no playbook: it has no "workflow"')
+        _tell_missing_workflow(root, report)
         return None
     kind = root.get("kind")
     if isinstance(kind, ScalarNode) and kind.text.lower() != "playbook":
@@ -58,3 +59,14 @@ def _parse(root: Node, report: Report) -> Playbook | None:
         report.error(Code.NOT_A_PLAYBOOK, kind.span, message, "write kind: Playbook")
         return None
     return parse(root, report)
+
+
+def _tell_missing_workflow(root: Node, report: Report) -> None:
+    keys = [key for key, _ in root.entries] if isinstance(root, MappingNode) else []
+    misspelt = next((key for key in keys if is_misspelt(key.text, "workflow")), None)
+    if misspelt is not None:
+        message = f'unknown key "{misspelt.text}" in a playbook'
+        report.error(Code.UNKNOWN_KEY, misspelt.span, message, 'did you mean "workflow"?')
+        return
+    message, hint = 'this is no playbook: it has no "workflow"', "write workflow: and a list of steps"
+    report.error(Code.NOT_A_PLAYBOOK, root.span, message, hint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable
 
 from noetl_compiler.codes import Code
@@ -30,6 +31,7 @@ class Report:
         self.root = root
         self.places = TemplatePlaces(source, root)
         self._said: set[str] = set()
+        self._errors = sorted((one.span.line, one.span.col) for one in self.found if one.severity is Severity.ERROR)
 
     def first(self, what: str) -> bool:
         """Whether ``what`` is asked about for the first time: some things need saying only once a file."""
@@ -37,8 +39,14 @@ class Report:
         self._said.add(what)
         return new
 
+    def has_error_in(self, span: Span) -> bool:
+        """Whether what stands there was told to be wrong, so that nothing more can be said of it for sure."""
+        index = bisect_left(self._errors, (span.line, span.col))
+        return index < len(self._errors) and self._errors[index] < (span.end_line, span.end_col)
+
     def error(self, code: Code, span: Span, message: str, hint: str = "", related: tuple[Related, ...] = ()) -> None:
         """There will be no graph."""
+        insort(self._errors, (span.line, span.col))
         self._add(Severity.ERROR, code, span, message, hint, related)
 
     def warning(self, code: Code, span: Span, message: str, hint: str = "", related: tuple[Related, ...] = ()) -> None:

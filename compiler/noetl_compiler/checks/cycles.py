@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from noetl_compiler.checks.dead_routes import is_always_true
+from noetl_compiler.checks.outcomes import holds_after
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related
 from noetl_compiler.report import Report
@@ -65,8 +65,10 @@ def _only_ways(step: Step) -> list[str]:
     if step.next is None or step.admit:
         return []
     targets: list[str] = []
+    is_sure = False
     for arc in arcs_of(step):
         targets.append(arc.to.text)
-        if is_always_true(arc.when) and step.next.mode == "exclusive":
+        is_sure = is_sure or bool(holds_after(arc.when, "ok", of_loop=step.loop is not None))
+        if is_sure and step.next.mode == "exclusive":
             return targets
-    return targets if any(is_always_true(arc.when) for arc in arcs_of(step)) else []
+    return targets if is_sure else []

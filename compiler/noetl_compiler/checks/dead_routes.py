@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+from noetl_compiler.checks.outcomes import WORDS, Outcome, holds_after, is_impossible, possible_outcomes
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import Related
+from noetl_compiler.diagnostics import Related, nearest
 from noetl_compiler.graph import AdmitRule, Span, Template
 from noetl_compiler.lowering.routes import boundary
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Next, Playbook, Policy, Step
+from noetl_compiler.templating.truth import texts_in
 
-__all__ = ["is_always_true", "warn_of_dead_routes"]
+__all__ = ["warn_of_dead_routes"]
 
-_BOTH = frozenset({"ok", "error"})
-_HINT = "put it before, or remove it"
+_WORDS_HINT = 'a status is "ok" or "error", an event "step.done", "step.failed" and so on'
 _TAKE_BOTH = "give the one before it a condition, or take all that match with spec: {mode: inclusive}"
 
 
 def warn_of_dead_routes(playbook: Playbook, report: Report) -> None:
-    """NT211 and NT403. An unconditional way is not taken after a failure, so one that asks about it may follow."""
+    """NT211, NT305, NT403. An unconditional way is not taken after a failure, so one that asks about it may follow."""
     for task in (*playbook.workbook, *(task for step in playbook.steps for task in step.tasks)):
         if task.policy:
             _check_rules(task.policy, report)
@@ -27,61 +30,69 @@ def warn_of_dead_routes(playbook: Playbook, report: Report) -> None:
             _check_routes(step.next, step, report)
 
 
-def is_always_true(when: Template | None) -> bool:
-    """Whether a condition is absent or says true."""
-    return when is None or when.source.strip("{} \n").lower() in ("true", "yes", "1")
-
-
 def _check_routes(following: Next, step: Step, report: Report) -> None:
-    seen = _Seen()
+    seen = _Seen(report, of_loop=step.loop is not None)
     for group in following.groups:
-        asked = group[0].on or boundary(group[0].when)
-        on = _BOTH if asked == "any" else frozenset({asked})
-        if earlier := seen.covers(on, group[0].when):
+        when, span = group[0].when, group[0].span
+        if earlier := seen.before(group[0].on or boundary(when), when, span):
             message = f'step "{step.name.text}" never takes this way: one before it always goes first'
-            report.warning(Code.DEAD_ROUTE, group[0].span, message, _TAKE_BOTH, _before(earlier))
-        seen.add(on, group[0].when, group[0].span)
+            report.warning(Code.DEAD_ROUTE, span, message, _TAKE_BOTH, _it_is(earlier))
 
 
 def _check_rules(policy: Policy, report: Report) -> None:
-    seen = _Seen()
+    seen = _Seen(report)
     for rule in policy.rules:
-        on = _BOTH if rule.body.on == "any" else frozenset({rule.body.on})
-        if earlier := seen.covers(on, rule.body.when):
-            message = "this rule never matches: one before it always does"
-            report.warning(Code.DEAD_RULE, rule.body.span, message, _HINT, _before(earlier))
-        seen.add(on, rule.body.when, rule.body.span)
+        if earlier := seen.before(rule.body.on, rule.body.when, rule.body.span):
+            _tell_dead_rule(rule.body.span, earlier, report)
 
 
 def _check_admission(rules: tuple[AdmitRule, ...], report: Report) -> None:
-    seen = _Seen()
+    seen = _Seen(report)
     for rule in rules:
-        if earlier := seen.covers(_BOTH, rule.when):
-            message = "this rule never matches: one before it always does"
-            report.warning(Code.DEAD_RULE, rule.span, message, _HINT, _before(earlier))
-        seen.add(_BOTH, rule.when, rule.span)
+        if earlier := seen.before("any", rule.when, rule.span):
+            _tell_dead_rule(rule.span, earlier, report)
 
 
-def _before(span: Span) -> tuple[Related, ...]:
+def _tell_dead_rule(span: Span, earlier: Span, report: Report) -> None:
+    message = "this rule never matches: one before it always does"
+    report.warning(Code.DEAD_RULE, span, message, "put it before, or remove it", _it_is(earlier))
+
+
+def _tell_impossible(when: Template, report: Report) -> None:
+    message = "this condition holds after no call, whether it went well or failed"
+    hint = next(filter(None, (nearest(word, WORDS, alike=0.75) for word in texts_in(when.source))), _WORDS_HINT)
+    report.warning(Code.CONSTANT_CONDITION, when.span, message, hint)
+
+
+def _it_is(span: Span) -> tuple[Related, ...]:
     return (Related(span, "it is this one"),)
 
 
 class _Seen:
-    """What the rules so far always match, by outcome; and each condition with the outcomes it was asked for."""
+    """What the rules so far always match, by outcome; and each condition with the outcomes it was asked for. A rule
+    with an error in it is not counted, for what it would match is not known.
+    """
 
-    def __init__(self) -> None:
-        self._always: dict[str, Span] = {}
-        self._asked: dict[tuple[str, str], Span] = {}
+    def __init__(self, report: Report, *, of_loop: bool = False) -> None:
+        self._report = report
+        self._of_loop = of_loop
+        self._always: dict[Outcome, Span] = {}
+        self._asked: dict[tuple[Outcome, str], Span] = {}
 
-    def covers(self, on: frozenset[str], when: Template | None) -> Span | None:
-        """The rule because of which one with this condition never matches."""
-        found = [self._always.get(one) or (self._asked.get((one, when.source)) if when else None) for one in sorted(on)]
-        return found[0] if all(found) else None
+    def before(self, on: Literal["any", "ok", "error"], when: Template | None, span: Span) -> Span | None:
+        """The rule because of which this one never matches, else None. This one is remembered."""
+        outcomes = sorted(possible_outcomes(on, when, of_loop=self._of_loop))
+        if when is not None and not outcomes and is_impossible(when, of_loop=self._of_loop):
+            _tell_impossible(when, self._report)
+        found = [self._always.get(one) or (self._asked.get((one, when.source)) if when else None) for one in outcomes]
+        if not self._report.has_error_in(span):
+            for one in outcomes:
+                self._remember(one, when, span)
+        earlier = found[0] if found and all(found) else None
+        return earlier if earlier != span else None  # a way that rules without one of their own take as well
 
-    def add(self, on: frozenset[str], when: Template | None, span: Span) -> None:
-        """Remember a rule."""
-        for one in on:
-            if is_always_true(when):
-                self._always.setdefault(one, span)
-            elif when is not None:
-                self._asked.setdefault((one, when.source), span)
+    def _remember(self, outcome: Outcome, when: Template | None, span: Span) -> None:
+        if holds_after(when, outcome, of_loop=self._of_loop):
+            self._always.setdefault(outcome, span)
+        elif when is not None:
+            self._asked.setdefault((outcome, when.source), span)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from noetl_compiler.checks.dead_routes import is_always_true
-from noetl_compiler.checks.unmatched_errors import is_about_errors
+from noetl_compiler.checks.outcomes import holds_after
 from noetl_compiler.codes import Code
 from noetl_compiler.lowering.tasks import PREVIOUS
 from noetl_compiler.report import Report
@@ -30,7 +29,7 @@ def warn_of_endless_jumps(playbook: Playbook, report: Report) -> None:
 
 
 def _always_goes_back(rule: Rule, index: int, labels: Mapping[str, int]) -> bool:
-    if rule.body.on == "error" or not is_always_true(rule.body.when):
+    if rule.body.on == "error" or not holds_after(rule.body.when, "ok"):
         return False
     if rule.body.do == "again":
         return rule.body.attempts is None
@@ -51,13 +50,13 @@ def _may_leave(jump: Rule, index: int, step: Step, labels: Mapping[str, int]) ->
 
 
 def _leads_on(rule: Rule, at: int, circle: tuple[int, int], labels: Mapping[str, int]) -> bool:
+    if rule.body.on == "error" or holds_after(rule.body.when, "ok") is False:
+        return False
     match rule.body.do:
-        case "break":
+        case "break" | "fail":
             return True
         case "continue":
-            return at == circle[1] and rule.body.on != "error"
-        case "fail":
-            return not (rule.body.on == "error" or is_about_errors(rule.body.when))
+            return at == circle[1]
         case "jump":
             return not circle[0] <= _target(rule, at, labels) <= circle[1]
         case _:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import Related, nearest
+from noetl_compiler.diagnostics import Related, nearest_or_all
 from noetl_compiler.lower import entry_of, final_of
 from noetl_compiler.regions import Crossing, Regions, regions_of
 from noetl_compiler.report import Report
@@ -34,7 +34,7 @@ def forbid_broken_regions(playbook: Playbook, report: Report) -> None:
 def _check_end(step: Step, name: Name, steps: Mapping[str, Step], ended: dict[str, Step], report: Report) -> None:
     loop, other = steps.get(name.text), ended.get(name.text)
     if loop is None:
-        message, hint = f'unknown step "{name.text}"', nearest(name.text, steps)
+        message, hint = f'unknown step "{name.text}"', nearest_or_all(name.text, steps, "steps are")
     elif loop.loop is None:
         message, hint = f'step "{name.text}" is no loop, so it has no end', ""
     elif loop.tasks:

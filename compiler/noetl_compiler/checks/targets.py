@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import nearest
+from noetl_compiler.diagnostics import nearest_or_all
 from noetl_compiler.lower import END, final_of
 from noetl_compiler.lowering.tasks import PREVIOUS, calls_of, workbook_of
 from noetl_compiler.report import Report
@@ -32,7 +32,8 @@ def forbid_unknown_targets(playbook: Playbook, report: Report) -> None:
 
 def _check_step(name: Name | None, names: set[str], report: Report) -> None:
     if name is not None and name.text not in names:
-        report.error(Code.UNKNOWN_STEP, name.span, f'unknown step "{name.text}"', nearest(name.text, names))
+        hint = nearest_or_all(name.text, names, "steps are")
+        report.error(Code.UNKNOWN_STEP, name.span, f'unknown step "{name.text}"', hint)
 
 
 def _check_jumps(step: Step, workbook: Mapping[str, Task], report: Report) -> None:
@@ -46,4 +47,5 @@ def _check_jumps(step: Step, workbook: Mapping[str, Task], report: Report) -> No
             if rule.to.text in PREVIOUS and index > 0:
                 continue
             message = f'step "{step.name.text}" has no task "{rule.to.text}" to jump to'
-            report.error(Code.UNKNOWN_LABEL, rule.to.span, message, nearest(rule.to.text, labels))
+            hint = nearest_or_all(rule.to.text, labels, "its tasks are")
+            report.error(Code.UNKNOWN_LABEL, rule.to.span, message, hint)

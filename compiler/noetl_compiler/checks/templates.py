@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl_compiler.checks.conditions import warn_of_constant_condition
+from noetl_compiler.checks.conditions import warn_of_odd_condition
 from noetl_compiler.checks.early_results import Order, warn_of_early_results
 from noetl_compiler.checks.foreign_names import warn_of_foreign_names
 from noetl_compiler.checks.undefined_names import warn_of_undefined_names
@@ -18,7 +18,7 @@ __all__ = ["check_templates"]
 
 
 def check_templates(playbook: Playbook, report: Report) -> None:
-    """NT301 to NT306."""
+    """NT301 to NT307."""
     if not playbook.steps:
         return
     names, order = VisibleNames(playbook), Order(playbook)
@@ -30,7 +30,7 @@ def check_templates(playbook: Playbook, report: Report) -> None:
             warn_of_undefined_names(use, facts, names, report)
         warn_of_early_results(use, facts, names, order, report)
         warn_of_foreign_names(use, facts, playbook.dialect, report)
-        warn_of_constant_condition(use, facts, report)
+        warn_of_odd_condition(use, facts, report)
 
 
 def _forbid_problems(use: Use, facts: Facts, report: Report) -> None:

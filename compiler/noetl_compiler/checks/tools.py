@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import nearest
+from noetl_compiler.diagnostics import nearest, nearest_or_all
 from noetl_compiler.lowering.tasks import workbook_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook, Task
@@ -42,7 +42,8 @@ def _check_call(task: Task, workbook: dict[str, Task], report: Report) -> None:
     while (name := task.workbook) is not None:
         if name.text not in workbook:
             message = f'the workbook has no task "{name.text}"'
-            report.error(Code.UNKNOWN_WORKBOOK_TASK, name.span, message, nearest(name.text, workbook))
+            hint = nearest_or_all(name.text, workbook, "its tasks are")
+            report.error(Code.UNKNOWN_WORKBOOK_TASK, name.span, message, hint)
             return
         if name.text in seen:
             message = f'the workbook task "{name.text}" calls itself'

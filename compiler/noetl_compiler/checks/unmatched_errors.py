@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 
+from noetl_compiler.checks.outcomes import holds_after
 from noetl_compiler.codes import Code
-from noetl_compiler.graph import Rule, Template
+from noetl_compiler.graph import Rule
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Policy
 
-__all__ = ["is_about_errors", "warn_of_unmatched_errors"]
+__all__ = ["warn_of_unmatched_errors"]
 
-_ABOUT_ERRORS = re.compile(r"\b(?:status|error|http|pg|py)\b")
+_HINT = "add - else: {then: {do: fail}}, or on_unmatched: fail"
+_ABOUT_ERRORS = re.compile(r"\b(?:status|status_code|success|error|last_error|event|http|pg|py)\b")
 
 
 def warn_of_unmatched_errors(playbook: Playbook, report: Report) -> None:
@@ -19,20 +21,25 @@ def warn_of_unmatched_errors(playbook: Playbook, report: Report) -> None:
     if playbook.dialect != "v10":
         return
     for task in (*playbook.workbook, *(task for step in playbook.steps for task in step.tasks)):
-        if task.policy and not _covers_errors(task.policy):
-            message = f'no rule of task "{task.label.text}" covers errors, so a failed call goes on'
-            hint = "add - else: {then: {do: fail}}, or on_unmatched: fail"
-            report.warning(Code.ERRORS_UNMATCHED, task.policy.span, message, hint)
+        policy = task.policy
+        if policy is None or policy.unmatched is not None or report.has_error_in(policy.span):
+            continue
+        if uncovered := _uncovered(policy, task.label.text):
+            report.warning(Code.ERRORS_UNMATCHED, policy.span, uncovered, _HINT)
 
 
-def _covers_errors(policy: Policy) -> bool:
-    return policy.unmatched == "fail" or any(_covers(rule.body) for rule in policy.rules)
+def _uncovered(policy: Policy, label: str) -> str:
+    """What is wrong with the rules; "" when there is one for every error."""
+    covering = [holds_after(rule.body.when, "error") for rule in policy.rules if _is_about_errors(rule.body)]
+    if True in covering:
+        return ""
+    if None in covering:
+        return f'the rules of task "{label}" cover only some errors, so after any other a failed call goes on'
+    return f'no rule of task "{label}" covers errors, so a failed call goes on'
 
 
-def _covers(rule: Rule) -> bool:
-    return rule.on != "ok" and (rule.when is None or is_about_errors(rule.when))
-
-
-def is_about_errors(when: Template | None) -> bool:
-    """Whether a condition asks how a call went."""
-    return when is not None and _ABOUT_ERRORS.search(when.source) is not None
+def _is_about_errors(rule: Rule) -> bool:
+    """Whether a rule matches always or asks how the call went; what else it asks about is there after a success."""
+    if rule.on != "any":
+        return rule.on == "error"
+    return rule.when is None or _ABOUT_ERRORS.search(rule.when.source) is not None

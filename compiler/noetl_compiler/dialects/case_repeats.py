@@ -10,6 +10,7 @@ from typing import Literal
 
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.policies import BACKOFFS
+from noetl_compiler.dialects.retry import warn_of_unsaid_pages
 from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.values import amount, seconds
 from noetl_compiler.graph import Span, Value
@@ -75,6 +76,10 @@ def _read(fields: Fields, kind: str) -> Repeat:
     args = fields.mapping("args", "with", "input")
     entries = (*(args.entries if args else ()), *fields.rest(_CONFIG))
     fields.close(("args", *_CONFIG))
+    patch = _value(tuple(entry for entry in entries if entry[0].text in own), fields.span)
+    rebind = _value(tuple(entry for entry in entries if entry[0].text not in own), fields.span)
+    if attempts is None and (patch or rebind):
+        warn_of_unsaid_pages(fields.span, "max_attempts", report)
     return Repeat(
         fields.span,
         attempts,
@@ -83,8 +88,8 @@ def _read(fields: Fields, kind: str) -> Repeat:
         multiplier or 2.0,
         limit,
         jitter or False,
-        _value(tuple(entry for entry in entries if entry[0].text in own), fields.span),
-        _value(tuple(entry for entry in entries if entry[0].text not in own), fields.span),
+        patch,
+        rebind,
     )
 
 

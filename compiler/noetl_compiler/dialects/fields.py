@@ -8,6 +8,7 @@ read as absent, so a reader never has to check.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection, Mapping
 from typing import TypeVar
 
@@ -18,9 +19,11 @@ from noetl_compiler.report import Report
 from noetl_compiler.source import Span
 from noetl_compiler.syntax import Name
 
-__all__ = ["Fields", "kind_of"]
+__all__ = ["Fields", "is_misspelt", "kind_of"]
 
 Choice = TypeVar("Choice")
+
+_MISSPELT = 0.75
 
 
 class Fields:
@@ -96,7 +99,8 @@ class Fields:
         if found.text not in meanings:
             expected = ", ".join(f'"{word}"' for word in sorted(meanings))
             message = f'"{found.text}" is not a value of "{key}"'
-            self.report.error(Code.WRONG_VALUE, found.span, message, f"expected one of {expected}")
+            hint = nearest(found.text, meanings) or f"expected one of {expected}"
+            self.report.error(Code.WRONG_VALUE, found.span, message, hint)
         return meanings.get(found.text)
 
     def fields(self, key: str, place: str) -> Fields | None:
@@ -140,15 +144,23 @@ class Fields:
                 self.report.warning(Code.IGNORED_FIELD, self._entries[key][0].span, message, why)
 
     def missing(self, key: str) -> None:
-        """Report that a field must be there."""
-        self.report.error(Code.MISSING_FIELD, self.span, f'{self.place} needs "{key}"')
+        """Report that a field must be there; where it is only misspelt, that."""
+        misspelt = next((node for word, (node, _) in self._entries.items() if is_misspelt(word, key)), None)
+        if misspelt is None:
+            self.report.error(Code.MISSING_FIELD, self.span, f'{self.place} needs "{key}"')
+        else:
+            self._asked.add(misspelt.text)
+            self._unknown(misspelt, (key,))
 
     def close(self, also: Collection[str] = ()) -> None:
         """Report every key nobody asked for, with the nearest known one; ``also`` are further candidates."""
         for key, (node, _) in self._entries.items():
             if key not in self._asked:
-                hint = nearest(key, {*self._asked, *also})
-                self.report.error(Code.UNKNOWN_KEY, node.span, f'unknown key "{key}" in {self.place}', hint)
+                self._unknown(node, {*self._asked, *also})
+
+    def _unknown(self, key: ScalarNode, known: Collection[str]) -> None:
+        message = f'unknown key "{key.text}" in {self.place}'
+        self.report.error(Code.UNKNOWN_KEY, key.span, message, nearest(key.text, known))
 
     def _peek(self, key: str) -> Node | None:
         found = self._entries.get(key)
@@ -164,6 +176,15 @@ class Fields:
     def _wrong_type(self, key: str, node: Node, expected: str) -> None:
         message = f'"{key}" must be {expected}, not {kind_of(node)}'
         self.report.error(Code.WRONG_TYPE, node.span, message)
+
+
+def is_misspelt(word: str, meant: str) -> bool:
+    """Whether one key is another one with a letter inside of it changed, or the same letters in another order."""
+    if word == meant or abs(len(word) - len(meant)) > 1:
+        return False
+    is_like = word[:1] == meant[:1] and word[-1:] == meant[-1:]
+    alike = difflib.SequenceMatcher(None, word, meant).ratio() if is_like else 0
+    return alike >= _MISSPELT or sorted(word) == sorted(meant)
 
 
 def kind_of(node: Node) -> str:

@@ -23,7 +23,7 @@ from dataclasses import replace
 from noetl_compiler import graph
 from noetl_compiler.dialects.collecting import STRATEGIES
 from noetl_compiler.dialects.fields import Fields
-from noetl_compiler.dialects.retry import PAGES, Retry, read_retry
+from noetl_compiler.dialects.retry import PAGES, Retry, read_retry, warn_of_unsaid_pages
 from noetl_compiler.dialects.values import amount, condition
 from noetl_compiler.graph import Collect, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
@@ -60,12 +60,15 @@ def _read_repetition(fields: Fields) -> Rule:
     if when is None:
         fields.missing("continue_while")
     patch = fields.mapping("next_page")
+    most = amount(fields.node_of("max_iterations"), report)
+    if most is None:
+        warn_of_unsaid_pages(fields.span, "max_iterations", report)
     rule = graph.Rule(
         "again",
         fields.span,
         on="ok",
         when=when,
-        attempts=amount(fields.node_of("max_iterations"), report) or Value(PAGES),
+        attempts=most or Value(PAGES),
         patch=value_of(patch) if patch else None,
         collect=Collect(fields.choice("merge_strategy", STRATEGIES) or "append", fields.text("merge_path"), "pages"),
     )

@@ -32,10 +32,10 @@ from noetl_compiler.report import Report
 from noetl_compiler.syntax import Policy, Rule
 from noetl_compiler.templating.paths import paths_read
 
-__all__ = ["PAGES", "Retry", "read_retry"]
+__all__ = ["PAGES", "Retry", "read_retry", "warn_of_unsaid_pages"]
 
 PAGES = 100
-"""How often a call is repeated after a success, unless it is said."""
+"""How often a call is made for its pages, unless it is said."""
 
 _ERROR_ATTEMPTS = 3
 _INITIAL_DELAY, _MAX_DELAY, _MULTIPLIER = Value(1.0), Value(60.0), 2.0
@@ -237,12 +237,15 @@ def _repetition(fields: Fields, when: Template | None = None, calls: int = PAGES
     if when is None:
         fields.missing("while")
     patch = fields.mapping("next_call")
+    most = amount(fields.node_of("max_attempts", "max_iterations"), report)
+    if most is None and calls == PAGES:
+        warn_of_unsaid_pages(fields.span, "max_attempts", report)
     rule = graph.Rule(
         "again",
         fields.span,
         on="ok",
         when=when,
-        attempts=amount(fields.node_of("max_attempts", "max_iterations"), report) or Value(calls),
+        attempts=most or Value(calls),
         delay=seconds(fields.node_of("initial_delay", "delay", "interval"), report),
         patch=value_of(patch) if patch else None,
         collect=read_collect(fields),
@@ -251,6 +254,12 @@ def _repetition(fields: Fields, when: Template | None = None, calls: int = PAGES
     sinks = _page_sinks(fields)
     fields.close()
     return _Part((Rule(rule),), sinks)
+
+
+def warn_of_unsaid_pages(span: Span, key: str, report: Report) -> None:
+    """NT405."""
+    message = f"no greatest number of calls is given, so after {PAGES} the rest is left out without a word"
+    report.warning(Code.UNBOUNDED_PAGES, span, message, f"give it with {key}")
 
 
 def _page_sinks(fields: Fields) -> tuple[Sink, ...]:

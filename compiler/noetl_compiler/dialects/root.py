@@ -111,7 +111,9 @@ def _read_steps(
             continue
         inner = Fields(node, around.report, "a step")
         name = inner.required_name("step")
-        steps.append(read_step(inner, name or Name("", node.span), around))
+        step = read_step(inner, name or Name("", node.span), around)
+        if name is not None:
+            steps.append(step)
     if "workflow" not in fields:
         fields.missing("workflow")
     elif not steps and not around.report.found:

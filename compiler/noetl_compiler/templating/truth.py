@@ -1,0 +1,175 @@
+"""What a condition comes to where only some of what it reads is known, in logic of three values.
+
+``{{ event.name == 'call.done' and response.ok }}`` is false at the event ``step.exit``, whatever the response, and
+unknown at ``call.done``. A path of the scope is known to have a value, to have one of several names for the same thing
+(:class:`Synonyms`), or to be absent: then whatever compares it cannot hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TypeAlias, cast
+
+from jinja2 import nodes
+from jinja2.exceptions import TemplateSyntaxError
+
+from noetl_compiler.templating.program import parsed
+
+__all__ = ["ABSENT", "PRESENT", "Known", "Synonyms", "lone_expression", "texts_in", "truth", "truth_of"]
+
+ABSENT = object()
+"""A path that nothing is bound to."""
+
+PRESENT = object()
+"""A path that something is bound to, whatever it is."""
+
+_UNKNOWN = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Synonyms:
+    """A text that equals each of several words."""
+
+    words: frozenset[str]
+
+
+Known: TypeAlias = Mapping[str, object]
+"""Dotted path -> its value, :class:`Synonyms`, ``PRESENT`` or ``ABSENT``. Below an absent path all is absent."""
+
+
+@lru_cache(maxsize=1024)
+def lone_expression(source: str) -> nodes.Expr | None:
+    """The one expression of a template; None when it has none or more, or is no Jinja."""
+    try:
+        body = parsed(source).body
+    except (TemplateSyntaxError, RecursionError):
+        return None
+    parts = [part for node in body if isinstance(node, nodes.Output) for part in node.nodes]
+    found = [part for part in parts if not (isinstance(part, nodes.TemplateData) and not part.data.strip())]
+    return found[0] if len(found) == 1 and len(body) == 1 else None
+
+
+def texts_in(source: str) -> tuple[str, ...]:
+    """The constant texts of a lone expression, in reading order."""
+    expression = lone_expression(source)
+    found = () if expression is None else expression.find_all(nodes.Const)
+    return tuple(one.value for one in found if isinstance(one.value, str))
+
+
+def truth_of(source: str, known: Known) -> bool | None:
+    """True, False, or None when it depends on what is not known."""
+    expression = lone_expression(source)
+    try:
+        return None if expression is None else truth(expression, known)
+    except RecursionError:
+        return None
+
+
+def truth(node: nodes.Expr, known: Known) -> bool | None:
+    """The same of an expression."""
+    match node:
+        case nodes.And():
+            return _both(truth(node.left, known), truth(node.right, known))
+        case nodes.Or():
+            return _either(truth(node.left, known), truth(node.right, known))
+        case nodes.Not():
+            inner = truth(node.node, known)
+            return None if inner is None else not inner
+        case nodes.Test() if node.name in ("defined", "undefined"):
+            return _is_there(node, known)
+        case nodes.Compare():
+            return _comparison(node, known)
+        case _:
+            value = _value(node, known)
+            return None if value in (_UNKNOWN, PRESENT) else value is not ABSENT and bool(value)
+
+
+def _both(left: bool | None, right: bool | None) -> bool | None:
+    if left is False or right is False:
+        return False
+    return None if left is None or right is None else True
+
+
+def _either(left: bool | None, right: bool | None) -> bool | None:
+    if left or right:
+        return True
+    return None if left is None or right is None else False
+
+
+def _is_there(node: nodes.Test, known: Known) -> bool | None:
+    value = _value(node.node, known)
+    if value is _UNKNOWN:
+        return None
+    return (value is not ABSENT) == (node.name == "defined")
+
+
+def _comparison(node: nodes.Compare, known: Known) -> bool | None:
+    values = [_value(part, known) for part in (node.expr, *(operand.expr for operand in node.ops))]
+    if ABSENT in values:
+        return False
+    compare = _COMPARISONS.get(node.ops[0].op) if len(node.ops) == 1 else None
+    if compare is None or _UNKNOWN in values or PRESENT in values:
+        return None
+    return compare(*values)
+
+
+def _equal(left: object, right: object) -> bool:
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Synonyms):
+            return other in one.words if isinstance(other, str) else one == other
+    return left == right
+
+
+def _among(left: object, right: object) -> bool | None:
+    return any(_equal(left, item) for item in cast("tuple[object, ...]", right)) if isinstance(right, tuple) else None
+
+
+def _not_among(left: object, right: object) -> bool | None:
+    found = _among(left, right)
+    return None if found is None else not found
+
+
+_COMPARISONS: Mapping[str, Callable[[object, object], bool | None]] = MappingProxyType(
+    {
+        "eq": _equal,
+        "ne": lambda left, right: not _equal(left, right),
+        "in": _among,
+        "notin": _not_among,
+    }
+)
+
+
+def _value(node: nodes.Expr, known: Known) -> object:
+    """A constant, a list of constants as a tuple, what is known of a path, else ``_UNKNOWN``."""
+    match node:
+        case nodes.Const():
+            return node.value
+        case nodes.List() | nodes.Tuple():
+            items = tuple(_value(item, known) for item in node.items)
+            return _UNKNOWN if _UNKNOWN in items else items
+        case _:
+            return _of_path(_path(node), known)
+
+
+def _of_path(path: tuple[str, ...], known: Known) -> object:
+    if ".".join(path) in known:
+        return known[".".join(path)]
+    above = (".".join(path[:end]) for end in range(1, len(path)))
+    return ABSENT if any(known.get(one) is ABSENT for one in above) else _UNKNOWN
+
+
+def _path(node: nodes.Node) -> tuple[str, ...]:
+    """The names of ``a.b`` and ``a['b']``, none of any other expression."""
+    match node:
+        case nodes.Name():
+            return (node.name,)
+        case nodes.Getattr():
+            inner, name = _path(node.node), node.attr
+        case nodes.Getitem(arg=nodes.Const(value=str(name))):
+            inner = _path(node.node)
+        case _:
+            return ()
+    return (*inner, name) if inner else ()
