@@ -175,7 +175,8 @@ def test_steps_of_nested_regions_belong_to_the_innermost_loop() -> None:
     "called", ["", "call: {type: playbook, path: a}, ", "type: iterator, in: [1], task: {type: noop}, "]
 )
 def test_only_a_tool_of_its_own_gives_a_step_pages(called: str) -> None:
-    step = f"{{step: start, {called}loop: {{pagination: {{continue_while: '{{{{ response.more }}}}', max_iterations: 3}}}}}}"
+    pages = "{continue_while: '{{ response.more }}', max_iterations: 3}"
+    step = f"{{step: start, {called}loop: {{pagination: {pages}}}}}"
     found = compile_text(f"{HEAD}workflow:\n  - {step}\n").diagnostics
     message = '"pagination" has no effect in a step without a tool of its own'
     assert [(one.code, one.message) for one in found] == [(Code.IGNORED_FIELD, message)]
