@@ -127,7 +127,7 @@ KINDS: Mapping[str, ToolKind] = MappingProxyType(
         ),
         "transfer": _kind("source target chunk_size mode mapping", "source", "target"),
         "snowflake_transfer": _kind("source target direction chunk_size mode mapping", "source", "target"),
-        "gcs": _kind("source destination bucket object operation"),
+        "gcs": _kind("source destination bucket object operation content_type metadata"),
         "nats": _kind("operation bucket key value ttl stream subject payload encoding", "operation"),
         "artifact": _kind("action result_ref uri", "action"),
         "result_fetch": _kind("ref result_ref uri"),

@@ -27,8 +27,8 @@ _DEC_12 = "noetl@2025-12-12/tests/fixtures/playbooks"
 _DEC_17 = "noetl@2025-12-17/tests/fixtures/playbooks"
 _JAN_31 = "noetl@2026-01-31/tests/fixtures/playbooks"
 TRULY_REFUSED = {
-    # a step that forgot its "step:", and a way to the name it should have had
-    f"{_SEP_30}/postgres_save_simple.yaml": {Code.MISSING_FIELD, Code.UNKNOWN_STEP},
+    # a way to a step that has another name
+    f"{_SEP_30}/postgres_save_simple.yaml": {Code.UNKNOWN_STEP},
     # a second "env" under the container: its values would silently replace the first
     f"{_DEC_10}/container_postgres_init/container_postgres_init.yaml": {Code.DUPLICATE_KEY},
     # two steps of one name: the second could never be reached

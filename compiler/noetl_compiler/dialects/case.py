@@ -65,7 +65,7 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
         tasks=_with_rules(tasks, rules, subject, spec.on_error, name),
         set=(*assigns(fields.mapping("vars"), "ctx", report), *read_assigns(fields, "ctx")),
         result=value_of(result) if result else spec.step.returns,
-        next=read_routes(rules, read_next(fields.node_of("next"), report), name, subject, around),
+        next=read_routes(rules, read_next(fields.node_of("next"), report, spec.step.mode), name, subject, around),
         timeout=timeout(fields.node_of("timeout"), report) or spec.step.timeout,
         ends=spec.step.ends,
         sinks=spec.step.sinks,

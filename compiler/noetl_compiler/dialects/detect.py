@@ -52,6 +52,11 @@ def detect(root: MappingNode, report: Report) -> Dialect:
     return dialect
 
 
+def _is_iterator(step: MappingNode) -> bool:
+    kinds = (step.get("type"), step.get("tool"))
+    return any(isinstance(kind, ScalarNode) and kind.text == "iterator" for kind in kinds)
+
+
 def _is_foreign(mark: _Mark, dialect: Dialect) -> bool:
     """``tool: {kind}`` belongs to v10 and to case before it."""
     return mark.dialect != dialect and not (dialect == "case" and mark.what == _TOOL_KIND)
@@ -60,7 +65,7 @@ def _is_foreign(mark: _Mark, dialect: Dialect) -> bool:
 def _decide(root: MappingNode, marks: list[_Mark]) -> Dialect:
     count = {dialect: sum(mark.dialect == dialect for mark in marks) for dialect in _ERAS}
     tools = sum(mark.what.startswith('"tool') for mark in marks)
-    is_iterating = any(mark.what == _ITERATOR for mark in marks)  # of late v1, when tools were words already
+    is_iterating = any(map(_is_iterator, _steps(root)))  # of late v1, when tools were words already
     if is_iterating or (count["v1"] and count["v1"] >= tools):  # what later dialects took over says nothing against it
         return "v1"
     if count["case"]:

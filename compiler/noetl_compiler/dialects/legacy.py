@@ -40,7 +40,7 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
 
 
 def _read_tasks(fields: Fields, name: Name, around: Surroundings) -> tuple[Task, ...]:
-    tool = fields.node_of("tool")
+    tool = fields.node_of("tool", "type")
     if tool is None and "sink" in fields:
         tool = ScalarNode("noop", "noop", fields.span, "plain")
     if isinstance(tool, ScalarNode):

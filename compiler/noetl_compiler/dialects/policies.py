@@ -19,7 +19,7 @@ from noetl_compiler.nodes import MappingNode, Node, SequenceNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Policy, Rule
 
-__all__ = ["BACKOFFS", "read_admission", "read_assigns", "read_enter", "read_eval", "read_policy"]
+__all__ = ["BACKOFFS", "SETS", "read_admission", "read_assigns", "read_enter", "read_eval", "read_policy"]
 
 _ACTIONS: Mapping[str, graph.Action] = MappingProxyType(
     {"continue": "continue", "retry": "retry", "again": "again", "jump": "jump", "break": "break", "fail": "fail"}
@@ -31,6 +31,10 @@ BACKOFFS: Mapping[str, Literal["none", "linear", "exponential"]] = MappingProxyT
 _UNMATCHED: Mapping[str, Literal["continue", "fail"]] = MappingProxyType({"continue": "continue", "fail": "fail"})
 _MODES: Mapping[str, str] = MappingProxyType({"exclusive": "exclusive", "inclusive": "inclusive"})
 _ATTEMPTS, _DELAY = 3, 1.0
+
+
+SETS = ("set", "set_vars", "set_ctx", "set_iter")
+"""The keys below which names are set."""
 
 
 def read_policy(fields: Fields, bare: str) -> Policy | None:

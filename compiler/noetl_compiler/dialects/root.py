@@ -46,7 +46,7 @@ def read_playbook(
     fields.node_of("kind")
     name, path, version = _identity(fields)
     executor = _read_executor(fields, around)
-    final = final_name(executor.final, _step_names(fields))
+    final = final_name(executor.final, _step_names(fields, around))
     around = replace(around, dialect=executor.dialect or around.dialect, final=final)
     steps = _read_steps(fields, around, read_step)
     playbook = Playbook(
@@ -71,9 +71,10 @@ def read_playbook(
     return playbook
 
 
-def _step_names(fields: Fields) -> Iterator[str]:
+def _step_names(fields: Fields, around: Surroundings) -> Iterator[str]:
     workflow = fields.node.get("workflow")
     for node in workflow.items if isinstance(workflow, SequenceNode) else ():
+        node = _with_step_name(node, around)
         name = node.get("step") if isinstance(node, MappingNode) else None
         if isinstance(name, ScalarNode):
             yield name.text
@@ -105,7 +106,7 @@ def _read_steps(
     fields: Fields, around: Surroundings, read_step: Callable[[Fields, Name, Surroundings], Step]
 ) -> tuple[Step, ...]:
     steps: list[Step] = []
-    for node in fields.items("workflow"):
+    for node in (_with_step_name(node, around) for node in fields.items("workflow")):
         if not isinstance(node, MappingNode):
             around.report.error(Code.WRONG_TYPE, node.span, "a step must be a mapping", "write {step: name, ...}")
             continue
@@ -119,6 +120,15 @@ def _read_steps(
     elif not steps and not around.report.found:
         fields.report.error(Code.MISSING_FIELD, fields.span, '"workflow" has no steps')
     return tuple(steps)
+
+
+def _with_step_name(node: Node, around: Surroundings) -> Node:
+    """In v1 a step that tells its type may have its name as ``name``."""
+    if around.dialect != "v1" or not isinstance(node, MappingNode) or node.get("step") or not node.get("type"):
+        return node
+    return MappingNode(
+        tuple((replace(key, text="step") if key.text == "name" else key, item) for key, item in node.entries), node.span
+    )
 
 
 def _workbook_items(fields: Fields) -> tuple[Node, ...]:

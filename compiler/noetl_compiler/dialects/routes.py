@@ -18,7 +18,7 @@ from typing import Literal
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.guards import STATUSES
-from noetl_compiler.dialects.policies import read_assigns
+from noetl_compiler.dialects.policies import SETS, read_assigns
 from noetl_compiler.dialects.values import condition, mapping_value
 from noetl_compiler.graph import Template, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -26,37 +26,44 @@ from noetl_compiler.overlay import overlay
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Arc, Name, Next
 
-__all__ = ["read_next"]
+__all__ = ["MODES", "ROUTE_KEYS", "Mode", "read_next"]
+
+Mode = Literal["exclusive", "inclusive"]
 
 _ARGS = ("args", "with", "input", "data", "payload")
-_MODES: Mapping[str, Literal["exclusive", "inclusive"]] = MappingProxyType(
-    {"exclusive": "exclusive", "inclusive": "inclusive"}
-)
+MODES: Mapping[str, Mode] = MappingProxyType({"exclusive": "exclusive", "inclusive": "inclusive"})
+"""Whether one way is taken or all whose conditions hold."""
 _NO_MATCH: Mapping[str, Literal["complete", "quiet", "end"]] = MappingProxyType(
     {"complete": "complete", "quiet": "quiet", "end": "end"}
 )
 
+ROUTE_KEYS = frozenset(
+    {"step", "next", "when", "condition", "then", "else", "on_status", "spec", "desc", *_ARGS, *SETS}
+)
+"""Every key that a route may have."""
+
 Group = tuple[Arc, ...]
 
 
-def read_next(node: Node | None, report: Report) -> Next | None:
-    """A step's ways on; None when it names none."""
+def read_next(node: Node | None, report: Report, mode: Mode | None = None) -> Next | None:
+    """A step's ways on; None when it names none. A ``mode`` makes of each entry of a list a way of its own."""
     if node is None:
         return None
     if isinstance(node, MappingNode) and (node.get("arcs") or node.get("spec")):
-        return _read_arcs(Fields(node, report, '"next"'))
-    groups = _read_list(node.items if isinstance(node, SequenceNode) else (node,), report)
-    return Next(node.span, _mode_of(groups), groups) if groups else None
+        return _read_arcs(Fields(node, report, '"next"'), mode)
+    items = node.items if isinstance(node, SequenceNode) else (node,)
+    groups = _read_list(items, report) if mode is None else _read_ways(items, report)
+    return Next(node.span, mode or _mode_of(groups), groups) if groups else None
 
 
-def _mode_of(groups: tuple[Group, ...]) -> Literal["exclusive", "inclusive"]:
+def _mode_of(groups: tuple[Group, ...]) -> Mode:
     """A list without any condition is taken as a whole; with one it is a choice."""
     return "exclusive" if any(arc.when for group in groups for arc in group) else "inclusive"
 
 
-def _read_arcs(fields: Fields) -> Next | None:
+def _read_arcs(fields: Fields, mode: Mode | None) -> Next | None:
     spec = fields.fields("spec", "the spec of next")
-    mode = (spec.choice("mode", _MODES) if spec else None) or "exclusive"
+    mode = (spec.choice("mode", MODES) if spec else None) or mode or "exclusive"
     on_no_match = spec.choice("on_no_match", _NO_MATCH) if spec else None
     if spec:
         spec.ignore("policy", why="a route has no policy")
@@ -78,12 +85,16 @@ def _read_list(items: tuple[Node, ...], report: Report) -> tuple[Group, ...]:
     """Entries without a condition that stand together are one group."""
     groups: list[Group] = []
     for item in items:
-        for group in filter(None, _read_entry(item, report)):
+        for group in _read_ways((item,), report):
             if groups and not _is_choice(item) and group[0].when is None and groups[-1][0].when is None:
                 groups[-1] += group
             else:
                 groups.append(group)
     return tuple(groups)
+
+
+def _read_ways(items: tuple[Node, ...], report: Report) -> tuple[Group, ...]:
+    return tuple(group for item in items for group in _read_entry(item, report) if group)
 
 
 def _is_choice(item: Node) -> bool:

@@ -10,11 +10,23 @@ from noetl_compiler.codes import Code
 from noetl_compiler.dialects.auth import auth_value
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.guards import read_guard
-from noetl_compiler.graph import Sink, Span, Value
+from noetl_compiler.dialects.values import condition
+from noetl_compiler.graph import Guard, Sink, Span, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
 
-__all__ = ["EVENT_KINDS", "SINK_FIELDS", "SINK_KINDS", "Level", "Mode", "read_sink", "read_sinks", "sink_kind"]
+__all__ = [
+    "EVENT_KINDS",
+    "KIND_KEYS",
+    "SINK_FIELDS",
+    "SINK_KINDS",
+    "Level",
+    "Mode",
+    "read_sink",
+    "read_sinks",
+    "sink_kind",
+    "with_tool_fields",
+]
 
 Level = Literal["attempt", "task"]
 Mode = Literal["insert", "append", "upsert", "replace", "merge"]
@@ -23,7 +35,9 @@ SINK_KINDS = frozenset({"postgres", "duckdb", "http", "python"})
 EVENT_KINDS = frozenset({"", "event", "event_log"})
 """Kinds that mean the event log, as a v1 ``save`` without any does."""
 
-_KIND = ("tool", "type", "kind", "storage", "backend")
+KIND_KEYS = ("tool", "type", "kind", "storage", "backend")
+"""Where a sink may say what it stores in."""
+
 _AUTH = ("auth", "credential", "connection")
 
 _MODES: Mapping[str, Mode] = MappingProxyType(
@@ -55,10 +69,8 @@ _CONFIG: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """The name a sink's executor knows -> the names a playbook may use."""
 
-SINK_FIELDS = frozenset({*_KIND, *_AUTH, "mode", *(name for spellings in _CONFIG.values() for name in spellings)}) - {
-    "type",
-    "kind",
-}
+_STORED = frozenset(name for spellings in _CONFIG.values() for name in spellings)
+SINK_FIELDS = frozenset({*KIND_KEYS, *_AUTH, "mode", *_STORED}) - {"type", "kind"}
 """The fields of a sink that stands flat on a v1 step."""
 
 
@@ -78,12 +90,12 @@ def read_sink(node: Node, report: Report, level: Level) -> Sink | None:
     if not isinstance(node, MappingNode):
         report.error(Code.WRONG_TYPE, node.span, f'"sink" must be a mapping, not {kind_of(node)}')
         return None
-    fields = Fields(_with_tool_fields(node), report, "a sink")
-    kind = fields.required_name(*_KIND)
+    fields = Fields(with_tool_fields(node), report, "a sink")
+    kind = fields.required_name(*KIND_KEYS)
     mode = fields.choice("mode", _MODES)
     auth = fields.node_of(*_AUTH)
     level = fields.choice("level", _LEVELS) or level
-    config, guard = _config(fields), read_guard(fields)
+    config, guard = _config(fields), read_guard(fields) or _read_when(fields)
     fields.ignore("concurrency", "name", why="the rows of one sink are stored in one go")
     fields.close()
     if kind is None:
@@ -96,6 +108,12 @@ def read_sink(node: Node, report: Report, level: Level) -> Sink | None:
     return Sink(kind.text, config, node.span, auth_value(auth, kind.text), mode or "insert", level, guard)
 
 
+def _read_when(fields: Fields) -> Guard | None:
+    """``when``, the guard of old sinks."""
+    when = condition(fields.node_of("when"), fields.report)
+    return Guard("ok", when) if when else None
+
+
 def _tell_of_event_log(span: Span, report: Report) -> None:
     message = "a sink into the event log has no effect"
     report.warning(Code.IGNORED_FIELD, span, message, "the event log has the result of every task anyway")
@@ -103,12 +121,12 @@ def _tell_of_event_log(span: Span, report: Report) -> None:
 
 def sink_kind(node: MappingNode) -> str:
     """The kind that a sink names, ``""`` when it names none."""
-    inner = _with_tool_fields(node)
-    found = (inner.get(key) for key in _KIND)
+    inner = with_tool_fields(node)
+    found = (inner.get(key) for key in KIND_KEYS)
     return next((kind.text for kind in found if isinstance(kind, ScalarNode)), "")
 
 
-def _with_tool_fields(node: MappingNode) -> MappingNode:
+def with_tool_fields(node: MappingNode) -> MappingNode:
     """``tool: {kind, ...}`` and ``storage: {type, ...}`` count as their fields standing in the sink itself."""
     tool = node.get("tool") or node.get("storage")
     if not isinstance(tool, MappingNode):

@@ -20,6 +20,7 @@ from noetl_compiler.dialects.policies import read_assigns, read_eval, read_polic
 from noetl_compiler.dialects.retry import Retry
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.tool_types import check_types
+from noetl_compiler.dialects.v1_outcomes import with_outcome
 from noetl_compiler.dialects.values import mapping_value, timeout
 from noetl_compiler.graph import Sink, Timeout, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
@@ -32,7 +33,7 @@ __all__ = ["INPUTS", "LOOSE_INPUTS", "Surroundings", "read_task", "read_tool", "
 
 INPUTS = ("input", "args", "with")
 LOOSE_INPUTS = ("data", "params", "payload")
-_SPEC_FIELDS = frozenset({"policy", "timeout", "idempotent"})
+_SPEC_FIELDS = frozenset({"policy", "timeout", "idempotent", "result"})
 _OTHER_FIELDS = frozenset({*INPUTS, *AUTHS, "name", "kind", "timeout", "spec", "set", "retry", "sink", "eval", "guard"})
 _STORAGE = "results are kept inline or by reference as their size demands"
 
@@ -85,7 +86,10 @@ def _read_workbook_task(node: Node, around: Surroundings) -> Task | None:
     tool = node.get("tool")
     if not isinstance(tool, MappingNode):
         kind = fields.required_name("tool", "kind", "type")
+        fields.ignore("accepts", "returns", why="what is bound and what a tool returns is known only when it runs")
         task = read_task(fields, kind, name, around) if kind else None
+        if around.dialect == "v1":
+            task = next(iter(with_outcome((task,) if task else (), fields)), None)
         fields.close(_known_fields(kind))
         return task
     fields.node_of("tool")
@@ -183,6 +187,7 @@ def _read_spec(fields: Fields, around: Surroundings) -> _Spec:
         return _Spec()
     own = tuple(entry for entry in found.entries if entry[0].text in _SPEC_FIELDS)
     spec = Fields(MappingNode(own, found.span), around.report, "the spec of a task")
+    spec.ignore("result", why=_STORAGE)
     return _Spec(
         read_policy(spec, around.bare),
         timeout(spec.node_of("timeout"), around.report),

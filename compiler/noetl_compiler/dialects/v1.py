@@ -4,6 +4,7 @@
     type: workbook, name: score                       a task of the workbook, by ``name`` or ``task``
     call: {type: workbook, name: score, with: {...}}  the same, as first written
     type: iterator, collection: ..., task: {...}      a loop over a task of its own; first it was ``type: loop``
+                                                      and its collection ``data``
     type: save, storage: postgres, table: ...         nothing but a sink
     loop: {in, iterator}, next: [...]                 a loop over the steps up to its ``end_loop`` (a region)
     end_loop: cities, result: {...}                   where such a loop ends
@@ -16,28 +17,27 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import Related
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.pagination import read_pages
-from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.tasks import INPUTS, LOOSE_INPUTS, Surroundings, read_tool
+from noetl_compiler.dialects.v1_outcomes import with_on_error
+from noetl_compiler.dialects.v1_routes import read_ways
 from noetl_compiler.dialects.v1_tasks import read_call, read_flat, read_iterated
 from noetl_compiler.dialects.values import condition, mapping_value
 from noetl_compiler.graph import AdmitRule, Sink, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.overlay import overlay
-from noetl_compiler.syntax import NOTHING, Loop, Name, Next, Step, Task
+from noetl_compiler.syntax import NOTHING, Loop, Name, Step, Task
 
 __all__ = ["read_step"]
 
-_LOOP_FIELDS = frozenset(
-    {"collection", "in", "items", "element", "iterator", "mode", "concurrency", "max_in_flight", "where", "filter"}
-    | {"order_by", "limit", "chunk", "chunk_size", "on_error"}
-)
-
-
+_COLLECTIONS = frozenset({"collection", "in", "items"})
+_LOOP_FIELDS = _COLLECTIONS | {
+    *("element", "iterator", "mode", "concurrency", "max_in_flight", "where", "filter"),
+    *("order_by", "limit", "chunk", "chunk_size", "on_error"),
+}
 _ITERATORS = frozenset({"iterator", "loop"})
 
 
@@ -53,7 +53,7 @@ class _Body:
 
 def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
     """One step."""
-    desc, following = fields.text("desc", "description"), _read_ways(fields)
+    desc, following = fields.text("desc", "description"), read_ways(fields)
     ends, result = fields.name("end_loop"), _read_result(fields)
     body = _read_body(fields, name, around)
     step = Step(
@@ -91,31 +91,17 @@ def _warn_of_pages(fields: Fields) -> None:
         fields.report.warning(Code.IGNORED_FIELD, pages.policy.span, message, "write it beside the fields of the tool")
 
 
-def _read_ways(fields: Fields) -> Next | None:
-    """``next``, or ``case``, which the whitepaper calls its general form and which has no other grammar."""
-    case, following = fields.node_of("case"), fields.node_of("next")
-    if case is not None and following is not None:
-        related = (Related(following.span, '"next" is here'),)
-        message = '"case" and "next" both decide where to go on'
-        fields.report.error(Code.CONFLICTING_FIELDS, case.span, message, "keep one of them", related)
-    return _with_direct(read_next(following or case, fields.report))
-
-
-def _with_direct(found: Next | None) -> Next | None:
-    """A step named before a choice is gone on to whatever is chosen; one named after it, when nothing matched."""
-    if found is None or found.mode == "inclusive" or found.groups[0][0].when is not None:
-        return found
-    direct, *choices = found.groups
-    groups = [(*group, *direct) for group in choices]
-    is_closed = any(group[0].when is None for group in choices)
-    return replace(found, groups=tuple(groups) if is_closed else (*groups, direct))
-
-
 def _read_body(fields: Fields, name: Name, around: Surroundings) -> _Body:
-    loop, call, tool = read_loop(fields.node_of("loop"), around.report), fields.node_of("call"), fields.node_of("tool")
+    tool = fields.node_of("tool")
     kind = fields.name("type") or (Name(tool.text, tool.span) if isinstance(tool, ScalarNode) else None)
     if kind is not None and kind.text in _ITERATORS:
         return _read_iterator(fields, name, around)
+    body = _read_called(fields, kind, name, around)
+    return replace(body, tasks=with_on_error(body.tasks, fields))
+
+
+def _read_called(fields: Fields, kind: Name | None, name: Name, around: Surroundings) -> _Body:
+    loop, call, tool = read_loop(fields.node_of("loop"), around.report), fields.node_of("call"), fields.node_of("tool")
     if call is not None:
         return _Body(loop, read_call(call, name, around), _bound(fields))
     if tool is not None and kind is None:
@@ -128,12 +114,27 @@ def _read_body(fields: Fields, name: Name, around: Surroundings) -> _Body:
 
 def _read_iterator(fields: Fields, name: Name, around: Surroundings) -> _Body:
     """``type: iterator``: the fields of the loop lie flat on the step, and its sink stores all results at once."""
-    loop = read_loop(MappingNode(fields.rest(_LOOP_FIELDS), fields.span), around.report)
+    loop, older = read_loop(fields.node_of("loop"), around.report), ()
+    if loop is None:
+        older = _older_collection(fields)
+        loop = read_loop(MappingNode((*older, *fields.rest(_LOOP_FIELDS)), fields.span), around.report)
     fields.ignore("enumerate", why="the index of an iteration is always there as loop.index")
     tasks = read_iterated(fields, name, loop.element.text if loop else "item", around)
     fields.node_of("name")
     sinks = read_sinks(fields, around.report, "attempt")
-    return _Body(loop if tasks else None, tasks, _bound(fields), sinks if tasks else ())
+    bound = NOTHING if older else _bound(fields)
+    return _Body(loop if tasks else None, tasks, bound, sinks if tasks else ())
+
+
+def _older_collection(fields: Fields) -> tuple[tuple[ScalarNode, Node], ...]:
+    """``data`` where it is no mapping of names and nothing else is the collection."""
+    data = fields.node.get("data")
+    if data is None or isinstance(data, MappingNode) or any(key in fields for key in _COLLECTIONS):
+        return ()
+    fields.node_of("data")
+    message = '"data" of an iterator is its collection'
+    fields.report.warning(Code.DEPRECATED_FORM, data.span, message, "write collection")
+    return ((ScalarNode("collection", "collection", data.span, "plain"), data),)
 
 
 def _read_admission(fields: Fields) -> tuple[AdmitRule, ...]:

@@ -10,7 +10,7 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.pagination import read_repeats
 from noetl_compiler.dialects.policies import read_admission, read_assigns, read_enter
-from noetl_compiler.dialects.routes import read_next
+from noetl_compiler.dialects.routes import MODES, Mode, read_next
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.tasks import INPUTS, Surroundings, read_tool
 from noetl_compiler.dialects.values import assigns, condition, mapping_value, seconds, timeout
@@ -34,6 +34,7 @@ class StepSpec(NamedTuple):
     ends: Name | None = None
     sinks: tuple[Sink, ...] = ()
     enter: tuple[EnterRule, ...] = ()
+    mode: Mode | None = None
 
 
 def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
@@ -57,7 +58,7 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
         tasks=with_older_wrappers(fields, read_tool(fields.node_of("tool"), name, inner), inner),
         set=(*read_assigns(fields, "ctx"), *assigns(fields.mapping("vars"), "ctx", report)),
         result=spec.returns,
-        next=read_next(fields.node_of("next"), report),
+        next=read_next(fields.node_of("next"), report, spec.mode),
         timeout=timeout(fields.node_of("timeout"), report) or spec.timeout,
         ends=spec.ends,
         sinks=spec.sinks,
@@ -113,6 +114,7 @@ def read_step_spec(spec: Fields) -> StepSpec:
         policy.ignore("failure", "emit", "results", why="failures are settled by arcs and by the playbook's policy")
         policy.close()
     returns = spec.node_of("returns")
+    _deprecate(spec, "next_mode", "write next: {spec: {mode: ...}, arcs: [...]}")
     return StepSpec(
         admit,
         spec.choice("join", _JOINS),
@@ -121,6 +123,7 @@ def read_step_spec(spec: Fields) -> StepSpec:
         spec.name("end_loop"),
         read_sinks(spec, spec.report, "attempt"),
         read_enter(spec),
+        spec.choice("next_mode", MODES),
     )
 
 

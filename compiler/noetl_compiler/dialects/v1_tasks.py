@@ -8,20 +8,20 @@ from types import MappingProxyType
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import Fields, kind_of
-from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_FIELDS, read_sink, sink_kind
 from noetl_compiler.dialects.tasks import Surroundings, read_task
+from noetl_compiler.dialects.v1_outcomes import with_outcome
+from noetl_compiler.dialects.v1_saves import SAVES, read_saving
 from noetl_compiler.graph import Value
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.overlay import overlay
 from noetl_compiler.syntax import Name, Task
 from noetl_compiler.tools import KINDS
 
 __all__ = ["read_call", "read_flat", "read_iterated"]
 
-_KINDS: Mapping[str, str] = MappingProxyType({"playbooks": "playbook", "secret": "secrets"})
+_KINDS: Mapping[str, str] = MappingProxyType({"playbooks": "playbook", "secret": "secrets", "task": "workbook"})
 """Older words for a tool kind."""
 
-_SAVING = frozenset({"save", "sink"})
 _CALLED = ("type", "kind", "tool")
 
 
@@ -67,6 +67,7 @@ def _read_nested(node: Node, place: str, step: Name, around: Surroundings) -> tu
         return ()
     fields = Fields(node, around.report, place)
     tasks = read_flat(fields, fields.name(*_CALLED) or _implied(fields), step, around)
+    tasks = with_outcome(tasks, fields)
     if not tasks:
         fields.missing("type")
     fields.close()
@@ -79,8 +80,8 @@ def read_flat(fields: Fields, kind: Name | None, step: Name, around: Surrounding
     if kind is None:
         return ()
     kind = Name(_KINDS.get(kind.text, kind.text), kind.span)
-    if kind.text in _SAVING or (kind.text in ("start", "end", "router") and not _SAVING.isdisjoint(_keys(fields))):
-        return (_read_saving(fields, step, around),)
+    if kind.text in SAVES or (kind.text in ("start", "end", "router") and not SAVES.isdisjoint(_keys(fields))):
+        return (read_saving(fields, step, around),)
     task = read_task(fields, kind, _label(fields, kind, step), around)
     return (task,) if task else ()
 
@@ -89,7 +90,7 @@ def _implied(fields: Fields) -> Name | None:
     """The kind of what has none: a playbook by its path, a workbook task by its name, a sink alone."""
     keys = _keys(fields)
     kind = "playbook" if "path" in keys else "workbook" if keys & {"name", "task"} else ""
-    kind = kind or ("save" if keys & _SAVING else "")
+    kind = kind or ("save" if keys & SAVES else "")
     return Name(kind, fields.span) if kind else None
 
 
@@ -103,26 +104,3 @@ def _label(fields: Fields, kind: Name, step: Name) -> Name:
         return fields.name("name", "task") or step
     takes_name = "name" in (KINDS[kind.text].fields or ()) if kind.text in KINDS else False
     return step if takes_name else fields.name("name") or step
-
-
-def _read_saving(fields: Fields, step: Name, around: Surroundings) -> Task:
-    """A step that only stores. What is meant for the event log is the step's result, for every result is there."""
-    nested = fields.mapping(*sorted(_SAVING))
-    node = nested or MappingNode(fields.rest(SINK_FIELDS), fields.span)
-    task = Task(step, Name("noop", fields.span), fields.span)
-    if sink_kind(node) in EVENT_KINDS:
-        return Task(step, Name("noop", fields.span), fields.span, config=_stored_data(node))
-    sink = read_sink(node, around.report, "attempt")
-    return Task(step, task.kind, fields.span, sinks=(sink,) if sink else ())
-
-
-def _stored_data(node: MappingNode) -> Value:
-    entries = {key.text: item for key, item in node.entries}
-    storage = entries.get("storage")
-    if isinstance(storage, MappingNode):
-        entries |= {key.text: item for key, item in storage.entries}
-    data = next((entries[name] for name in ("data", "args", "payload", "with") if name in entries), None)
-    if data is None:
-        return Value({})
-    key = ScalarNode("result", "result", data.span, "plain")
-    return value_of(MappingNode(((key, data),), data.span))

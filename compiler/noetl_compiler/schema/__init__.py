@@ -21,7 +21,7 @@ from noetl_compiler.schema.policies import POLICIES
 from noetl_compiler.schema.rendering import definitions
 from noetl_compiler.schema.retries import RETRIES
 from noetl_compiler.schema.root import ROOT
-from noetl_compiler.schema.routes import ROUTES
+from noetl_compiler.schema.routes import routes
 from noetl_compiler.schema.sinks import SINKS
 from noetl_compiler.schema.tasks import tasks
 from noetl_compiler.schema.v1_calls import CALLS
@@ -30,7 +30,7 @@ from noetl_compiler.syntax import Dialect
 
 __all__ = ["DIALECTS", "Schema", "json_schema", "places_of"]
 
-_SHARED: Places = (*ROOT, *LOOPS, *ROUTES, *GUARDS, *POLICIES, *COLLECTING, *RETRIES, *SINKS)
+_SHARED: Places = (*ROOT, *LOOPS, *GUARDS, *POLICIES, *COLLECTING, *RETRIES, *SINKS)
 _CALLS = Calls()
 
 
@@ -59,7 +59,7 @@ DIALECTS: tuple[Dialect, ...] = tuple(_OWN)
 def places_of(dialect: Dialect) -> Places:
     """Everything that has a name of its own in a dialect's schema; no two have the same."""
     own = _OWN[dialect]
-    return (*_SHARED, *tasks(own.calls), *workbook(own.calls), *own.steps)
+    return (*_SHARED, *routes(loose=dialect == "v1"), *tasks(own.calls), *workbook(own.calls), *own.steps)
 
 
 def json_schema(dialect: Dialect = "v10") -> Schema:

@@ -19,7 +19,20 @@ from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS, kind_of, tool_
 from noetl_compiler.schema.values import NAME, NAMES, SECONDS, TEXT, any_of, ref, told_words, words
 from noetl_compiler.tools import PSEUDO_KINDS, ToolKind
 
-__all__ = ["ASSERT", "CALL", "CALLED", "DESC", "INPUT", "KIND_WORDS", "TIMEOUT", "TOOL_FIELDS", "Calls", "by_kind"]
+__all__ = [
+    "ASSERT",
+    "CALL",
+    "CALLED",
+    "DESC",
+    "INPUT",
+    "KIND_WORDS",
+    "RETURN_AND_ON_ERROR",
+    "STORAGE",
+    "TIMEOUT",
+    "TOOL_FIELDS",
+    "Calls",
+    "by_kind",
+]
 
 KIND_WORDS: Schema = told_words(KIND_MEANINGS)
 DESC = Property("desc", "What this is for, in words for people.", TEXT, older=("description",))
@@ -27,7 +40,14 @@ TIMEOUT = any_of(SECONDS, ref("timeout"))
 CALLED = Property("name", "The name of the workbook task to run.", NAME, older=("task",), required=True)
 
 ASSERT = Property("assert", "The names that the call expects to be bound.", ref("assert"))
-_STORAGE = "results are kept inline or by reference as their size demands"
+RETURN = Property("return", "What the call yields in place of its result.")
+ON_ERROR = Property(
+    "on_error", 'Whether a failed call is as good as any other ("continue").', words("continue", "fail", "stop")
+)
+RETURN_AND_ON_ERROR = (RETURN, ON_ERROR)
+"""What the calls of v1 say of their own outcome."""
+
+STORAGE = "results are kept inline or by reference as their size demands"
 
 CALL = Place(
     "call",
@@ -50,7 +70,7 @@ CALL = Place(
         Property("retry", 'When to call again; v10 says it as rules of "spec.policy".', ref("retry")),
         Property("eval", 'What follows the call; write rules of "spec.policy" instead.', ref("eval"), deprecated=True),
         GUARD,
-        *(without_effect(name, _STORAGE) for name in ("output", "output_select")),
+        *(without_effect(name, STORAGE) for name in ("output", "output_select")),
         ASSERT,
     ),
     open=True,
@@ -64,7 +84,7 @@ INPUT = Property(
 )
 
 _SPEC = ref("task_spec")
-_SPEC_WORDS = ("policy", "idempotent")
+_SPEC_WORDS = ("policy", "idempotent", "result")
 
 
 def _bound(kind: str) -> tuple[Property, ...]:
@@ -98,7 +118,7 @@ class Calls:
     def nested(self, kind: str, name: str, head: tuple[Property, ...]) -> Place:
         """A call in a mapping of its own, whose fields may also stand in ``spec``."""
         place = self._place(kind, name, head, ())
-        spec = _SPEC if place.open else {**_SPEC, "propertyNames": words(*place.names, *_SPEC_WORDS)}
+        spec = _SPEC if place.open else {**_SPEC, "propertyNames": words(*dict.fromkeys((*place.names, *_SPEC_WORDS)))}
         return replace(place, properties=(*head, _settings(spec)), inside=("spec", *place.inside))
 
     def _place(self, kind: str, name: str, properties: tuple[Property, ...], borrowed: tuple[Place, ...]) -> Place:

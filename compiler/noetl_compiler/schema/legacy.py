@@ -40,15 +40,15 @@ _BOUND = Property(
 
 
 def _flat(kind: str) -> tuple[str, Place]:
-    told = Property("tool", KIND_MEANINGS[kind], {"const": kind}, required=True)
+    told = Property("tool", KIND_MEANINGS[kind], {"const": kind}, older=("type",), required=True)
     head = {"workbook": (CALLED,), **dict.fromkeys(PSEUDO_KINDS, (_BOUND,))}.get(kind, ())
     return kind, Calls().flat(kind, f"{kind}_step", (told, *head), (_STEP,))
 
 
 _KINDS = tuple(_flat(kind) for kind in ALL_KINDS)
-_NO_TOOL = Property("tool", "The kind of tool to call, with its fields beside it.", {"enum": []})
+_NO_TOOL = Property("tool", "The kind of tool to call, with its fields beside it.", {"enum": []}, older=("type",))
 
-_ABSENT: Schema = {"properties": {"tool": {"type": "null"}}}
+_ABSENT: Schema = {"properties": {"tool": {"type": "null"}, "type": {"type": "null"}}}
 _NESTED: Schema = {"required": ["tool"], "properties": {"tool": {"type": ["object", "array"]}}}
 _STORES: Schema = {"required": ["sink"], "properties": {"sink": {"not": {"type": "null"}}}}
 
@@ -74,11 +74,12 @@ STEPS: Places = (
         (
             Property("step", "The name of the step, by which routes and templates call it.", NAME, required=True),
             Property("tool", "The kind of tool to call, with its fields beside it.", any_of(KIND_WORDS, ref("tool"))),
+            Property("type", "The kind of tool to call, as v1 had it.", KIND_WORDS, deprecated=True),
         ),
         open=True,
         rules={
             "allOf": [
-                *by_kind(_KINDS, "tool"),
+                *by_kind(_KINDS, "tool", "type"),
                 {"if": _NESTED, "then": ref("nested_step")},
                 {"if": _ABSENT, "then": {"if": _STORES, "then": ref("store_step"), "else": ref("bare_step")}},
             ]

@@ -5,9 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape, without_effect
-from noetl_compiler.schema.values import CONDITION, MAPPING, NAME, NAMES, any_of, has, list_of, one_or_more, ref, words
+from noetl_compiler.schema.values import (
+    CONDITION,
+    MAPPING,
+    NAME,
+    NAMES,
+    TEMPLATE,
+    any_of,
+    has,
+    list_of,
+    one_or_more,
+    ref,
+    words,
+)
 
-__all__ = ["ON_STATUS", "ROUTES", "SET"]
+__all__ = ["ON_STATUS", "SET", "routes"]
 
 SET = (
     Property(
@@ -44,7 +56,21 @@ _CHOICE = (
     Property("else", "The step or steps to go on to when no condition before held.", one_or_more(ref("route"))),
 )
 
-ROUTES: Places = (
+_TARGET = Place(
+    "target",
+    "A step to go on to.",
+    (
+        Property("step", "The name of the step to go on to.", NAME, older=("next",), required=True),
+        replace(_WHEN, older=("condition",)),
+        ON_STATUS,
+        _INPUT,
+        *SET,
+        without_effect("spec", "a route has no settings of its own"),
+        without_effect("desc", "a route has no settings of its own"),
+    ),
+)
+
+_ROUTES: Places = (
     Place(
         "arcs",
         "The ways on from a step, tried in order when it is done.",
@@ -72,19 +98,6 @@ ROUTES: Places = (
             without_effect("policy", "a route has no policy"),
         ),
     ),
-    Place(
-        "target",
-        "A step to go on to.",
-        (
-            Property("step", "The name of the step to go on to.", NAME, older=("next",), required=True),
-            replace(_WHEN, older=("condition",)),
-            ON_STATUS,
-            _INPUT,
-            *SET,
-            without_effect("spec", "a route has no settings of its own"),
-            without_effect("desc", "a route has no settings of its own"),
-        ),
-    ),
     Place("choice", _ABOUT_CHOICE, (*_CHOICE, _INPUT), needs=(("then", "else"),)),
     Place("fork", _ABOUT_CHOICE, (*_CHOICE, _INPUT), needs=(("then",),)),
     Shape(
@@ -99,3 +112,9 @@ ROUTES: Places = (
     Shape("arc", any_of(NAME, {"type": "object", "if": _IS_FORK, "then": ref("fork"), "else": ref("target")})),
     Shape("route", any_of(NAME, ref("target"))),
 )
+
+
+def routes(*, loose: bool) -> Places:
+    """``next``. ``loose``: templates beside the name of a step are names bound for it."""
+    rules: Schema = {"additionalProperties": {"type": "string", "pattern": TEMPLATE}} if loose else {}
+    return (replace(_TARGET, rules=rules), *_ROUTES)

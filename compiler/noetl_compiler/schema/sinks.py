@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_KINDS
 from noetl_compiler.schema.guards import GUARD
 from noetl_compiler.schema.place import Place, Places, Property, Shape, without_effect
-from noetl_compiler.schema.values import any_of, has, list_of, one_or_more, open_words, ref, words
+from noetl_compiler.schema.values import CONDITION, any_of, has, list_of, one_or_more, open_words, ref, words
 
 __all__ = ["SINKS", "SINK_PROPERTIES", "STORE_KEYS", "sink_and_save"]
 
@@ -54,6 +54,7 @@ SINK_PROPERTIES = (
         words("attempt", "task"),
     ),
     GUARD,
+    Property("when", 'The condition under which rows are stored; write "guard" instead.', CONDITION, deprecated=True),
     without_effect("concurrency", "the rows of one sink are stored in one go"),
     without_effect("name", "the rows of one sink are stored in one go"),
 )

@@ -26,6 +26,12 @@ STEP_SPEC = (
     Property("enter", "Names to set before the step's loop or its first task.", list_of(ref("enter"))),
     Property("returns", "What the step yields in place of its tool's result."),
     Property("end_loop", "The step whose loop over steps ends here.", NAME),
+    Property(
+        "next_mode",
+        'Whether one way of "next" is taken or all; write it below "spec" of "next".',
+        words("exclusive", "inclusive"),
+        deprecated=True,
+    ),
     *sink_and_save("Where the results of the whole loop are stored."),
 )
 """What the spec of a step has in v10 and case."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl_compiler.schema.calls import CALL, CALLED, KIND_WORDS, TIMEOUT, TOOL_FIELDS, Calls, by_kind
+from noetl_compiler.schema.calls import CALL, CALLED, KIND_WORDS, STORAGE, TIMEOUT, TOOL_FIELDS, Calls, by_kind
 from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
 from noetl_compiler.schema.values import FLAG, NAME, SECONDS, TEXT, any_of, list_of, ref
@@ -51,6 +51,7 @@ _SETTINGS: Places = (
                 "False says that the call must not be made again when its worker was lost in the middle of it.",
                 FLAG,
             ),
+            without_effect("result", STORAGE),
         ),
         open=True,
     ),

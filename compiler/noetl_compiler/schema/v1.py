@@ -9,18 +9,22 @@ from noetl_compiler.schema.loops import LOOP_PROPERTIES
 from noetl_compiler.schema.place import Place, Places, Property, Schema, without_effect
 from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.v1_calls import NESTED_CALLS, Form
-from noetl_compiler.schema.values import CONDITION, NAME, any_of, first_of, has, one_or_more, ref, words
+from noetl_compiler.schema.values import CONDITION, NAME, any_of, first_of, has, list_of, one_or_more, ref, words
 
 __all__ = ["OWN_WORDS", "STEPS"]
 
 OWN_WORDS = frozenset({"with", "collection", "element", "filter", "save", "task"})
 """What newer dialects have other words for."""
 
+_NAME = Property("step", "The name of the step, by which routes and templates call it.", NAME)
+_NAMED = (("step", "name"),)
+"""A step that tells its type may have its name as "name"."""
+
 _STEP = Place(
     "any_step",
     "What every step has.",
     (
-        Property("step", "The name of the step, by which routes and templates call it.", NAME, required=True),
+        _NAME,
         DESC,
         Property("when", "Skips the step unless this holds.", CONDITION),
         Property("pass", "Skips the step when this holds.", CONDITION),
@@ -32,8 +36,14 @@ _STEP = Place(
         Property("end_loop", "The step whose loop over steps ends here.", NAME),
         Property("result", "What the step yields in place of its call's result.", older=("return",)),
         Property("next", "Where to go on when the step is done.", ref("next")),
+        Property(
+            "on_error",
+            'Where to go on when the step has failed; "continue" goes on as after a success.',
+            any_of(words("continue", "fail", "stop"), list_of(ref("entry"))),
+        ),
         Property("case", 'Where to go on when the step is done; write "next" instead.', ref("next"), deprecated=True),
     ),
+    needs=_NAMED,
     open=True,
 )
 _FORM = Form("step", ("type", "tool"), (_STEP,))
@@ -79,7 +89,7 @@ STEPS: Places = (
             without_effect("enumerate", "the index of an iteration is always there as loop.index"),
         ),
         borrowed=(_STEP,),
-        needs=(("collection", "in", "items"),),
+        needs=(("collection", "in", "items", "data", "loop"),),
     ),
     Place("call_step", "Calls something by its name.", (_TYPE, _CALL, INPUT), borrowed=(_STEP,)),
     Place(
@@ -99,11 +109,12 @@ STEPS: Places = (
         "step",
         "A step: it calls something and goes on by what its next names.",
         (
-            Property("step", "The name of the step, by which routes and templates call it.", NAME, required=True),
+            _NAME,
             Property("type", "What kind of step this is.", any_of(_FORM.words, words("iterator", "loop"))),
             Property("tool", "The kind of tool to call.", any_of(_FORM.words, words("iterator", "loop"), ref("tool"))),
             Property("call", "What the step calls, by its name or with its fields.", ref("called")),
         ),
+        needs=_NAMED,
         open=True,
         rules=first_of(
             (_ITERATES, ref("iterator_step")),

@@ -11,18 +11,20 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_FIELDS
-from noetl_compiler.schema.calls import CALLED, INPUT, Calls, by_kind
+from noetl_compiler.schema.calls import CALLED, INPUT, RETURN_AND_ON_ERROR, Calls, by_kind
 from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape
 from noetl_compiler.schema.sinks import SINK_PROPERTIES, STORE_KEYS
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
-from noetl_compiler.schema.values import NAME, any_of, first_of, has, ref, words
+from noetl_compiler.schema.values import NAME, any_of, first_of, has, one_or_more, ref, words
 from noetl_compiler.tools import PSEUDO_KINDS
 
 __all__ = ["CALLS", "NESTED_CALLS", "Form"]
 
 CALLS = Calls(binds=True)
 
-_OLDER_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType({"playbook": ("playbooks",), "secrets": ("secret",)})
+_OLDER_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"playbook": ("playbooks",), "secrets": ("secret",), "workbook": ("task",)}
+)
 _SAVES = ("save", "sink")
 _MARKS = ("start", "end", "router")
 _SAVING_WORDS = words(*_SAVES, *ALL_KINDS)
@@ -67,14 +69,16 @@ class Form:
         told = tuple(Property(key, KIND_MEANINGS[kind], word) for key in self.keys)
         named = {"workbook": (CALLED,), "secrets": ()}.get(kind, (_NAME,))
         bound = (INPUT,) if kind in PSEUDO_KINDS else ()
-        return CALLS.flat(kind, f"{kind}_{self.name}", (*told, *named, *bound), self.around)
+        own = () if self.around else RETURN_AND_ON_ERROR
+        return CALLS.flat(kind, f"{kind}_{self.name}", (*told, *named, *bound, *own), self.around)
 
     def _saving(self) -> Place:
         told = (Property(key, "Says that this only stores something.", _SAVING_WORDS) for key in self.keys)
         flat = (one for one in SINK_PROPERTIES if SINK_FIELDS.issuperset(one.names))
-        nested = Property("save", "What to store, and where.", ref("saved"), older=("sink",))
+        nested = Property("save", "What to store, and where.", one_or_more(ref("saved")), older=("sink",))
         about = "Only stores something; without a kind of store, what is stored is the step's result."
-        return Place(f"saving_{self.name}", about, (*told, nested, *flat), self.around)
+        own = () if self.around else RETURN_AND_ON_ERROR
+        return Place(f"saving_{self.name}", about, (*told, _NAME, nested, *flat, *own), self.around)
 
     def _only_saves(self) -> Schema:
         marked: Schema = {"allOf": [_says(self.keys, _MARKS), has(*_SAVES)]}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from noetl_compiler.schema.calls import ASSERT, DESC, KIND_WORDS, Calls, by_kind
-from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape
+from noetl_compiler.schema.calls import ASSERT, DESC, KIND_WORDS, RETURN_AND_ON_ERROR, Calls, by_kind
+from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
 from noetl_compiler.schema.values import NAME, any_of, has, list_of, ref
@@ -12,6 +12,11 @@ __all__ = ["workbook"]
 
 _LABEL = Property("name", "The name by which steps run this task.", NAME, older=("task",))
 _KIND = Property("tool", "The kind of tool to call.", KIND_WORDS, older=("kind", "type"), required=True)
+
+_SIGNATURE = tuple(
+    without_effect(name, "what is bound and what a tool returns is known only when it runs")
+    for name in ("accepts", "returns")
+)
 
 _LISTED = list_of({"allOf": [ref("workbook_entry"), has(*_LABEL.names)]})
 _MAPPED: Schema = {"type": "object", "additionalProperties": ref("workbook_entry")}
@@ -37,7 +42,9 @@ def workbook(calls: Calls) -> Places:
 
 def _task(kind: str, calls: Calls) -> Place:
     told = Property("tool", KIND_MEANINGS[kind], {"const": kind}, older=("kind", "type"))
-    return calls.flat(kind, f"{kind}_workbook_task", (_LABEL, told))
+    return calls.flat(
+        kind, f"{kind}_workbook_task", (_LABEL, told, *_SIGNATURE, *(RETURN_AND_ON_ERROR if calls.binds else ()))
+    )
 
 
 _AROUND: Places = (

@@ -1,0 +1,49 @@
+"""What a v1 task says of its own outcome.
+
+return: "{{ ... }}"       what it yields in place of its result
+on_error: continue        a failed call is as good as one that went well
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Literal
+
+from noetl_compiler import graph
+from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.nodes import ScalarNode, value_of
+from noetl_compiler.syntax import Policy, Rule, Task
+
+__all__ = ["with_on_error", "with_outcome"]
+
+_ON_ERROR: Mapping[str, Literal["continue", "fail"]] = MappingProxyType(
+    {"continue": "continue", "fail": "fail", "stop": "fail"}
+)
+
+
+def with_outcome(tasks: tuple[Task, ...], fields: Fields) -> tuple[Task, ...]:
+    """Tasks with the ``return`` and the ``on_error`` of their call."""
+    found = fields.node_of("return")
+    rules = (Rule(graph.Rule("continue", found.span, "ok", result=value_of(found))),) if found else ()
+    return tuple(_with_rules(task, rules) for task in with_on_error(tasks, fields))
+
+
+def with_on_error(tasks: tuple[Task, ...], fields: Fields) -> tuple[Task, ...]:
+    """Tasks with an ``on_error`` that is a word; one that names steps belongs to the routes of a step."""
+    found = fields.node.get("on_error")
+    if not isinstance(found, ScalarNode):
+        return tasks
+    if not tasks:
+        fields.ignore("on_error", why="what calls nothing cannot fail")
+    goes_on = fields.choice("on_error", _ON_ERROR) == "continue"
+    return tuple(_with_rules(task, (Rule(graph.Rule("continue", found.span, "error")),) * goes_on) for task in tasks)
+
+
+def _with_rules(task: Task, rules: tuple[Rule, ...]) -> Task:
+    """Rules after those that the task has already; what none of them decides is as without a policy."""
+    if not rules:
+        return task
+    given = task.policy or Policy(rules[0].body.span, (), "fail")
+    return replace(task, policy=replace(given, rules=(*given.rules, *rules)))

@@ -1,0 +1,55 @@
+"""A v1 step that only stores: ``type: save``, or a ``start`` or ``end`` with a ``save``.
+
+What is meant for the event log is the step's result, for every result is there.
+"""
+
+from __future__ import annotations
+
+from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.dialects.sinks import EVENT_KINDS, KIND_KEYS, SINK_FIELDS, read_sink, sink_kind, with_tool_fields
+from noetl_compiler.dialects.tasks import Surroundings
+from noetl_compiler.dialects.values import condition
+from noetl_compiler.graph import Guard, Sink, Value
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import NOTHING, Name, Task
+
+__all__ = ["SAVES", "read_saving"]
+
+SAVES = frozenset({"save", "sink"})
+"""The keys under which a step says what it stores."""
+
+
+def read_saving(fields: Fields, step: Name, around: Surroundings) -> Task:
+    """The task of such a step: it calls nothing, and its sinks store."""
+    result, guard = NOTHING, None
+    sinks: list[Sink] = []
+    for node in _saved(fields):
+        if isinstance(node, MappingNode) and sink_kind(node) in EVENT_KINDS:
+            result, guard = _logged(node, around.report)
+        elif (sink := read_sink(node, around.report, "attempt")) is not None:
+            sinks.append(sink)
+    label, kind = fields.name("name") or step, Name("noop", fields.span)
+    return Task(label, kind, fields.span, config=result, guard=guard, sinks=tuple(sinks))
+
+
+def _saved(fields: Fields) -> tuple[Node, ...]:
+    """One store or a list of them; without either the fields of one lie flat on the step."""
+    found = fields.node_of(*sorted(SAVES))
+    if found is None:
+        return (MappingNode(fields.rest(SINK_FIELDS), fields.span),)
+    return found.items if isinstance(found, SequenceNode) else (found,)
+
+
+def _logged(node: MappingNode, report: Report) -> tuple[Value, Guard | None]:
+    fields = Fields(with_tool_fields(node), report, "a save into the event log")
+    fields.rest(KIND_KEYS)
+    data, when = fields.node_of("data", "args", "payload", "with"), condition(fields.node_of("when"), report)
+    others = (key.text for key, _ in fields.rest(SINK_FIELDS))
+    fields.ignore(*others, why="the event log has the result of every task anyway")
+    fields.close()
+    guard = Guard("ok", when) if when else None
+    if data is None:
+        return NOTHING, guard
+    key = ScalarNode("result", "result", data.span, "plain")
+    return value_of(MappingNode(((key, data),), data.span)), guard
