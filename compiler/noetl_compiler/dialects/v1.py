@@ -114,9 +114,9 @@ def _read_called(fields: Fields, kind: Name | None, name: Name, around: Surround
 
 def _read_iterator(fields: Fields, name: Name, around: Surroundings) -> _Body:
     """``type: iterator``: the fields of the loop lie flat on the step, and its sink stores all results at once."""
-    loop, older = read_loop(fields.node_of("loop"), around.report), ()
+    loop = read_loop(fields.node_of("loop"), around.report)
+    older = () if loop else _older_collection(fields)
     if loop is None:
-        older = _older_collection(fields)
         loop = read_loop(MappingNode((*older, *fields.rest(_LOOP_FIELDS)), fields.span), around.report)
     fields.ignore("enumerate", why="the index of an iteration is always there as loop.index")
     tasks = read_iterated(fields, name, loop.element.text if loop else "item", around)
