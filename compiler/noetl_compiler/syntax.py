@@ -144,7 +144,7 @@ class Playbook:
     """A whole playbook as its front end understood it.
 
     ``dialect`` is the one whose names and defaults count. That need not be the one of its form: a migrated playbook
-    has the form of v10 and says which dialect it came from.
+    has the form of v10 and says which dialect it came from. ``has_vars``: it names variables below ``vars``.
     """
 
     dialect: Dialect
@@ -160,4 +160,5 @@ class Playbook:
     final: Name | None = None
     no_next_is_error: bool = False
     failure: Literal["best_effort", "fail_fast"] | None = None
+    has_vars: bool = False
     timeout: Timeout | None = None

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from noetl_compiler.codes import Code
 from noetl_compiler.report import Report
-from noetl_compiler.syntax import Dialect
+from noetl_compiler.syntax import Dialect, Playbook
 from noetl_compiler.templating.check import Facts
 from noetl_compiler.templating.uses import Use
 from noetl_compiler.templating.words import find_path
@@ -27,9 +27,10 @@ _FOREIGN: Mapping[Dialect, Mapping[str, str]] = MappingProxyType(
 """Dialect -> names it never had -> what it says instead."""
 
 
-def warn_of_foreign_names(use: Use, facts: Facts, dialect: Dialect, report: Report) -> None:
-    """NT304, once a name in a file."""
-    foreign = _FOREIGN[dialect]
+def warn_of_foreign_names(use: Use, facts: Facts, playbook: Playbook, report: Report) -> None:
+    """NT304, once a name in a file. A playbook that has ``vars`` of its own may read them."""
+    dialect = playbook.dialect
+    foreign = {} if playbook.has_vars and dialect == "v10" else _FOREIGN[dialect]
     for name in foreign.keys() & {path.partition(".")[0] for path in facts.reads}:
         if report.first(f"foreign {name}"):
             span = report.places.span(use.template, *find_path(use.template.source, name))

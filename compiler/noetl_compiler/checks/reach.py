@@ -6,9 +6,9 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.lower import END, entry_of, final_of
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode
-from noetl_compiler.regions import arcs_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
+from noetl_compiler.walks import arcs_of
 
 __all__ = ["warn_of_unreachable_steps"]
 

@@ -64,6 +64,7 @@ def read_playbook(
         no_next_is_error=executor.no_next_is_error,
         failure=executor.failure,
         timeout=executor.timeout,
+        has_vars="vars" in fields or any(node.get("vars") for node in _step_nodes(fields, around)),
     )
     fields.ignore("tracing", why="Temporal traces every run")
     fields.node_of("description", "desc")
@@ -71,11 +72,16 @@ def read_playbook(
     return playbook
 
 
-def _step_names(fields: Fields, around: Surroundings) -> Iterator[str]:
+def _step_nodes(fields: Fields, around: Surroundings) -> Iterator[MappingNode]:
     workflow = fields.node.get("workflow")
     for node in workflow.items if isinstance(workflow, SequenceNode) else ():
-        node = _with_step_name(node, around)
-        name = node.get("step") if isinstance(node, MappingNode) else None
+        if isinstance(node, MappingNode):
+            yield _with_step_name(node, around)
+
+
+def _step_names(fields: Fields, around: Surroundings) -> Iterator[str]:
+    for node in _step_nodes(fields, around):
+        name = node.get("step")
         if isinstance(name, ScalarNode):
             yield name.text
 
@@ -106,11 +112,11 @@ def _read_steps(
     fields: Fields, around: Surroundings, read_step: Callable[[Fields, Name, Surroundings], Step]
 ) -> tuple[Step, ...]:
     steps: list[Step] = []
-    for node in (_with_step_name(node, around) for node in fields.items("workflow")):
+    for node in fields.items("workflow"):
         if not isinstance(node, MappingNode):
             around.report.error(Code.WRONG_TYPE, node.span, "a step must be a mapping", "write {step: name, ...}")
             continue
-        inner = Fields(node, around.report, "a step")
+        inner = Fields(_with_step_name(node, around), around.report, "a step")
         name = inner.required_name("step")
         step = read_step(inner, name or Name("", node.span), around)
         if name is not None:
@@ -122,9 +128,9 @@ def _read_steps(
     return tuple(steps)
 
 
-def _with_step_name(node: Node, around: Surroundings) -> Node:
+def _with_step_name(node: MappingNode, around: Surroundings) -> MappingNode:
     """In v1 a step that tells its type may have its name as ``name``."""
-    if around.dialect != "v1" or not isinstance(node, MappingNode) or node.get("step") or not node.get("type"):
+    if around.dialect != "v1" or node.get("step") or not node.get("type"):
         return node
     return MappingNode(
         tuple((replace(key, text="step") if key.text == "name" else key, item) for key, item in node.entries), node.span
