@@ -30,9 +30,9 @@ _FOREIGN: Mapping[Dialect, Mapping[str, str]] = MappingProxyType(
 def warn_of_foreign_names(use: Use, facts: Facts, playbook: Playbook, report: Report) -> None:
     """NT304, once a name in a file. A playbook that has ``vars`` of its own may read them."""
     dialect = playbook.dialect
-    foreign = {} if playbook.has_vars and dialect == "v10" else _FOREIGN[dialect]
+    foreign = _FOREIGN[dialect]
     for name in foreign.keys() & {path.partition(".")[0] for path in facts.reads}:
-        if report.first(f"foreign {name}"):
+        if not (name == "vars" and playbook.has_vars) and report.first(f"foreign {name}"):
             span = report.places.span(use.template, *find_path(use.template.source, name))
             message = f'"{name}" is no variable of the dialect "{dialect}"'
             report.warning(Code.FOREIGN_NAME, span, message, foreign[name])
