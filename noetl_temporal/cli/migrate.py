@@ -1,19 +1,20 @@
-"""``noetl migrate``: write a playbook of any dialect anew in canonical v10."""
+"""``noetl migrate``: write playbooks of any dialect anew in canonical v10."""
 
 from __future__ import annotations
 
-import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from noetl_compiler import Result
 from noetl_compiler.diagnostics import printable
-from noetl_compiler.emission import Migration, migrate
-from noetl_compiler.reader import read_file
+from noetl_compiler.emission import Migration, migrated
+from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.findings import show_findings
-from noetl_temporal.cli.sources import stdin_source
+from noetl_temporal.cli.output import below
+from noetl_temporal.cli.rewriting import difference, rewrite
+from noetl_temporal.cli.sources import understood
 
 __all__ = ["migrate_command"]
 
@@ -21,54 +22,71 @@ _NOTHING = "nothing was written"
 
 
 @click.command("migrate")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), metavar="FILE|-")
-@click.option("--write", "in_place", is_flag=True, help="Rewrite FILE instead of printing.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
-def migrate_command(file: str, in_place: bool, output: Path | None) -> None:
-    """Write the playbook FILE anew in canonical v10, with its comments; - stands for stdin.
+@click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER|-...")
+@click.option("--write", "in_place", is_flag=True, help="Rewrite the files instead of printing.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file; for several, this folder.")
+@click.option("--check", is_flag=True, help="Write nothing; the exit status is 1 when a file would change.")
+@click.option("--diff", is_flag=True, help="Write nothing; print what would change.")
+def migrate_command(paths: tuple[str, ...], in_place: bool, output: Path | None, check: bool, diff: bool) -> None:
+    """Write playbooks anew in canonical v10, with their comments.
 
-    The result means the same. What v10 has no form for, and what is left out, is told on stderr. A playbook that
-    already is canonical stays as it is. The exit status is 1 when FILE has errors; then nothing is written.
+    A folder stands for all playbooks below it, - for stdin. The result means the same. What v10 has no form for, and
+    what is left out, is told on stderr. A playbook that already is canonical stays as it is, byte for byte. The exit
+    status is 1 when a file has errors; that file is not written.
+
+    \b
+    noetl migrate old.yaml -o new.yaml
+    noetl migrate playbooks/ --write                         rewrite them all
+    noetl migrate playbooks/ --check --diff                  for a CI: do all have today's form?
     """
-    if in_place and (output or file == "-"):
-        raise click.UsageError("--write rewrites FILE itself: it goes with a file and without -o")
-    migration = _migrated(file)
-    _tell(migration)
-    if migration.text is None:
-        sys.exit(1)
-    target = Path(file) if in_place else output
-    if target is None:
-        click.echo(migration.text, nl=False)
+    is_dry = check or diff
+    if in_place and (output or "-" in paths):
+        raise click.UsageError("--write rewrites the files themselves: it goes with files and without -o")
+    if is_dry and (in_place or output):
+        raise click.UsageError("--check and --diff write nothing: they go without --write and -o")
+    migrations = [migrated(found) for found in understood(paths)]
+    if len(migrations) > 1 and not (is_dry or in_place or output):
+        raise click.UsageError("several playbooks go with --write, with -o FOLDER, or with --check or --diff")
+    for one in migrations:
+        _tell(one)
+    if is_dry:
+        _show_changes(migrations, diff=diff)
     else:
-        _write(target, migration.text)
-
-
-def _migrated(file: str) -> Migration:
-    if file != "-":
-        source, unreadable = read_file(Path(file))
-        return Migration(Result(None, tuple(unreadable), source)) if unreadable else migrate(source)
-    return migrate(stdin_source())
+        _write(migrations, output, in_place=in_place)
+    would_change = check and any(one.changes for one in migrations)
+    sys.exit(FAILED if would_change or any(one.text is None for one in migrations) else 0)
 
 
 def _tell(migration: Migration) -> None:
-    file = migration.compiled.source.file
+    """What is wrong with a playbook, else what its new form leaves out or says with words of ours."""
+    file = migration.source.file
     if migration.compiled.graph is None:
         show_findings(migration.compiled, _NOTHING)
-    for note in migration.notes:
+    for note in migration.notes if migration.changes or migration.defect else ():
         click.echo(printable(f"{file}:{note.span.line}:{note.span.col}: note: {note.message}"), err=True)
     if migration.defect:
         what = f"written anew, it would mean something else ({migration.defect}): {_NOTHING}"
         click.echo(printable(f"{file}: {what}; this is a bug, please report it with the playbook"), err=True)
 
 
-def _write(target: Path, text: str) -> None:
-    """All or nothing: a playbook is never left half written."""
-    target = target.resolve()
-    beside = target.with_name(f".{target.name}.new")
-    try:
-        beside.write_text(text, encoding="utf-8", newline="")
-        if target.exists():
-            shutil.copymode(target, beside)
-        beside.replace(target)
-    except OSError as error:
-        raise click.ClickException(f"cannot write {target}: {(error.strerror or str(error)).lower()}") from None
+def _show_changes(migrations: Sequence[Migration], *, diff: bool) -> None:
+    for one in migrations:
+        if one.text is None or not one.changes:
+            continue
+        if diff:
+            click.echo(difference(one.source.file, one.source.text, one.text), nl=False)
+        else:
+            click.echo(printable(f"{one.source.file}: would be rewritten"))
+
+
+def _write(migrations: Sequence[Migration], output: Path | None, *, in_place: bool) -> None:
+    for one in migrations:
+        if one.text is None:
+            continue
+        if in_place and one.changes:
+            rewrite(Path(one.source.file), one.text)
+        elif output is not None:
+            several = len(migrations) > 1 or output.is_dir()
+            rewrite(below(output, one.source.file) if several else output, one.text)
+        elif not in_place:
+            click.echo(one.text, nl=False)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import click
 
-__all__ = ["Text", "print_texts", "terminal_width", "write_texts"]
+__all__ = ["Text", "below", "print_texts", "terminal_width", "write_texts"]
 
 
 class Text(NamedTuple):
@@ -44,14 +44,14 @@ def write_texts(texts: Sequence[Text], output: Path, suffix: str, *, several: bo
     """One to the file, several to the folder, each under its own path there. Raises click.ClickException."""
     try:
         for file, text in texts:
-            target = _below(output, file, suffix) if several or output.is_dir() else output
+            target = below(output, file).with_suffix(f".{suffix}") if several or output.is_dir() else output
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(f"{text}\n", encoding="utf-8")
     except OSError as error:
         raise click.ClickException(f"cannot write to {output}: {error.strerror or error}") from None
 
 
-def _below(folder: Path, file: str, suffix: str) -> Path:
+def below(folder: Path, file: str) -> Path:
+    """Where a file lies in the folder under its own path."""
     path = Path(file)
-    relative = Path(*(part for part in path.parts if part not in ("..", path.anchor)))
-    return (folder / relative).with_suffix(f".{suffix}")
+    return folder / Path(*(part for part in path.parts if part not in ("..", path.anchor)))

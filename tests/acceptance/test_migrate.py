@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.acceptance.site import ROOT, Site
 
-OLD = (ROOT / "dev/examples/pagination_legacy.yaml").read_text(encoding="utf-8")
+LEGACY = ROOT / "dev/examples/pagination_legacy.yaml"
+OLD = LEGACY.read_text(encoding="utf-8")
 WRONG = "metadata: {name: x}\nworkflow:\n  - step: start\n    tool: noop\n    next: nowhere\n"
 
 
@@ -17,18 +21,68 @@ def test_it_prints_rewrites_and_writes_elsewhere(bare: Site) -> None:
     printed = bare.noetl("migrate", "old.yaml")
     assert printed.returncode == 0
     assert "apiVersion: noetl.io/v2" in printed.stdout
-    assert "old.yaml:2:1: note: names and defaults stay those of the legacy dialect: it is said" in printed.stderr
+    assert "old.yaml:2:1: note: names in templates and defaults stay those of the legacy dialect" in printed.stderr
     assert old.read_text() == OLD
     assert bare.noetl("migrate", "old.yaml", "-o", "new.yaml").stdout == ""
     assert bare.noetl("migrate", "old.yaml", "--write").returncode == 0
     assert (bare.folder / "new.yaml").read_text() == old.read_text() == printed.stdout
-    assert bare.noetl("migrate", "old.yaml").stdout == printed.stdout
+    again = bare.noetl("migrate", "old.yaml")
+    assert (again.stdout, again.stderr) == (printed.stdout, "")
 
 
 def test_stdin_is_a_playbook_too(bare: Site) -> None:
     command = [sys.executable, "-m", "noetl_temporal.cli", "migrate", "-"]
     done = subprocess.run(command, input=OLD, capture_output=True, text=True, cwd=bare.folder, check=True)
-    assert done.stdout == bare.noetl("migrate", str(ROOT / "dev/examples/pagination_legacy.yaml")).stdout
+    assert done.stdout == bare.noetl("migrate", str(LEGACY)).stdout
+
+
+def test_folders_are_checked_compared_and_rewritten(bare: Site) -> None:
+    books = bare.folder / "books"
+    (books / "deep").mkdir(parents=True)
+    for name in ("one.yaml", "deep/two.yaml"):
+        (books / name).write_text(OLD)
+    checked = bare.noetl("migrate", "books", "--check")
+    assert checked.returncode == 1
+    assert checked.stdout == "books/deep/two.yaml: would be rewritten\nbooks/one.yaml: would be rewritten\n"
+    compared = bare.noetl("migrate", "books", "--diff")
+    assert compared.returncode == 0
+    assert "--- books/one.yaml\n+++ books/one.yaml\n@@ " in compared.stdout
+    assert bare.noetl("migrate", "books", "-o", "new").returncode == 0
+    assert (books / "one.yaml").read_text() == OLD
+    assert bare.noetl("migrate", "books", "--write").returncode == 0
+    assert (bare.folder / "new/books/deep/two.yaml").read_text() == (books / "deep/two.yaml").read_text() != OLD
+    assert bare.noetl("migrate", "books", "--check").returncode == 0
+
+
+def test_a_file_keeps_its_line_ends_its_link_and_its_permissions(bare: Site) -> None:
+    real, link = bare.folder / "real.yaml", bare.folder / "link.yaml"
+    real.write_bytes(OLD.replace("\n", "\r\n").encode())
+    real.chmod(0o640)
+    link.symlink_to(real)
+    assert bare.noetl("migrate", "link.yaml", "--write").returncode == 0
+    assert link.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o640
+    lines = real.read_bytes().splitlines(keepends=True)
+    assert {line[-2:] for line in lines} == {b"\r\n"}
+    assert bare.noetl("migrate", "real.yaml", "--check").returncode == 0
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write every file")
+def test_a_file_that_may_only_be_read_is_not_replaced(bare: Site) -> None:
+    old = bare.folder / "old.yaml"
+    old.write_text(OLD)
+    old.chmod(0o440)
+    done = bare.noetl("migrate", "old.yaml", "--write")
+    assert (done.returncode, old.read_text()) == (1, OLD)
+    assert "it may only be read" in done.stderr
+
+
+def test_a_canonical_file_with_a_byte_order_mark_is_not_touched(bare: Site) -> None:
+    marked = bare.folder / "marked.yaml"
+    marked.write_bytes(b"\xef\xbb\xbf" + bare.noetl("migrate", str(LEGACY)).stdout.encode())
+    before = marked.read_bytes()
+    assert bare.noetl("migrate", "marked.yaml", "--write").returncode == 0
+    assert marked.read_bytes() == before
 
 
 def test_a_playbook_with_errors_stays_as_it_is(bare: Site) -> None:
@@ -45,4 +99,5 @@ def test_a_wrong_call_is_told(bare: Site) -> None:
     (bare.folder / "latin.yaml").write_bytes(b"name: caf\xe9\n")
     assert "error[NT001]" in bare.noetl("migrate", "latin.yaml").stderr
     assert bare.noetl("migrate", "nowhere.yaml").returncode == 2
-    assert bare.noetl("migrate", "latin.yaml", "--write", "-o", "new.yaml").returncode == 2
+    for wrong in (["--write", "-o", "new.yaml"], ["--write", "--check"], ["latin.yaml"]):
+        assert bare.noetl("migrate", "latin.yaml", *wrong).returncode == 2

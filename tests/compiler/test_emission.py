@@ -138,3 +138,64 @@ def test_places_are_all_that_is_not_compared() -> None:
     first, moved, other = (without_places(graph) for graph in graphs if graph)
     assert first_difference(first, moved) == ""
     assert first_difference(first, other) == "steps.start.tasks.0.config.data.message"
+
+
+CANONICAL = """\
+apiVersion: noetl.io/v2
+metadata: {name: x}
+kind: Playbook
+workload: {}
+tracing: {enabled: true}
+executor:
+  profile: local
+  spec: {no_next_is_error: false, policy: {limits: {}}}
+workflow:
+- step: start
+  next:
+    arcs:
+    - {step: end}
+    spec: {mode: exclusive}
+  loop:
+    spec: {mode: parallel, policy: {exec: distributed}, on_error: continue}
+    in: [1]
+    iterator: item
+
+  tool:
+  - kind: noop
+    name: first
+
+    input: {}
+    spec:
+      policy:
+        mode: exclusive
+        rules:
+        - when: "{{ output.status == 'error' }}"
+          then: {do: retry, backoff: none, jitter: false, attempts: 2, delay: 1}
+        - else:
+            then: {do: continue}
+- step: end
+  tool: {kind: noop, name: end_task}
+"""
+
+
+def test_what_is_canonical_stays_as_its_author_formatted_it() -> None:
+    assert migrate(SourceFile("", CANONICAL)).text == CANONICAL
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("input: {}", "args: {a: 1}"), ("profile: local", "# mine\n  profile: local"), ("in: [1]", "collection: [1]")],
+)
+def test_an_older_word_in_v10_changes_its_own_line(old: str, new: str) -> None:
+    """Up to how lists are indented, which the first rewriting settles."""
+    settled = migrate(SourceFile("", CANONICAL.replace("in: [1]", "items: [1]"))).text or ""
+    before = settled.replace(old, new)
+    after = migrate(SourceFile("", before)).text or ""
+    spelled = new.replace("args", "input").replace("collection", "in")
+    assert after == settled.replace(old, spelled)
+
+
+def test_a_text_with_windows_line_ends_keeps_them() -> None:
+    text = LEGACY.read_text(encoding="utf-8")
+    unix, windows = (migrate(SourceFile("", one)).text or "" for one in (text, text.replace("\n", "\r\n")))
+    assert windows == unix.replace("\n", "\r\n")

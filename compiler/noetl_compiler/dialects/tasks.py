@@ -29,7 +29,15 @@ from noetl_compiler.report import Report
 from noetl_compiler.syntax import Dialect, Name, Policy, Task
 from noetl_compiler.tools import CALLED, KINDS, PSEUDO_KINDS, ToolKind
 
-__all__ = ["INPUTS", "LOOSE_INPUTS", "Surroundings", "read_task", "read_tool", "read_workbook"]
+__all__ = [
+    "INPUTS",
+    "LOOSE_INPUTS",
+    "Surroundings",
+    "label_of_only_task",
+    "read_task",
+    "read_tool",
+    "read_workbook",
+]
 
 INPUTS = ("input", "args", "with")
 LOOSE_INPUTS = ("data", "params", "payload")
@@ -67,8 +75,13 @@ def read_tool(node: Node | None, step: Name, around: Surroundings) -> tuple[Task
     if isinstance(node, SequenceNode):
         tasks = [_read_item(item, f"task_{index}", around) for index, item in enumerate(node.items)]
     else:
-        tasks = [_read_item(node, f"{step.text}_task", around)]
+        tasks = [_read_item(node, label_of_only_task(step, around.dialect), around)]
     return tuple(task for task in tasks if task is not None)
+
+
+def label_of_only_task(step: Name, dialect: Dialect) -> str:
+    """What the one task of a step is called that gives it no name: before tools were mappings, a step was its task."""
+    return step.text if dialect in ("v1", "legacy") else f"{step.text}_task"
 
 
 def read_workbook(items: tuple[Node, ...], around: Surroundings) -> tuple[Task, ...]:

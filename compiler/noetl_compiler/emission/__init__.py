@@ -9,24 +9,33 @@ result is compiled before it is handed out: when its graph were another one, the
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 
 from noetl_compiler.api import compile_text
+from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Severity
+from noetl_compiler.dialects.detect import detect
 from noetl_compiler.emission.document import emit_document
 from noetl_compiler.emission.draft import Draft, Note
+from noetl_compiler.emission.keeping import kept_as_written
 from noetl_compiler.emission.layout import with_comments
 from noetl_compiler.emission.origins import Origins
 from noetl_compiler.emission.places import first_difference, without_places
 from noetl_compiler.emission.remarks import remarks
 from noetl_compiler.emission.write import write
+from noetl_compiler.graph import Json
 from noetl_compiler.nodes import MappingNode, plain
-from noetl_compiler.phases import lowered, understand
+from noetl_compiler.phases import Understood, lowered, understand
 from noetl_compiler.reader import read
+from noetl_compiler.report import Report
 from noetl_compiler.result import Result
 from noetl_compiler.source import SourceFile
 
-__all__ = ["Migration", "Note", "migrate", "without_places"]
+__all__ = ["Migration", "Note", "migrate", "migrated", "without_places"]
+
+_CRLF = re.compile(r"[^\r\n]*\r\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,32 +49,59 @@ class Migration:
     notes: tuple[Note, ...] = ()
     defect: str = ""
 
+    @property
+    def source(self) -> SourceFile:
+        """The text as it was."""
+        return self.compiled.source
+
+    @property
+    def changes(self) -> bool:
+        """Whether the playbook was not canonical already."""
+        return self.text not in (None, self.source.text)
+
 
 def migrate(source: SourceFile) -> Migration:
     """The playbook in canonical v10. Never raises, whatever the text."""
-    found = understand(source)
+    return migrated(understand(source))
+
+
+def migrated(found: Understood) -> Migration:
+    """The same for a text that is understood already."""
     compiled = lowered(found)
     if compiled.graph is None or found.playbook is None or not isinstance(found.root, MappingNode):
         return Migration(compiled)
     draft = Draft(found.playbook, Origins(found.root))
-    document = emit_document(draft)
-    if _says(document, found.root):
-        return Migration(compiled, source.text, tuple(sorted(set(draft.notes))))
-    text = _text(document, source)
-    defect = _defect(compiled, compile_text(text, source.file))
-    notes = tuple(sorted({*draft.notes, *remarks(found, found.root)}))
+    document = _document(draft, found, found.root)
+    if _says_the_same(document, found.root):
+        return Migration(compiled, found.source.text, tuple(sorted(set(draft.notes))))
+    text = _text(document, found.source)
+    result = compile_text(text, found.source.file)
+    defect = _defect(compiled, result)
+    notes = tuple(sorted({*draft.notes, *remarks(found, found.root, result.diagnostics)}))
     return Migration(compiled, None if defect else text, notes, defect)
 
 
-def _says(one: MappingNode, other: MappingNode) -> bool:
-    """Whether two documents are the same up to style: also the order of keys and the types of numbers count."""
-    return repr(plain(one)) == repr(plain(other))
+def _document(draft: Draft, found: Understood, root: MappingNode) -> MappingNode:
+    document = emit_document(draft)
+    if detect(root, Report(found.source)) != "v10":
+        return document
+    return kept_as_written(document, root, [one.span for one in found.diagnostics if one.code is Code.IGNORED_FIELD])
+
+
+def _says_the_same(one: MappingNode, other: MappingNode) -> bool:
+    """Whether two documents are the same up to style, which the order of keys is; the types of numbers count."""
+    return _unordered(plain(one)) == _unordered(plain(other))
+
+
+def _unordered(data: Json) -> str:
+    return json.dumps(data, sort_keys=True)
 
 
 def _text(document: MappingNode, source: SourceFile) -> str:
     text = write(document, source)
     written, _ = read(SourceFile(source.file, text))
-    return with_comments(text, document, written, source) if written else text
+    text = with_comments(text, document, written, source) if written else text
+    return text.replace("\n", "\r\n") if _CRLF.match(source.text) else text
 
 
 def _defect(before: Result, after: Result) -> str:

@@ -21,7 +21,8 @@ __all__ = ["Comment", "comments_of"]
 
 _COMMENT = re.compile(r"#[^\r\n]*")
 _HEADER_COMMENT = re.compile(r"[|>][0-9+-]*[ \t]+(#[^\r\n]*)")
-_BLANK_LINE = re.compile(r"(?:\r\n|\r|\n)[ \t]*(?:\r\n|\r|\n)[ \t]*\Z")
+_BREAK = r"(?:\r\n|\r(?!\n)|\n)"
+_BLANK_LINE = re.compile(rf"{_BREAK}[ \t]*{_BREAK}[ \t]*\Z")
 
 
 @dataclass(frozen=True, slots=True)

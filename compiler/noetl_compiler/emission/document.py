@@ -57,8 +57,7 @@ def _executor(draft: Draft, root: Region) -> MappingNode | None:
 def _executor_spec(draft: Draft, region: Region) -> MappingNode:
     playbook = draft.playbook
     if playbook.dialect != "v10":
-        why = f"names and defaults stay those of the {playbook.dialect} dialect"
-        draft.extend(Extension.DIALECT, region.span, why)
+        draft.extend(Extension.DIALECT, region.span)
     failure = mapping((scalar("mode"), scalar(playbook.failure) if playbook.failure else None))
     policy = mapping((scalar("failure"), unless_empty(failure)))
     return mapping(

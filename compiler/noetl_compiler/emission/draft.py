@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from noetl_compiler.emission.extensions import Extension
+from noetl_compiler.emission.extensions import Extension, told
 from noetl_compiler.emission.origins import NOWHERE, Entry, Origins
 from noetl_compiler.graph import Span
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
@@ -30,9 +30,9 @@ class Draft:
     origins: Origins
     notes: list[Note] = field(default_factory=list[Note])
 
-    def extend(self, extension: Extension, span: Span, why: str = "v10 has no form for this") -> None:
+    def extend(self, extension: Extension, span: Span) -> None:
         """Say which key of ours stands for what v10 cannot say."""
-        self.notes.append(Note(span, f'{why}: it is said with the extension "{extension.value}"'))
+        self.notes.append(Note(span, told(extension, self.playbook.dialect)))
 
     def extend_where(self, span: Span, used: Mapping[Extension, object]) -> None:
         """Say it of every extension that is used: one whose value is neither None nor False nor empty."""

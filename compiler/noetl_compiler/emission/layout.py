@@ -3,7 +3,8 @@
 The written text is read again, which gives the line of every node, and the written nodes carry the places they
 had in the author's text: walking both trees side by side gives for every place that survived the line where it
 went. A comment on a line of its own goes before the next surviving place, one that trails something goes to
-the end of its line, or before it when the line opens a block of text.
+the end of its line, or before it when the line opens a block of text. A blank line that the author left before
+something stays before it.
 """
 
 from __future__ import annotations
@@ -16,18 +17,22 @@ from dataclasses import dataclass, field
 from noetl_compiler.emission.comments import Comment, comments_of
 from noetl_compiler.emission.origins import NOWHERE
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from noetl_compiler.source import SourceFile
+from noetl_compiler.source import SourceFile, Span
 
 __all__ = ["with_comments"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Moved:
-    """A place of the author's text, by offset and line, and the index of the line where it went."""
+    """A place of the author's text, by offset and line, and the index of the line where it went.
+
+    ``apart``: it began a line after a blank one, and begins a line now.
+    """
 
     offset: int
     line: int
     to: int
+    apart: bool
 
 
 @dataclass(slots=True)
@@ -41,9 +46,9 @@ class _Margin:
 def with_comments(text: str, document: MappingNode, written: Node, source: SourceFile) -> str:
     """``text`` is the written ``document``, which reads as ``written``; the comments are those of ``source``."""
     lines = text.removesuffix("\n").split("\n")
-    moved = sorted(_moved(document, written, source))
+    moved = sorted(_moved(document, written, source, SourceFile("", text)))
     margin = _placed(comments_of(source), moved, _block_headers(written), len(lines))
-    sections = _sections(written)
+    sections = _sections(written) | {one.to for one in moved if one.apart and not lines[one.to - 1].endswith(":")}
     result: list[str] = []
     for number, line in enumerate((*lines, "")):
         indent = line[: len(line) - len(line.lstrip())]
@@ -85,12 +90,18 @@ def _trailed(comment: Comment, moved: list[_Moved]) -> _Moved | None:
     return moved[bisect.bisect_left(moved, moved[index - 1].offset, key=lambda one: one.offset)]
 
 
-def _moved(node: Node, written: Node, source: SourceFile) -> Iterator[_Moved]:
+def _moved(node: Node, written: Node, source: SourceFile, result: SourceFile) -> Iterator[_Moved]:
     if node.span != NOWHERE:
-        offset = source.offset(node.span.line, node.span.col)
-        yield _Moved(offset, node.span.line, written.span.line - 1)
+        line, col = node.span.line, node.span.col
+        apart = not source.line(line - 1).strip() and _begins(source, node.span) and _begins(result, written.span)
+        yield _Moved(source.offset(line, col), line, written.span.line - 1, apart)
     for child, its in zip(_children(node), _children(written), strict=True):
-        yield from _moved(child, its, source)
+        yield from _moved(child, its, source, result)
+
+
+def _begins(source: SourceFile, span: Span) -> bool:
+    """Whether nothing but dashes stands before it on its line."""
+    return not source.line(span.line)[: span.col - 1].strip(" -")
 
 
 def _children(node: Node) -> tuple[Node, ...]:
@@ -106,13 +117,13 @@ def _block_headers(node: Node) -> set[int]:
 
 
 def _sections(root: Node) -> set[int]:
-    """Where a blank line helps: before each part of the document but its head, and between steps."""
+    """Where a blank line helps: before each part of the document but its head, and between steps and named tasks."""
     if not isinstance(root, MappingNode):
         return set()
     parts = {key.span.line - 1 for key, _ in root.entries if key.text not in _HEAD}
-    workflow = root.get("workflow")
-    steps = workflow.items[1:] if isinstance(workflow, SequenceNode) else ()
-    return parts | {step.span.line - 1 for step in steps}
+    lists = (root.get(key) for key in ("workbook", "workflow"))
+    items = (item for found in lists if isinstance(found, SequenceNode) for item in found.items[1:])
+    return parts | {item.span.line - 1 for item in items}
 
 
 _HEAD = frozenset({"apiVersion", "kind", "metadata"})

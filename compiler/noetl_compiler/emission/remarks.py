@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator
 from types import MappingProxyType
 
 from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import Diagnostic
 from noetl_compiler.emission.draft import Note
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.overlay import names_in
@@ -31,18 +32,21 @@ _SUCCESSORS = MappingProxyType(
 """Names of older dialects in templates -> what v10 calls it. Both are read at run time."""
 
 
-def remarks(found: Understood, root: MappingNode) -> Iterator[Note]:
-    """What is to be said of a playbook that was understood."""
-    yield from _left_out(found)
+def remarks(found: Understood, root: MappingNode, after: Collection[Diagnostic]) -> Iterator[Note]:
+    """What is to be said of a playbook that was understood. ``after`` is what the compiler says of its new form."""
+    yield from _settled(found.diagnostics, after)
     yield from _written_out(root)
     if found.playbook is not None:
         yield from _older_names(root, _own_names(found.playbook))
 
 
-def _left_out(found: Understood) -> Iterator[Note]:
-    for one in found.diagnostics:
-        if one.code is Code.IGNORED_FIELD:
-            yield Note(one.span, f"left out: {one.message}")
+def _settled(before: Collection[Diagnostic], after: Collection[Diagnostic]) -> Iterator[Note]:
+    """What was said of the old form and nobody will say of the new one, because what it is about is gone."""
+    remaining = Counter((one.code, one.message) for one in after)
+    for one in before:
+        remaining[one.code, one.message] -= 1
+        if remaining[one.code, one.message] < 0:
+            yield Note(one.span, f"{'left out' if one.code is Code.IGNORED_FIELD else 'written anew'}: {one.message}")
 
 
 def _written_out(root: MappingNode) -> Iterator[Note]:

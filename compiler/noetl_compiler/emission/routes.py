@@ -7,6 +7,7 @@ from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.origins import NOWHERE, Region, scalar
 from noetl_compiler.emission.values import emit_assigns, emit_condition, emit_names
 from noetl_compiler.graph import Template
+from noetl_compiler.lowering.routes import boundary
 from noetl_compiler.nodes import MappingNode, SequenceNode
 from noetl_compiler.syntax import Arc, Next
 
@@ -16,11 +17,12 @@ Group = tuple[Arc, ...]
 
 
 def emit_next(draft: Draft, step: Region, found: Next) -> MappingNode:
-    """The route of a step. One of a single arc has no mode worth saying."""
+    """The route of a step. A single arc needs no mode, and one that an author of v10 did not write is not added."""
     region = draft.origins.region(found.span, step)
     several = sum(len(group) for group in found.groups) > 1
+    mode = found.mode if several else None if region.entry("arcs") else "exclusive"
     spec = mapping(
-        (region.key("mode"), scalar(found.mode) if several else None),
+        (region.key("mode"), scalar(mode) if mode else None),
         (region.key("on_no_match"), scalar(found.on_no_match) if found.on_no_match else None),
         span=region.place("spec"),
     )
@@ -50,13 +52,14 @@ def _arc(draft: Draft, around: Region, arc: Arc, when: Template | None) -> Mappi
     region = draft.origins.region(arc.span, around)
     if arc.args.data:
         draft.extend(Extension.ARC_INPUT, arc.span)
-    if arc.on:
+    on = None if arc.on == boundary(arc.when) else arc.on
+    if on:
         draft.extend(Extension.ARC_ON_STATUS, arc.span)
     begins = min(arc.span, when.span) if when else arc.span
     return mapping(
         (scalar("step", begins), scalar(arc.to.text, arc.to.span)),
         (region.key("when"), emit_condition(when)),
-        (scalar("on_status"), scalar(arc.on) if arc.on else None),
+        (scalar("on_status"), scalar(on) if on else None),
         (region.key("input", "args", "with"), emit_names(region, arc.args, "input", "args", "with", "data")),
         (region.key("set", "set_ctx"), emit_assigns(draft, region, arc.set)),
         span=arc.span,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.dialects.auth import AUTHS
+from noetl_compiler.dialects.tasks import label_of_only_task
 from noetl_compiler.emission.draft import Draft, mapping, unless_empty
 from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.guards import emit_guard
@@ -20,12 +21,14 @@ _NAMED_KINDS = frozenset({"workbook", "secrets"})
 
 
 def emit_tool(draft: Draft, around: Region, step: Step) -> Node | None:
-    """The ``tool`` of a step: one mapping, or a list of them."""
+    """The ``tool`` of a step: one mapping, or a list of them, which the author may have put around a single one."""
     if not step.tasks:
         return None
-    if len(step.tasks) == 1:
-        return _task(draft, around, step.tasks[0], f"{step.name.text}_task")
-    return SequenceNode(tuple(_task(draft, around, task) for task in step.tasks), NOWHERE)
+    own = around.entry("tool")
+    if len(step.tasks) == 1 and not (own and isinstance(own[1], SequenceNode)):
+        return _task(draft, around, step.tasks[0], label_of_only_task(step.name, draft.playbook.dialect))
+    tasks = (_task(draft, around, task, f"task_{index}") for index, task in enumerate(step.tasks))
+    return SequenceNode(tuple(tasks), NOWHERE)
 
 
 def emit_workbook(draft: Draft) -> Node | None:
