@@ -86,7 +86,12 @@ def _write(migrations: Sequence[Migration], output: Path | None, *, in_place: bo
         if in_place and one.changes:
             rewrite(Path(one.source.file), one.text)
         elif output is not None:
-            several = len(migrations) > 1 or output.is_dir()
-            rewrite(below(output, one.source.file) if several else output, one.text)
+            rewrite(_target(output, one.source.file) if len(migrations) > 1 or output.is_dir() else output, one.text)
         elif not in_place:
             click.echo(one.text, nl=False)
+
+
+def _target(folder: Path, file: str) -> Path:
+    found = below(folder, file)
+    found.parent.mkdir(parents=True, exist_ok=True)
+    return found

@@ -22,7 +22,6 @@ def rewrite(target: Path, text: str) -> None:
     try:
         if target.exists() and not os.access(target, os.W_OK):
             raise PermissionError(None, "it may only be read")
-        target.parent.mkdir(parents=True, exist_ok=True)
         beside.write_text(text, encoding="utf-8", newline="")
         if target.exists():
             shutil.copymode(target, beside)

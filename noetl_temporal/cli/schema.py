@@ -3,33 +3,60 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import click
 
-from noetl_compiler.schema import DIALECTS, json_schema
+from noetl_compiler.schema import DIALECTS, Schema, json_schema, schema_of_all
 from noetl_compiler.syntax import Dialect
 
 __all__ = ["schema_command"]
 
+_ALL = "all"
+
 
 @click.command("schema")
 @click.option(
-    "--dialect", type=click.Choice(DIALECTS), default="v10", show_default=True, help="The playbooks' dialect."
+    "--dialect",
+    type=click.Choice((*DIALECTS, _ALL)),
+    default="v10",
+    show_default=True,
+    help="The playbooks' dialect; with all, any of them.",
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
-def schema_command(dialect: Dialect, output: Path | None) -> None:
+def schema_command(dialect: str, output: Path | None) -> None:
     """Print the JSON Schema of playbooks, with which an editor completes, explains and checks them.
 
     \b
     noetl schema -o playbook.schema.json
     # yaml-language-server: $schema=playbook.schema.json       the first line of a playbook
     """
-    text = json.dumps(json_schema(dialect), indent=2)
+    schema = schema_of_all() if dialect == _ALL else json_schema(cast("Dialect", dialect))
+    text = "".join(_lines(schema))
     if output is None:
-        click.echo(text)
-        return
+        click.echo(text, nl=False)
+    else:
+        _write(output, text)
+
+
+def _write(output: Path, text: str) -> None:
     try:
-        output.write_text(f"{text}\n", encoding="utf-8")
+        output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise click.UsageError(f"cannot write to {str(output)!r}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _lines(schema: Schema) -> Iterator[str]:
+    """Each definition on a line of its own: small, and two versions can be compared."""
+    *head, (last, definitions) = schema.items()
+    yield "{\n"
+    yield from (f"  {json.dumps(key)}: {_small(value)},\n" for key, value in head)
+    yield f"  {json.dumps(last)}: {{\n"
+    yield ",\n".join(f"    {json.dumps(name)}: {_small(one)}" for name, one in cast("Schema", definitions).items())
+    yield "\n  }\n}\n"
+
+
+def _small(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))

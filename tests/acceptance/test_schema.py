@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema import Draft7Validator
 
 from noetl_compiler.schema import DIALECTS
 from tests.acceptance.site import Site
@@ -18,12 +18,12 @@ def test_the_current_dialect_is_printed_unless_another_is_asked_for(bare: Site) 
     assert json.loads(done.stdout)["$id"].endswith("playbook-v10.json")
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", [*DIALECTS, "all"])
 def test_a_schema_is_written_to_a_file(bare: Site, dialect: str) -> None:
     done = bare.noetl("schema", "--dialect", dialect, "-o", "playbook.schema.json")
     assert (done.returncode, done.stdout) == (0, "")
     schema = json.loads((bare.folder / "playbook.schema.json").read_text())
-    validator: Any = Draft202012Validator(schema)
+    validator: Any = Draft7Validator(schema)
     assert not validator.is_valid({"kind": "Playbook"})
 
 

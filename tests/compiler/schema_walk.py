@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft7Validator
 
 Schema: TypeAlias = dict[str, Any]
 Path: TypeAlias = tuple[str | int, ...]
@@ -25,11 +25,11 @@ class Walk:
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
-        self.validator: Any = Draft202012Validator(schema)
+        self.validator: Any = Draft7Validator(schema)
 
     def target(self, schema: Schema) -> Schema:
         """What a reference leads to."""
-        found: Schema = self.schema["$defs"][schema["$ref"].removeprefix("#/$defs/")]
+        found: Schema = self.schema["definitions"][schema["$ref"].removeprefix("#/definitions/")]
         return found
 
     def parts(self, schema: Any, instance: Any) -> Iterator[Schema]:
@@ -132,8 +132,8 @@ class Samples:
     def _spread(self, schema: Schema, told: Any) -> Iterator[tuple[str, Any]]:
         """The properties of a place that may also stand inside of one of them."""
         for one in told.get("anyOf", ()) if told is not True else ():
-            if "propertyNames" in one:
-                own, all_of_it = self.walk.target(one)["properties"], self._merged(schema)["properties"]
+            if one is not True and "propertyNames" in one:
+                own, all_of_it = self.walk.target(one["allOf"][0])["properties"], self._merged(schema)["properties"]
                 yield from ((name, all_of_it[name]) for name in one["propertyNames"]["enum"] if name not in own)
 
     def _told(self, test: Schema, then: Schema) -> dict[str, Any]:
@@ -221,4 +221,4 @@ def _with(told: dict[str, Any], wrap: Wrap) -> Wrap:
 
 def _is_told(schema: Any) -> bool:
     """Whether a property says what its value may be."""
-    return schema is not True and not schema.keys() <= {"description", "deprecated"}
+    return schema is not True and schema.get("anyOf") != [True]

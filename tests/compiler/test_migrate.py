@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema import Draft7Validator
 
 from noetl_compiler import compile_text
 from noetl_compiler.diagnostics import Severity
@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 MIGRATIONS = HERE / "migrations"
 CORPUS = HERE.parents[1].parent / "shared" / "corpus"
 
-V10: Any = Draft202012Validator(json_schema("v10"))
+V10: Any = Draft7Validator(json_schema("v10"))
 
 Golden = Callable[[Path, str], None]
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema import Draft7Validator
 
 from noetl_compiler import compile_file, compile_text
 from noetl_compiler.dialects.detect import detect
 from noetl_compiler.nodes import MappingNode, plain
 from noetl_compiler.reader import read, read_file
 from noetl_compiler.report import Report
-from noetl_compiler.schema import DIALECTS, json_schema, places_of
+from noetl_compiler.schema import DIALECTS, json_schema, places_of, schema_of_all
 from noetl_compiler.source import SourceFile
 from noetl_compiler.syntax import Dialect
 from noetl_compiler.tools import KINDS, PSEUDO_KINDS
@@ -28,11 +29,24 @@ SHARED = ROOT.parent / "shared/corpus"
 
 @cache
 def validator(dialect: Dialect) -> Any:
-    return Draft202012Validator(json_schema(dialect))
+    return Draft7Validator(json_schema(dialect))
 
 
 def definitions(dialect: Dialect) -> dict[str, Any]:
-    return cast("dict[str, Any]", json_schema(dialect)["$defs"])
+    return cast("dict[str, Any]", json_schema(dialect)["definitions"])
+
+
+@cache
+def of_all() -> Any:
+    return Draft7Validator(schema_of_all())
+
+
+def leaves(data: Any) -> Iterator[Any]:
+    if isinstance(data, dict | list):
+        for one in data.values() if isinstance(data, dict) else data:
+            yield from leaves(one)
+    else:
+        yield data
 
 
 def problems(source: SourceFile) -> list[str]:
@@ -44,12 +58,42 @@ def problems(source: SourceFile) -> list[str]:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_schema_is_one(dialect: Dialect) -> None:
-    Draft202012Validator.check_schema(json_schema(dialect))
+    Draft7Validator.check_schema(json_schema(dialect))
+
+
+def test_the_schema_of_all_refuses_what_no_dialect_takes() -> None:
+    Draft7Validator.check_schema(schema_of_all())
+    valid: dict[str, Any] = {"metadata": {"name": "x"}, "workflow": [{"step": "start", "tool": {"kind": "noop"}}]}
+    assert of_all().is_valid(valid)
+    assert not of_all().is_valid({**valid, "workflow": [{"step": "start", "tol": {"kind": "noop"}}]})
+
+
+def test_the_schema_of_all_defines_once_what_dialects_share() -> None:
+    names = schema_of_all()["definitions"]
+    assert {"metadata", "http_fields", "v10_step", "case_step", "legacy_step", "v1_step"} <= set(names)
+    assert not {"step", "v10_http_fields"} & set(names)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_what_an_editor_writes_behind_a_key_is_yaml(dialect: Dialect) -> None:
+    snippets = [
+        one["defaultSnippets"][0]["body"]
+        for place in definitions(dialect).values()
+        for one in place.get("properties", {}).values()
+        if one is not True and "defaultSnippets" in one
+    ]
+    assert snippets
+    templates = [text for body in snippets for text in leaves(body) if isinstance(text, str) and "{{" in text]
+    assert [text for text in templates if not (text[0] == text[-1] == '"')] == []
 
 
 @pytest.mark.parametrize("path", OWN, ids=lambda path: path.stem)
 def test_a_playbook_that_compiles_is_valid(path: Path) -> None:
-    assert problems(read_file(path)[0]) == []
+    source, _ = read_file(path)
+    assert problems(source) == []
+    root, _ = read(source)
+    assert root is not None
+    assert of_all().is_valid(plain(root))
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/corpus is not here")
@@ -147,7 +191,7 @@ def test_no_two_places_have_the_same_name(dialect: Dialect) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_reference_leads_to_a_place(dialect: Dialect) -> None:
-    names = re.findall(r'"\$ref": "#/\$defs/(\w+)"', json.dumps(json_schema(dialect)))
+    names = re.findall(r'"\$ref": "#/definitions/(\w+)"', json.dumps(json_schema(dialect)))
     assert set(names) == set(definitions(dialect))
 
 

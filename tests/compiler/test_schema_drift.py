@@ -100,7 +100,7 @@ def test_what_is_in_the_schema_is_known_to_the_front_end(dialect: Dialect, monke
     detect_always(dialect, monkeypatch)
     known = (sample for sample in samples.playbooks() if not sample[0].endswith(STRANGER))
     assert {name: found for name, playbook in known if (found := told(playbook))} == {}
-    places: dict[str, Any] = samples.walk.schema["$defs"]
+    places: dict[str, Any] = samples.walk.schema["definitions"]
     assert {name for name, place in places.items() if place.get("additionalProperties") is False} <= samples.seen
 
 

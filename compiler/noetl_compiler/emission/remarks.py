@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from types import MappingProxyType
@@ -31,6 +32,8 @@ _SUCCESSORS = MappingProxyType(
 )
 """Names of older dialects in templates -> what v10 calls it. Both are read at run time."""
 
+_QUOTED = re.compile('"[^"]*"')
+
 
 def remarks(found: Understood, root: MappingNode, after: Collection[Diagnostic]) -> Iterator[Note]:
     """What is to be said of a playbook that was understood. ``after`` is what the compiler says of its new form."""
@@ -42,11 +45,16 @@ def remarks(found: Understood, root: MappingNode, after: Collection[Diagnostic])
 
 def _settled(before: Collection[Diagnostic], after: Collection[Diagnostic]) -> Iterator[Note]:
     """What was said of the old form and nobody will say of the new one, because what it is about is gone."""
-    remaining = Counter((one.code, one.message) for one in after)
+    remaining = Counter(map(_subject, after))
     for one in before:
-        remaining[one.code, one.message] -= 1
-        if remaining[one.code, one.message] < 0:
+        remaining[_subject(one)] -= 1
+        if remaining[_subject(one)] < 0:
             yield Note(one.span, f"{'left out' if one.code is Code.IGNORED_FIELD else 'written anew'}: {one.message}")
+
+
+def _subject(found: Diagnostic) -> tuple[Code | str, ...]:
+    """What is found, without the words for where: a field of a step may have become one of a task."""
+    return (found.code, *_QUOTED.findall(found.message))
 
 
 def _written_out(root: MappingNode) -> Iterator[Note]:

@@ -24,11 +24,12 @@ from noetl_compiler.schema.root import ROOT
 from noetl_compiler.schema.routes import routes
 from noetl_compiler.schema.sinks import SINKS
 from noetl_compiler.schema.tasks import tasks
+from noetl_compiler.schema.together import together
 from noetl_compiler.schema.v1_calls import CALLS
 from noetl_compiler.schema.workbook import workbook
 from noetl_compiler.syntax import Dialect
 
-__all__ = ["DIALECTS", "Schema", "json_schema", "places_of"]
+__all__ = ["DIALECTS", "Schema", "json_schema", "places_of", "schema_of_all"]
 
 _SHARED: Places = (*ROOT, *LOOPS, *GUARDS, *POLICIES, *COLLECTING, *RETRIES, *SINKS)
 _CALLS = Calls()
@@ -62,12 +63,24 @@ def places_of(dialect: Dialect) -> Places:
     return (*_SHARED, *routes(loose=dialect == "v1"), *tasks(own.calls), *workbook(own.calls), *own.steps)
 
 
+def schema_of_all() -> Schema:
+    """The schema of playbooks in any dialect. It takes the words of each and proposes those of v10."""
+    schemas = ((str(dialect), definitions(places_of(dialect), v10.OWN_WORDS)) for dialect in DIALECTS)
+    return {**_head("any dialect", "playbook"), **together(dict(schemas))}
+
+
 def json_schema(dialect: Dialect = "v10") -> Schema:
-    """The schema (draft 2020-12) of playbooks in that dialect, which is one of DIALECTS."""
+    """The schema of playbooks in that dialect, which is one of DIALECTS, in the draft that all editors know."""
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"https://noetl.io/schema/playbook-{dialect}.json",
-        "title": f"NoETL playbook ({dialect})",
-        "$ref": "#/$defs/playbook",
-        "$defs": definitions(places_of(dialect), _OWN[dialect].usual),
+        **_head(dialect, f"playbook-{dialect}"),
+        "$ref": "#/definitions/playbook",
+        "definitions": definitions(places_of(dialect), _OWN[dialect].usual),
+    }
+
+
+def _head(what: str, file: str) -> Schema:
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "$id": f"https://noetl.io/schema/{file}.json",
+        "title": f"NoETL playbook ({what})",
     }

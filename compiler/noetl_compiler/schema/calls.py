@@ -118,7 +118,8 @@ class Calls:
     def nested(self, kind: str, name: str, head: tuple[Property, ...]) -> Place:
         """A call in a mapping of its own, whose fields may also stand in ``spec``."""
         place = self._place(kind, name, head, ())
-        spec = _SPEC if place.open else {**_SPEC, "propertyNames": words(*dict.fromkeys((*place.names, *_SPEC_WORDS)))}
+        names = words(*dict.fromkeys((*place.names, *_SPEC_WORDS)))
+        spec = _SPEC if place.open else {"allOf": [_SPEC], "propertyNames": names}
         return replace(place, properties=(*head, _settings(spec)), inside=("spec", *place.inside))
 
     def _place(self, kind: str, name: str, properties: tuple[Property, ...], borrowed: tuple[Place, ...]) -> Place:

@@ -46,7 +46,7 @@ def _flat(kind: str) -> tuple[str, Place]:
 
 
 _KINDS = tuple(_flat(kind) for kind in ALL_KINDS)
-_NO_TOOL = Property("tool", "The kind of tool to call, with its fields beside it.", {"enum": []}, older=("type",))
+_NO_TOOL = Property("tool", "The kind of tool to call, with its fields beside it.", {"const": None}, older=("type",))
 
 _ABSENT: Schema = {"properties": {"tool": {"type": "null"}, "type": {"type": "null"}}}
 _NESTED: Schema = {"required": ["tool"], "properties": {"tool": {"type": ["object", "array"]}}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler.schema.collecting import STRATEGIES
 from noetl_compiler.schema.place import Place, Places, Property, without_effect
-from noetl_compiler.schema.values import AMOUNT, CONDITION, MAPPING, NAME, TEXT, open_words, ref, words
+from noetl_compiler.schema.values import AMOUNT, CONDITION, MAPPING, NAME, TEXT, open_words, ref, told_words
 
 __all__ = ["LOOPS", "LOOP_PROPERTIES"]
 
@@ -26,7 +26,16 @@ LOOP_PROPERTIES = (
         "mode",
         'Whether iterations run one after the other ("sequential", the default), several at once ("parallel"), or in '
         'chunks of several items ("chunked").',
-        words("sequential", "parallel", "chunked", "async", "concurrent", "cursor"),
+        told_words(
+            {
+                "sequential": "One iteration after the other, in order; the default.",
+                "parallel": "Several iterations at once, as many as max_in_flight says.",
+                "chunked": "Several items in each iteration, as many as chunk_size says.",
+                "cursor": "For a cursor: several claimers at once, as many as max_in_flight says.",
+                "async": 'An older word for "parallel".',
+                "concurrent": 'An older word for "parallel".',
+            }
+        ),
     ),
     Property(
         "max_in_flight",
@@ -41,7 +50,13 @@ LOOP_PROPERTIES = (
     Property(
         "on_error",
         'Whether a failed iteration lets the others go on ("continue", the default) or stops them ("fail_fast").',
-        words("continue", "fail_fast", "fail"),
+        told_words(
+            {
+                "continue": "The other iterations go on; the default.",
+                "fail_fast": "The first failed iteration ends the loop.",
+                "fail": 'An older word for "fail_fast".',
+            }
+        ),
     ),
     Property("policy", "What failed iterations mean for the step as a whole.", ref("loop_policy")),
     without_effect("distribution", "iterations always run where there is room"),
@@ -101,7 +116,13 @@ LOOPS: Places = (
                 "mode",
                 'The step fails with its iterations ("fail", the default) or completes with those that '
                 'succeeded ("best_effort").',
-                words("fail", "fail_fast", "best_effort"),
+                told_words(
+                    {
+                        "fail": "The step fails when any iteration has failed; the default.",
+                        "best_effort": "The step completes with the iterations that succeeded.",
+                        "fail_fast": 'Another word for "fail".',
+                    }
+                ),
             ),
         ),
     ),

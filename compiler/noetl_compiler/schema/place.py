@@ -17,7 +17,8 @@ Schema: TypeAlias = dict[str, Json]
 class Property:
     """One key of a place. ``about`` is the sentence an editor shows for it, ``older`` are names that mean the same.
 
-    A property that is not ``required`` may be null, which means that it is absent.
+    A property that is not ``required`` may be null, which means that it is absent. ``snippet`` is what an editor writes
+    as its value, with ``$1`` where the author goes on; it is written as it is, so templates need quotes of their own.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Property:
     older: tuple[str, ...] = ()
     required: bool = False
     deprecated: bool = False
+    snippet: Json = None
 
     @property
     def names(self) -> tuple[str, ...]:

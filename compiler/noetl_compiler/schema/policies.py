@@ -17,12 +17,21 @@ from noetl_compiler.schema.values import (
     has,
     list_of,
     ref,
+    told_words,
     words,
 )
 
 __all__ = ["ADMISSION", "BACKOFF", "POLICIES"]
 
-BACKOFF: Schema = words("none", "linear", "exponential", "fixed", "constant")
+BACKOFF: Schema = told_words(
+    {
+        "none": "Every delay is as long as the first; the default.",
+        "linear": "The delay grows by itself each time: 2, 4, 6 seconds.",
+        "exponential": "The delay doubles each time: 2, 4, 8 seconds.",
+        "fixed": 'Another word for "none".',
+        "constant": 'Another word for "none".',
+    }
+)
 """How a delay grows from call to call."""
 
 _UNEVALUATED = "only rules are evaluated"
@@ -41,7 +50,16 @@ _ACTION = (
         "do",
         'Go on with the next task ("continue"), call again after a failure ("retry") or a success ("again"), go to '
         'another task ("jump"), end the tasks of the step in success ("break") or in failure ("fail").',
-        words("continue", "retry", "again", "jump", "break", "fail"),
+        told_words(
+            {
+                "continue": "Go on with the next task, also after an error.",
+                "retry": "Make the call again after a failure, at most attempts times in all.",
+                "again": "Make the call again after a success: the next page, or another look.",
+                "jump": "Go on with the task that to names.",
+                "break": "End the tasks of the step, in success.",
+                "fail": "End the tasks of the step, in failure.",
+            }
+        ),
         required=True,
     ),
     Property("to", 'The name of the task to jump to, or "previous".', NAME, older=("target",)),
@@ -69,12 +87,27 @@ POLICIES: Places = (
         "policy",
         "What follows a call: its rules are tried in order, and the first that matches decides.",
         (
-            Property("rules", "The rules, tried in order after each call.", list_of(ref("rule"))),
+            Property(
+                "rules",
+                "The rules, tried in order after each call.",
+                list_of(ref("rule")),
+                snippet=[
+                    {
+                        "when": "\"{{ output.status == 'error' }}\"",
+                        "then": {"do": "retry", "attempts": 3, "delay": 1, "backoff": "exponential"},
+                    }
+                ],
+            ),
             _MODE,
             Property(
                 "on_unmatched",
                 'What follows an error that no rule matches: go on ("continue", the default) or fail ("fail").',
-                words("continue", "fail"),
+                told_words(
+                    {
+                        "continue": "Go on with the next task, as if there had been no error; the default.",
+                        "fail": "The task fails, and its step with it.",
+                    }
+                ),
             ),
             without_effect("before", _UNEVALUATED),
             without_effect("after", _UNEVALUATED),
@@ -87,7 +120,7 @@ POLICIES: Places = (
         (
             _WHEN,
             ON_STATUS,
-            Property("then", "What to do when the condition holds.", ref("action")),
+            Property("then", "What to do when the condition holds.", ref("action"), snippet={"do": "$1"}),
             Property("else", "What to do when no rule before matched.", ref("otherwise")),
         ),
         needs=(("then", "else"),),
@@ -122,7 +155,12 @@ ADMISSION: Places = (
         "admission",
         "Whether the step may begin: the first rule that matches decides, and without a match it may.",
         (
-            Property("rules", "The rules, tried in order before the step begins.", list_of(ref("admission_rule"))),
+            Property(
+                "rules",
+                "The rules, tried in order before the step begins.",
+                list_of(ref("admission_rule")),
+                snippet=[{"when": '"{{ $1 }}"', "then": {"allow": True}}, {"else": {"then": {"allow": False}}}],
+            ),
             _MODE,
         ),
     ),

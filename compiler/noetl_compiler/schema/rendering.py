@@ -7,12 +7,13 @@ from typing import cast
 
 from noetl_compiler.graph import Json
 from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape
+from noetl_compiler.schema.values import ANYTHING, NOTHING
 
 __all__ = ["definitions"]
 
 
 def definitions(places: Places, own: Collection[str]) -> Schema:
-    """The ``$defs`` of a dialect. ``own`` are older names that are the dialect's usual ones, so not deprecated."""
+    """The definitions of a dialect. ``own`` are older names that are the dialect's usual ones, so not deprecated."""
     return {one.name: one.value if isinstance(one, Shape) else _mapping(one, own) for one in places}
 
 
@@ -39,24 +40,34 @@ def _older(one: Property, name: str, own: Collection[str]) -> Schema:
 
 def _property(one: Property, about: str, *, deprecated: bool) -> Schema:
     value = one.value if one.required else _or_null(one.value)
-    return {"description": about, **({"deprecated": True, "doNotSuggest": True} if deprecated else {}), **value}
+    hidden: Schema = {"deprecated": True, "doNotSuggest": True} if deprecated else {}
+    return {"description": about, **hidden, **_snippet(one, about), **value}
+
+
+def _snippet(one: Property, about: str) -> Schema:
+    """What an editor writes behind the key."""
+    body = one.snippet
+    return {} if body is None else {"defaultSnippets": [{"label": one.name, "description": about, "body": body}]}
 
 
 def _or_null(value: Schema) -> Schema:
     """A key without a value counts as absent."""
-    if value.keys() <= {"examples"} or "const" in value:
+    if value.keys() <= {"examples"}:
+        return {**ANYTHING, **value}
+    if "const" in value or value == ANYTHING:
         return value
-    for keyword, null in (("enum", None), ("anyOf", {"type": "null"}), ("type", "null")):
-        if keyword in value and "items" not in value:
-            return {**value, keyword: [*_list(value[keyword]), null]}
-    return {"anyOf": [value, {"type": "null"}]}
+    if "object" in _list(value.get("type", [])):
+        return {**value, "type": [*_list(value["type"]), "null"]}
+    if "anyOf" in value:
+        return {**value, "anyOf": [*_list(value["anyOf"]), NOTHING]}
+    return {"anyOf": [value, NOTHING]}
 
 
 def _mapping(place: Place, own: Collection[str]) -> Schema:
     required: list[Json] = [one.name for one in place.properties if one.required and not one.older]
     groups = [one.names for one in place.properties if one.required and one.older]
     needs = [_need(group, place) for group in (*groups, *place.needs)]
-    lent: list[Json] = [{"$ref": f"#/$defs/{lender.name}"} for lender in place.borrowed]
+    lent: list[Json] = [{"$ref": f"#/definitions/{lender.name}"} for lender in place.borrowed]
     constraints: list[Json] = [*lent, *needs, *_list(place.rules.get("allOf", []))]
     return {
         "description": place.about,
@@ -71,7 +82,7 @@ def _mapping(place: Place, own: Collection[str]) -> Schema:
 
 def _need(group: tuple[str, ...], place: Place) -> Schema:
     present: list[Json] = [{"required": [key]} for key in group]
-    within: list[Json] = [{"required": [key], "properties": {key: {"anyOf": present}}} for key in place.inside]
+    within: list[Json] = [{"not": {"properties": {key: {"not": {"anyOf": present}}}}} for key in place.inside]
     return {"anyOf": [*present, *within]}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler.schema.calls import DESC, TIMEOUT
 from noetl_compiler.schema.place import Place, Places, Property, without_effect
-from noetl_compiler.schema.values import FLAG, MAPPING, NAMES, TEXT, list_of, ref, words
+from noetl_compiler.schema.values import FLAG, MAPPING, NAMES, TEXT, list_of, ref, told_words, words
 
 __all__ = ["ROOT"]
 
@@ -54,6 +54,7 @@ ROOT: Places = (
                 'The steps; a run begins at the one named "start", else at the first.',
                 {"type": "array", "items": ref("step"), "minItems": 1},
                 required=True,
+                snippet=[{"step": "start", "tool": {"kind": "$1"}}],
             ),
             without_effect("tracing", "Temporal traces every run"),
         ),
@@ -103,7 +104,12 @@ ROOT: Places = (
             Property(
                 "mode",
                 'Other branches go on ("best_effort", the default) or are cancelled ("fail_fast").',
-                words("best_effort", "fail_fast"),
+                told_words(
+                    {
+                        "best_effort": "Other branches go on and meet at the final step; the default.",
+                        "fail_fast": "Other branches are cancelled.",
+                    }
+                ),
             ),
         ),
     ),

@@ -16,7 +16,7 @@ from noetl_compiler.schema.values import (
     list_of,
     one_or_more,
     ref,
-    words,
+    told_words,
 )
 
 __all__ = ["ON_STATUS", "SET", "routes"]
@@ -36,7 +36,7 @@ SET = (
 ON_STATUS = Property(
     "on_status",
     'Only after a success ("ok"), only after a failure ("error"), or after both ("any").',
-    words("any", "ok", "error"),
+    told_words({"ok": "Only after a success.", "error": "Only after a failure.", "any": "After both."}),
 )
 _WHEN = Property("when", "The condition under which this way is taken; without one it always is.", CONDITION)
 _INPUT = Property(
@@ -46,6 +46,7 @@ _INPUT = Property(
     older=("args", "with", "data", "payload"),
 )
 
+_IS_ENTRY: Schema = {**has("step", "next", "when", "then", "else"), "not": has("arcs", "spec")}
 _IS_FORK: Schema = {"required": ["then"], "not": {"required": ["step"]}}
 _IS_CHOICE: Schema = {**has("when", "then", "else"), "not": {"required": ["step"]}}
 
@@ -75,8 +76,18 @@ _ROUTES: Places = (
         "arcs",
         "The ways on from a step, tried in order when it is done.",
         (
-            Property("arcs", "The ways on, in the order in which their conditions are tried.", list_of(ref("arc"))),
-            Property("spec", "Whether one way or all are taken, and what follows when none is.", ref("next_spec")),
+            Property(
+                "arcs",
+                "The ways on, in the order in which their conditions are tried.",
+                list_of(ref("arc")),
+                snippet=[{"step": "$1"}],
+            ),
+            Property(
+                "spec",
+                "Whether one way or all are taken, and what follows when none is.",
+                ref("next_spec"),
+                snippet={"mode": "$1"},
+            ),
         ),
         needs=(("arcs", "spec"),),
     ),
@@ -87,13 +98,24 @@ _ROUTES: Places = (
             Property(
                 "mode",
                 'Take the first way whose condition holds ("exclusive", the default) or all of them ("inclusive").',
-                words("exclusive", "inclusive"),
+                told_words(
+                    {
+                        "exclusive": "Take the first way whose condition holds; the default.",
+                        "inclusive": "Take all ways whose condition holds, at once.",
+                    }
+                ),
             ),
             Property(
                 "on_no_match",
                 'What follows when no condition holds: go to the final step ("end", the default), complete here '
                 '("complete"), or end this branch without a word ("quiet").',
-                words("end", "complete", "quiet"),
+                told_words(
+                    {
+                        "end": "Go to the final step; the default.",
+                        "complete": "The run completes here.",
+                        "quiet": "This branch ends without a word.",
+                    }
+                ),
             ),
             without_effect("policy", "a route has no policy"),
         ),
@@ -103,7 +125,7 @@ _ROUTES: Places = (
     Shape(
         "next",
         any_of(
-            {"type": "object", "if": has("arcs", "spec"), "then": ref("arcs"), "else": ref("entry")},
+            {"type": "object", "if": _IS_ENTRY, "then": ref("entry"), "else": ref("arcs")},
             NAME,
             list_of(any_of(NAME, ref("entry"))),
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_KINDS
 from noetl_compiler.schema.guards import GUARD
 from noetl_compiler.schema.place import Place, Places, Property, Shape, without_effect
-from noetl_compiler.schema.values import CONDITION, any_of, has, list_of, one_or_more, open_words, ref, words
+from noetl_compiler.schema.values import CONDITION, any_of, has, list_of, one_or_more, open_words, ref, told_words
 
 __all__ = ["SINKS", "SINK_PROPERTIES", "STORE_KEYS", "sink_and_save"]
 
@@ -26,7 +26,17 @@ SINK_PROPERTIES = (
         "mode",
         'How rows are stored: added ("insert", the default, or "append"), updated where the key is there already '
         '("upsert"), in place of all others ("replace"), or merged by key ("merge").',
-        words("insert", "append", "upsert", "update", "replace", "overwrite", "merge"),
+        told_words(
+            {
+                "insert": "Rows are added; the default.",
+                "append": "Rows are added.",
+                "upsert": "A row whose key is there already is updated, any other is added.",
+                "replace": "The new rows stand in place of all others.",
+                "merge": "Rows are merged with those of the same key.",
+                "update": 'An older word for "upsert".',
+                "overwrite": 'An older word for "replace".',
+            }
+        ),
     ),
     Property("auth", "The name of the credential to store with.", older=("credential", "connection")),
     Property("table", "The table that rows are stored in."),
@@ -51,7 +61,12 @@ SINK_PROPERTIES = (
     Property(
         "level",
         'Whether each call\'s result is stored ("attempt", the default) or that of all calls together ("task").',
-        words("attempt", "task"),
+        told_words(
+            {
+                "attempt": "Each call's result is stored, so each page; the default.",
+                "task": "The result of all calls together is stored, once.",
+            }
+        ),
     ),
     GUARD,
     Property("when", 'The condition under which rows are stored; write "guard" instead.', CONDITION, deprecated=True),

@@ -8,7 +8,7 @@ from noetl_compiler.schema.place import Place, Places, Property, without_effect
 from noetl_compiler.schema.policies import ADMISSION
 from noetl_compiler.schema.routes import SET
 from noetl_compiler.schema.sinks import sink_and_save
-from noetl_compiler.schema.values import NAME, SECONDS, list_of, ref, words
+from noetl_compiler.schema.values import NAME, SECONDS, list_of, ref, told_words, words
 
 __all__ = ["STEP_SPEC", "STEP_SPECS"]
 
@@ -21,7 +21,13 @@ STEP_SPEC = (
         "join",
         'When a step that several arcs lead to runs: once, when no other way can still reach it ("wave", the '
         'default), once for the first ("any"), or for each ("each").',
-        words("wave", "any", "each"),
+        told_words(
+            {
+                "wave": "Once, when no other way can still reach it; the default.",
+                "any": "Once, for the first way that reaches it.",
+                "each": "Once for each way that reaches it.",
+            }
+        ),
     ),
     Property("enter", "Names to set before the step's loop or its first task.", list_of(ref("enter"))),
     Property("returns", "What the step yields in place of its tool's result."),

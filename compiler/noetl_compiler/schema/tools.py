@@ -179,6 +179,9 @@ _EXAMPLES: Mapping[tuple[str, str], tuple[Json, ...]] = MappingProxyType(
     }
 )
 
+_RARE = frozenset({"cmd", "command_b64", "commands_b64", "queries", "code_b64"})
+"""Spellings that programs and old files use; an editor knows them and does not propose them."""
+
 
 def kind_of(kind: str) -> ToolKind:
     """What a tool of this kind takes; the call of a workbook task takes what its tool may want to know."""
@@ -190,7 +193,7 @@ def tool_fields(kind: str) -> tuple[Property, ...]:
     tool = kind_of(kind)
     older = {new: tuple(old for old, name in tool.renamed.items() if name == new) for new in tool.renamed.values()}
     told = (
-        Property(name, _meaning(kind, name), _value(kind, name, tool), older.get(name, ()))
+        Property(name, _meaning(kind, name), _value(kind, name, tool), older.get(name, ()), deprecated=name in _RARE)
         for name in sorted(tool.fields or ())
     )
     return (*told, *(without_effect(name, "the tool does not know it") for name in sorted(tool.ignored)))

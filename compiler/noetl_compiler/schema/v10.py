@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noetl_compiler.graph import Json
 from noetl_compiler.schema.calls import DESC, TIMEOUT
 from noetl_compiler.schema.place import Place, Places, Property, without_effect
 from noetl_compiler.schema.routes import SET
@@ -15,6 +16,9 @@ OWN_WORDS = frozenset[str]()
 
 _STORAGE = "results are kept inline or by reference as their size demands"
 
+_LOOP: Json = {"in": '"{{ $1 }}"', "iterator": "item", "spec": {"mode": "sequential"}}
+_NEXT: Json = {"spec": {"mode": "exclusive"}, "arcs": [{"step": "$1"}]}
+
 STEPS: Places = (
     Place(
         "step",
@@ -26,10 +30,10 @@ STEPS: Places = (
             Property(
                 "input", "Names with their values that all tasks of the step can use.", NAMES, older=("args", "with")
             ),
-            Property("loop", "Runs the step's tasks once for each item of a list.", ref("loop")),
-            Property("tool", "The task of the step, or the list of its tasks.", ref("tool")),
+            Property("loop", "Runs the step's tasks once for each item of a list.", ref("loop"), snippet=_LOOP),
+            Property("tool", "The task of the step, or the list of its tasks.", ref("tool"), snippet={"kind": "$1"}),
             *SET,
-            Property("next", "Where to go on when the step is done.", ref("next")),
+            Property("next", "Where to go on when the step is done.", ref("next"), snippet=_NEXT),
             Property("timeout", "How long the step may take.", TIMEOUT),
             Property(
                 "when", 'Skips the step unless this holds; write it as "spec.policy.admit".', CONDITION, deprecated=True

@@ -15,11 +15,13 @@ from noetl_compiler.schema.place import Schema
 
 __all__ = [
     "AMOUNT",
+    "ANYTHING",
     "CONDITION",
     "FLAG",
     "MAPPING",
     "NAME",
     "NAMES",
+    "NOTHING",
     "NUMBER",
     "SECONDS",
     "TEMPLATE",
@@ -38,8 +40,14 @@ __all__ = [
 TEMPLATE = r"\{\{|\{%"
 _CONSTANT = r"^\s*([Tt]rue|TRUE|[Ff]alse|FALSE|[Yy]es|YES|[Nn]o|NO|1|0)\s*$"
 
-TEXT: Schema = {"type": ["string", "number", "boolean"]}
-NAME: Schema = {"type": ["string", "number", "boolean"], "minLength": 1}
+NOTHING: Schema = {"not": {"not": {"type": "null"}}}
+"""Null; said twice around, for editors propose whatever type is named outright."""
+
+ANYTHING: Schema = {"anyOf": [True]}
+"""Any value; editors write the colon behind a key only if something is said of its value."""
+
+TEXT: Schema = {"anyOf": [{"type": "string"}, {"not": {"type": ["object", "array", "null"]}}]}
+NAME: Schema = {"anyOf": [{"type": "string", "minLength": 1}, {"not": {"type": ["string", "object", "array", "null"]}}]}
 FLAG: Schema = {"type": "boolean"}
 NUMBER: Schema = {"type": "number"}
 MAPPING: Schema = {"type": "object"}
@@ -77,7 +85,7 @@ CONDITION: Schema = {
 
 def ref(place: str) -> Schema:
     """The place of that name."""
-    return {"$ref": f"#/$defs/{place}"}
+    return {"$ref": f"#/definitions/{place}"}
 
 
 def words(*allowed: str) -> Schema:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from noetl_compiler.schema.calls import ASSERT, DESC, KIND_WORDS, RETURN_AND_ON_ERROR, Calls, by_kind
 from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.sinks import sink_and_save
-from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
+from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS, kind_of
 from noetl_compiler.schema.values import NAME, any_of, has, list_of, ref
 
 __all__ = ["workbook"]
@@ -22,6 +24,9 @@ _LISTED = list_of({"allOf": [ref("workbook_entry"), has(*_LABEL.names)]})
 _MAPPED: Schema = {"type": "object", "additionalProperties": ref("workbook_entry")}
 _IS_NESTED: Schema = {"required": ["tool"], "properties": {"tool": {"type": "object"}}}
 _ENTRY: Schema = {"type": "object", "if": _IS_NESTED, "then": ref("workbook_nested"), "else": ref("workbook_flat")}
+_NEEDED = sorted({name for kind in ALL_KINDS for group in kind_of(kind).needs for name in group})
+_UNFINISHED: Schema = {"type": "object", "required": ["kind"], "not": has(*_NEEDED)}
+"""A task that lacks what its tool needs is only a mistake when a step calls it."""
 
 
 def workbook(calls: Calls) -> Places:
@@ -42,9 +47,8 @@ def workbook(calls: Calls) -> Places:
 
 def _task(kind: str, calls: Calls) -> Place:
     told = Property("tool", KIND_MEANINGS[kind], {"const": kind}, older=("kind", "type"))
-    return calls.flat(
-        kind, f"{kind}_workbook_task", (_LABEL, told, *_SIGNATURE, *(RETURN_AND_ON_ERROR if calls.binds else ()))
-    )
+    head = (_LABEL, told, *_SIGNATURE, *(RETURN_AND_ON_ERROR if calls.binds else ()))
+    return replace(calls.flat(kind, f"{kind}_workbook_task", head), needs=())
 
 
 _AROUND: Places = (
@@ -53,7 +57,7 @@ _AROUND: Places = (
         "A task with a name.",
         (
             _LABEL,
-            Property("tool", "The call of a tool.", ref("item"), required=True),
+            Property("tool", "The call of a tool.", any_of(ref("item"), _UNFINISHED), required=True),
             DESC,
             *sink_and_save("Where the result is stored, in the same call."),
             ASSERT,
