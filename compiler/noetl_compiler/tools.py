@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-__all__ = ["CALLED", "KINDS", "METHODS", "PSEUDO_KINDS", "ToolKind"]
+__all__ = ["CALLED", "KINDS", "METHODS", "PSEUDO_KINDS", "SQL_COMMANDS", "ToolKind"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,9 @@ def _kind(
 
 
 _SQL = "command commands cmd cmds query queries command_b64 commands_b64 script params"
+SQL_COMMANDS = frozenset({"command", "commands", "cmd", "cmds", "query", "queries"})
+"""Where the SQL of a task may stand as it is."""
+
 _DB = "connection_string db_host db_port db_user db_password db_name db_schema"
 _CONNECTION = f"{_DB} host port user password"
 _COMMANDS = _SQL.removesuffix(" params")
@@ -104,6 +107,7 @@ KINDS: Mapping[str, ToolKind] = MappingProxyType(
             "path catalog_id version return_step return_result result_step poll_interval wait parallel",
             "path|catalog_id",
             executor=True,
+            renamed="return=return_step",
             ignored="task",
             types="path=text wait=flag return_result=flag poll_interval=number",
         ),

@@ -98,6 +98,7 @@ VALUES: list[tuple[str, Json]] = [
     ("{{ page }}", {"status_code": 200, "data": {"rows": [1, 2]}, "body": {"rows": [1, 2]}}),
     ("{{ [page.data] }}", [{"rows": [1, 2]}]),
     ("{{ now().strftime('%Y') }}", "2026"),
+    ("{{ null }}", None),
     ("{{ now() }}", "2026-01-31T10:00:00+00:00"),
     ("{{ [] ~ 'x' ~ 1 }}", "[]x1"),
     ("{% for row in rows %}{{ loop.index }}/{{ loop.length }}{{ row.tag }} {% endfor %}", "1/2b 2/2a "),

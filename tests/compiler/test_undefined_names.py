@@ -25,6 +25,7 @@ from tests.compiler.marked import marked, one, steps
             one("{kind: noop, message: '{{ job.uuid }}{{ execution_id }}{{ env.HOME }}{{ keychain.a.b }}'}"),
             ["keychain.a"],
         ),
+        (one("{kind: noop, message: '{{ known or null }} {{ token(\"a\") }}'}"), ["token"]),
         (one("{kind: noop, message: '{{ output.data }}'}"), ["output"]),
         (one("{kind: noop, set: {ctx.a: '{{ output.data }}', iter.b: '{{ result }}'}}"), []),
         (one("[{name: a, kind: noop}, {name: b, kind: noop, message: '{{ a }}{{ _prev }}{{ output.data }}'}]"), []),

@@ -84,7 +84,14 @@ def test_the_caller_of_a_workbook_task_may_say_how_to_connect() -> None:
         "workbook: [{name: work, type: postgres, command: c, with: {db_host: its, b: 2}}]\n",
     )
     assert task.config.data == {"command": "c", "db_host": "mine"}
-    assert (task.given.data, task.input.data) == ({"a": 1}, {"b": 2})
+    assert (task.given.data, task.input.data) == ({"db_host": "mine", "a": 1}, {"b": 2})
+
+
+def test_the_task_of_the_workbook_may_read_how_its_caller_connects() -> None:
+    task = "{name: work, type: postgres, command: c, host: '{{ db_host }}'}"
+    step = "{step: start, type: workbook, name: work, with: {db_host: mine}}"
+    found = compile_text(f"{HEAD}workflow:\n  - {step}\nworkbook: [{task}]\n").diagnostics
+    assert [one.code for one in found] == []
 
 
 @pytest.mark.parametrize(
@@ -217,3 +224,19 @@ def test_what_stores_a_whole_loop_knows_how_many_results_there_are() -> None:
     save = "{storage: postgres, auth: pg, table: t, data: {all: '{{ results }}', many: '{{ count }}'}}"
     step = f"{{step: start, type: iterator, in: [1], iterator: n, task: {{type: python, code: pass}}, save: {save}}}"
     assert compile_text(f"{HEAD}workflow:\n  - {step}\n").diagnostics == ()
+
+
+@pytest.mark.parametrize(("asks", "targets"), [("{{ each_results }}", ["ctx.each_results"]), ("{{ each }}", [])])
+def test_a_loop_keeps_its_results_under_their_first_name_where_one_asks(asks: str, targets: list[str]) -> None:
+    graph = graph_of(f"""
+  - {{step: each, type: iterator, in: [1], task: {{type: noop}}, next: [{{step: b, with: {{a: "{asks}"}}}}]}}
+  - {{step: b, type: noop}}
+""")
+    assert [assign.target for assign in graph.steps["each"].set] == targets
+
+
+@pytest.mark.parametrize(
+    "fields", ["type: playbook, path: p, return: last", "call: {type: playbook, path: p, return: last}"]
+)
+def test_what_a_playbook_returns_is_the_result_of_one_of_its_steps(fields: str) -> None:
+    assert task_of(fields).config.data == {"path": "p", "return_step": "last"}

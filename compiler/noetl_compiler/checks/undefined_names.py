@@ -27,7 +27,7 @@ _CLOSED = {
 _HINTS = {
     **dict.fromkeys(OUTCOME, "a call binds it: read it in the task's rules, in set, or in a route"),
     **dict.fromkeys(
-        ("auth", "secret", "secrets"), "templates never see credentials: name them in the auth of the tool"
+        ("auth", "secret", "secrets", "token"), "templates never see credentials: name them in the auth of the tool"
     ),
 }
 _OF_LOOPS = dict.fromkeys((*ITERATION, "item", "element"), "a loop binds it, and this step has none")

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 from noetl_compiler import graph
 from noetl_compiler.codes import Code
+from noetl_compiler.dialects.case_page_stores import storing_pages
 from noetl_compiler.dialects.case_routes import noting, read_routes, reset_of_notes
 from noetl_compiler.dialects.case_rules import CaseRule, Subject, read_rules
 from noetl_compiler.dialects.case_tasks import asides, guard_of, guarded_sinks, policy_of
@@ -49,7 +50,8 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
     spec, loop = _read_spec(fields), read_loop(fields.node_of("loop"), report)
     tasks = _read_tasks(fields, name, around)
     subject = Subject(tasks[-1].kind.text if tasks else "", loop.element.text if loop else None, spec.is_inclusive)
-    rules = read_rules(fields, subject, around, {task.label.text for task in tasks})
+    read = read_rules(fields, subject, around, {task.label.text for task in tasks})
+    rules = tuple(storing_pages(rule, report) for rule in read)
     _refuse_unanswerable(rules, subject, around)
     resets = reset_of_notes(rules, name) if loop else ()
     rules = noting(rules, name, around) if loop else rules

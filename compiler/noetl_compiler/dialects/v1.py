@@ -38,6 +38,7 @@ _LOOP_FIELDS = _COLLECTIONS | {
     *("element", "iterator", "mode", "concurrency", "max_in_flight", "where", "filter"),
     *("order_by", "limit", "chunk", "chunk_size", "on_error"),
 }
+_PLAYBOOKS = frozenset({"playbook", "playbooks"})
 _ITERATORS = frozenset({"iterator", "loop"})
 
 
@@ -76,9 +77,13 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
 
 
 def _read_result(fields: Fields) -> Node | None:
-    """``result``, or ``return``, which may also just name whose result it is."""
+    """``result``, or ``return``, which may also just name whose result it is: of a playbook, one of its steps."""
+    returned, kind = fields.node.get("return"), fields.node.get("type")
+    is_name = isinstance(returned, ScalarNode) and returned.text.isidentifier()
+    if is_name and isinstance(kind, ScalarNode) and kind.text in _PLAYBOOKS:
+        return fields.node_of("result")
     found = fields.node_of("result", "return")
-    if isinstance(found, ScalarNode) and found is fields.node.get("return") and found.text.isidentifier():
+    if isinstance(found, ScalarNode) and found is returned and is_name:
         text = f"{{{{ {found.text} }}}}"
         return replace(found, text=text, value=text, expressions=(found.span,))
     return found

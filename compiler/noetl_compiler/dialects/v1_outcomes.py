@@ -25,7 +25,8 @@ _ON_ERROR: Mapping[str, Literal["continue", "fail"]] = MappingProxyType(
 
 def with_outcome(tasks: tuple[Task, ...], fields: Fields) -> tuple[Task, ...]:
     """Tasks with the ``return`` and the ``on_error`` of their call."""
-    found = fields.node_of("return")
+    calls_playbook = any(task.kind.text == "playbook" for task in tasks)  # there it names a step of that playbook
+    found = None if calls_playbook else fields.node_of("return")
     rules = (Rule(graph.Rule("continue", found.span, "ok", result=value_of(found))),) if found else ()
     return tuple(_with_rules(task, rules) for task in with_on_error(tasks, fields))
 

@@ -3,6 +3,9 @@
 What a way passes is bound in the step it leads to and stays known to all steps behind that: v1 kept one context. So
 each way also sets it in ``ctx``, except under the names of steps, which are their results.
 
+What a loop over a task of its own gave is also known as ``<loop>_results``: the loop sets it where a template asks for
+it.
+
 A database's connection and commands may stand among the names bound for the call; also where the call is one of a
 workbook task, whose kind is known only here.
 """
@@ -13,9 +16,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from noetl_compiler.graph import Assign, Value
+from noetl_compiler.lowering.endings import results_name
 from noetl_compiler.nodes import pointer
 from noetl_compiler.overlay import names_in, overlay, picked, without
 from noetl_compiler.syntax import Arc, Playbook, Step, Task
+from noetl_compiler.templating.paths import paths_read
+from noetl_compiler.templating.uses import uses
 from noetl_compiler.tools import KINDS, ToolKind
 
 __all__ = ["settle"]
@@ -25,12 +31,22 @@ def settle(playbook: Playbook) -> Playbook:
     """The playbook with these things made explicit."""
     names = frozenset(step.name.text for step in playbook.steps)
     workbook = {task.label.text: task for task in playbook.workbook}
-    steps = (_with_sets(step, names) for step in playbook.steps)
+    asked = _results_asked_for(playbook)
+    steps = (_with_results(_with_sets(step, names), asked) for step in playbook.steps)
     return replace(
         playbook,
         steps=tuple(replace(step, tasks=tuple(_with_fields(task, workbook) for task in step.tasks)) for step in steps),
         workbook=tuple(_with_fields(task, workbook) for task in playbook.workbook),
     )
+
+
+def _results_asked_for(playbook: Playbook) -> frozenset[str]:
+    """The loops over a task of their own whose ``<loop>_results`` some template reads."""
+    loops = {results_name(step.name.text): step.name.text for step in playbook.steps if step.loop and step.tasks}
+    if not loops:
+        return frozenset()
+    read = {path.partition(".")[0] for use in uses(playbook) for path in paths_read(use.template.source)}
+    return frozenset(loops[name] for name in loops.keys() & read)
 
 
 def _with_sets(step: Step, names: frozenset[str]) -> Step:
@@ -45,6 +61,14 @@ def _with_set(arc: Arc, names: frozenset[str]) -> Arc:
     return replace(arc, set=(*passed, *arc.set)) if passed else arc
 
 
+def _with_results(step: Step, asked: frozenset[str]) -> Step:
+    name = step.name
+    if name.text not in asked:
+        return step
+    value = Value(f"{{{{ results[{name.text!r}] }}}}", {"": name.span})
+    return replace(step, set=(*step.set, Assign(f"ctx.{results_name(name.text)}", value, name.span)))
+
+
 def _assign(name: str, arc: Arc) -> Assign:
     inner, root = picked(arc.args, [name]), pointer("", name)
     templates = {place.removeprefix(root): span for place, span in inner.templates.items()}
@@ -52,7 +76,10 @@ def _assign(name: str, arc: Arc) -> Assign:
 
 
 def _with_fields(task: Task, workbook: Mapping[str, Task]) -> Task:
-    """The task with its tool's fields moved from the bound names to its config. A task's own commands win."""
+    """The task with its tool's fields moved from the bound names to its config. A task's own commands win.
+
+    A call binds them as well: the task of the workbook may read them under their names.
+    """
     called = _called(task, workbook)
     kind = KINDS.get(called.kind.text, ToolKind())
     own = names_in(called.config).keys() | names_in(task.config).keys()
@@ -61,7 +88,7 @@ def _with_fields(task: Task, workbook: Mapping[str, Task]) -> Task:
     if not found:
         return task
     config = overlay(picked(task.input, found), task.config)
-    return replace(task, config=config, input=without(task.input, found))
+    return replace(task, config=config, input=without(task.input, found) if task.workbook is None else task.input)
 
 
 def _called(task: Task, workbook: Mapping[str, Task]) -> Task:

@@ -23,7 +23,12 @@ _SURELY_SHALLOW = 150
 
 _CHANCE = frozenset({"choice", "lipsum", "randint", "random", "shuffle", "uuid", "uuid1", "uuid4"})
 _CLOCK = frozenset({"today", "utcnow"})
-_FUNCTIONS = frozenset({"caller", "loop", "now", "super", *(str(name) for name in ENVIRONMENT.globals)})
+_FUNCTIONS = frozenset(
+    {"caller", "loop", "now", "super", *(name for name, value in ENVIRONMENT.globals.items() if callable(value))}
+)
+_OF_CREDENTIALS = frozenset({"token"})
+"""Functions that once gave a credential. Nothing binds them, which is told as of any other name."""
+
 _CHANCE_HINT = "take it from the request, from execution_id, or make it in a python task"
 _CLOCK_HINT = "use now(), which a replay sees unchanged, or make it in a python task"
 
@@ -119,7 +124,7 @@ def _function(source: str, name: str, line: int, tree: nodes.Template) -> Iterat
         hint = _CHANCE_HINT if name in _CHANCE else _CLOCK_HINT
         message = f'"{name}()" gives something else at every run, and a replay must not'
         yield Problem(message, hint, *place, forbidden=True)
-    elif name not in _FUNCTIONS and not _is_bound(name, tree):
+    elif name not in _FUNCTIONS | _OF_CREDENTIALS and not _is_bound(name, tree):
         yield Problem(f'there is no function "{name}"', nearest(name, _FUNCTIONS), *place)
 
 

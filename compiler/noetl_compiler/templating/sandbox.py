@@ -247,7 +247,7 @@ def _range(*bounds: int) -> range:
     return numbers
 
 
-_GLOBAL_RANGE: Any = _range
+_GLOBALS: dict[str, Any] = {"dict": dict, "namespace": Namespace, "null": None, "range": _range}
 
 
 def _environment() -> Sandbox:
@@ -255,7 +255,7 @@ def _environment() -> Sandbox:
         undefined=Missing, autoescape=False, keep_trailing_newline=True, optimized=False, cache_size=0
     )
     environment.globals.clear()
-    environment.globals.update({"dict": dict, "namespace": Namespace, "range": _GLOBAL_RANGE})
+    environment.globals.update(_GLOBALS)
     environment.filters = dict(FILTERS)
     environment.tests = dict(TESTS)
     return environment

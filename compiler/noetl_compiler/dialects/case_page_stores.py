@@ -1,0 +1,60 @@
+"""Tasks that a ``case`` rule names beside a repeated call, and that store its page: they are sinks by another name.
+
+then: [{save_page: {tool: {kind: postgres, command: ...}}}, {retry: {args: {...}}}]
+
+A repeated call stays in its activity, and so does what stores its pages. A task that does anything else has no place
+there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from noetl_compiler.codes import Code
+from noetl_compiler.dialects.case_rules import CaseRule
+from noetl_compiler.graph import Sink, Value
+from noetl_compiler.overlay import names_in
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Task
+from noetl_compiler.tools import SQL_COMMANDS
+
+__all__ = ["storing_pages"]
+
+_STORES = frozenset({"postgres", "duckdb"})
+_STATEMENT = "statement"
+_ALIKE = frozenset({"params", "database"})
+"""Fields that a sink has under the same name."""
+
+
+def storing_pages(rule: CaseRule, report: Report) -> CaseRule:
+    """The rule with such tasks among its sinks."""
+    actions = rule.actions
+    if actions.repeat is None or "ok" not in rule.boundaries or not actions.tasks:
+        return rule
+    pairs = [(task, _as_sink(task)) for task in actions.tasks]
+    for task, sink in pairs:
+        if sink is not None:
+            message = f'task "{task.label.text}" stores the pages of a repeated call, as a sink does'
+            report.warning(Code.DEPRECATED_FORM, task.label.span, message, "write sink: {tool: {kind: ...}}")
+    sinks = tuple(sink for _, sink in pairs if sink is not None)
+    others = tuple(task for task, sink in pairs if sink is None)
+    return replace(rule, actions=replace(actions, sinks=(*actions.sinks, *sinks), tasks=others))
+
+
+def _as_sink(task: Task) -> Sink | None:
+    """None where the task has what a sink has not."""
+    config = names_in(task.config)
+    commands = [name for name in config if name in SQL_COMMANDS]
+    is_plain = task == Task(task.label, task.kind, task.span, config=task.config, auth=task.auth)
+    if task.kind.text not in _STORES or len(commands) != 1 or config.keys() - commands - _ALIKE or not is_plain:
+        return None
+    return Sink(task.kind.text, _renamed(task.config, commands[0]), task.span, task.auth)
+
+
+def _renamed(config: Value, command: str) -> Value:
+    names = {_STATEMENT if name == command else name: value for name, value in names_in(config).items()}
+    places = {
+        f"/{_STATEMENT}{place.removeprefix(f'/{command}')}" if place.split("/")[1] == command else place: span
+        for place, span in config.templates.items()
+    }
+    return Value(names, places)
