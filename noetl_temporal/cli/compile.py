@@ -10,8 +10,8 @@ import click
 
 from noetl_compiler import Result
 from noetl_compiler.catalog import read_catalog, with_calls
-from noetl_compiler.counts import Sizes
 from noetl_compiler.findings_json import diagnostics_json, sarif
+from noetl_compiler.forecast import Sizes
 from noetl_compiler.phases import lowered
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.output import Text, print_texts, terminal_width, write_texts

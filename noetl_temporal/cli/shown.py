@@ -9,9 +9,8 @@ import click
 import msgspec
 
 from noetl_compiler import Result, preview
-from noetl_compiler.counts import Sizes
 from noetl_compiler.diagnostics import nearest
-from noetl_compiler.forecast import forecast
+from noetl_compiler.forecast import Sizes, forecast
 from noetl_compiler.graph import Graph, Json, encode
 
 __all__ = ["FORMATS", "Wanted", "shown"]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from noetl_compiler.conditions import Condition, Moment, Outcome, read_condition
 from noetl_compiler.graph import Span, Template
-from noetl_compiler.preview.conditions import Condition, Moment, Outcome, read_condition
 
 SPAN = Span(7, 1, 7, 2)
 

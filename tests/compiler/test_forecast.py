@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from noetl_compiler import compile_or_raise
-from noetl_compiler.counts import Sizes
-from noetl_compiler.forecast import LOOP_EVENTS, Forecast, forecast
+from noetl_compiler.forecast import Forecast, Sizes, forecast
+from noetl_compiler.forecasting.prices import LOOP_EVENTS
 from noetl_compiler.graph import Json
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
@@ -44,13 +45,13 @@ def test_a_list_in_the_workload_or_the_request_is_counted() -> None:
 
 
 def test_what_is_not_known_is_counted_once_and_said() -> None:
-    step = foretold({"cities": "{{ later }}"}).steps[0]
+    step = forecast(compile_or_raise((HEAD + LOOP).replace("workload.cities }}", "ctx.found }}"))).steps[0]
     assert step.items == 1
-    assert step.assumed == ("items unknown, counted as 1", "passes unknown, counted as 1")
+    assert step.assumed == ("items unknown, counted as 1 (--items)", "passes unknown, counted as 1 (--pages)")
 
 
 def test_a_jump_repeats_the_tasks_it_leads_back_over() -> None:
-    assert foretold(sizes=Sizes(pages={"fetch": 4})).steps[0].calls == 2 * (1 + 4)
+    assert foretold(sizes=Sizes(pages={"fetch": 4})).steps[0].most.calls == 2 * (1 + 4)
 
 
 def test_a_step_in_a_loop_in_a_loop_runs_for_every_pair_of_items() -> None:
@@ -64,20 +65,20 @@ workflow:
   - {step: inner_end, end_loop: inner, next: outer_end}
   - {step: outer_end, end_loop: outer}
 """
-    calls = {step.step: step.calls for step in forecast(compile_or_raise(nested)).steps}
+    calls = {step.step: step.most.calls for step in forecast(compile_or_raise(nested)).steps}
     assert calls["work"] == 2 * 3
 
 
 def test_retries_cost_actions_only() -> None:
     once, often = foretold({"tries": 1}).steps[0], foretold({"tries": 5}).steps[0]
-    assert once.events == often.events
-    assert once.actions == once.actions_with_retries == often.actions
-    assert often.actions_with_retries - often.actions == 2 * 2 * 4
+    assert once.most == often.most
+    assert once.most.actions == once.actions_with_retries
+    assert often.actions_with_retries - often.most.actions == 2 * 2 * 4
 
 
 def test_a_long_loop_continues_as_new_and_is_warned_of() -> None:
     found = foretold(sizes=Sizes(items={"fetch": 1_000}))
-    assert found.steps[0].workflow_runs == -(-1_000 * 2 * 6 // LOOP_EVENTS)
+    assert found.steps[0].most.workflow_runs == -(-1_000 * 2 * 6 // LOOP_EVENTS)
     assert any("continues as new" in warning for warning in found.warnings)
 
 
@@ -87,7 +88,17 @@ def test_a_long_loop_continues_as_new_and_is_warned_of() -> None:
         ({}, Sizes(), "700 in flight are asked for, 500 are allowed"),
         ({}, Sizes(result_bytes={"fetch": 100_000}), "over 64 KB are kept in Postgres"),
         ({}, Sizes(result_bytes={"fetch": 3_000_000}), "a result over 2 MB fails its call"),
-        ({"cities": ["x" * 100] * 30_000}, Sizes(), "over 2 MB it needs a Postgres"),
+        (
+            {"cities": ["x" * 100] * 30_000},
+            Sizes(),
+            "its collection has 3,090,001 bytes: over 2 MB it needs a Postgres",
+        ),
+        (
+            {},
+            Sizes(items={"fetch": 3_000}),
+            "its results have 3,000,000 bytes together: over 2 MB they need a Postgres",
+        ),
+        ({}, Sizes(items={"fetch": 1_000}), "fetch: its loop continues as new 5 times, every 166 items or so"),
         ({}, Sizes(items={"fetch": 200_000}), "split them"),
     ],
 )
@@ -97,8 +108,8 @@ def test_limits_are_warned_of(request_: Json, sizes: Sizes, says: str) -> None:
 
 def test_the_whole_is_more_than_its_steps() -> None:
     found = foretold()
-    assert found.events > sum(step.events for step in found.steps)
-    assert found.calls == sum(step.calls for step in found.steps)
+    assert found.most.events > sum(step.most.events for step in found.steps)
+    assert found.most.calls == sum(step.most.calls for step in found.steps)
 
 
 def test_loops_within_loops_multiply_and_each_has_workflows_of_its_own() -> None:
@@ -110,8 +121,8 @@ def test_loops_within_loops_multiply_and_each_has_workflows_of_its_own() -> None
     by_name = {step.step: step for step in found.steps}
     assert inner.loop is not None
     tasks = [name for name in inner.loop.region if graph.steps[name].tasks]
-    assert [by_name[name].calls for name in tasks] == [15 * len(graph.steps[name].tasks) for name in tasks]
-    assert (by_name[outer.name].workflow_runs, by_name[inner.name].workflow_runs) == (1, 3)
+    assert [by_name[name].most.calls for name in tasks] == [15 * len(graph.steps[name].tasks) for name in tasks]
+    assert (by_name[outer.name].most.workflow_runs, by_name[inner.name].most.workflow_runs) == (1, 3)
 
 
 def test_a_history_that_temporal_would_warn_of_is_foretold() -> None:
@@ -119,6 +130,67 @@ def test_a_history_that_temporal_would_warn_of_is_foretold() -> None:
     names = ", ".join(f"s{index}" for index in range(2_500))
     fan = f"workflow:\n  - step: start\n    tool: {{kind: noop}}\n    next: [{names}]\n"
     found = forecast(compile_or_raise(HEAD + fan + steps))
-    assert 10_240 < found.largest_history <= found.events
+    assert 10_240 < found.largest_history <= found.most.events
     assert any("Temporal warns from 10,240" in warning for warning in found.warnings)
     assert any("may be pending at once" in warning for warning in found.warnings)
+
+
+CONDITIONS = {"?": "{{ x }}", "+": "{{ event.name == 'step.done' }}", "-": "{{ event.name == 'call.error' }}"}
+
+
+def playbook(*lines: str) -> str:
+    """``a -> b? c`` leads to the first that matches, ``a => b c`` to all; ``a!`` may be denied; ``+`` and ``-`` ask for
+    success and failure.
+    """
+    return f"{HEAD}workflow: {json.dumps([_step(*line.split()) for line in lines])}"
+
+
+def _step(name: str, arrow: str = "", *targets: str) -> dict[str, Json]:
+    arcs = [
+        {"step": to.rstrip("?+-")} | ({"when": CONDITIONS[to[-1]]} if to[-1] in CONDITIONS else {}) for to in targets
+    ]
+    deny = {"policy": {"admit": {"rules": [{"when": "{{ x }}", "then": {"allow": False}}]}}} if "!" in name else {}
+    mode = {"mode": "inclusive" if arrow == "=>" else "exclusive"}
+    way = {"next": {"spec": mode, "arcs": arcs}} if arcs else {}
+    return {"step": name.rstrip("!"), "spec": deny, "tool": {"kind": "noop"}, **way}
+
+
+@pytest.mark.parametrize(
+    ("lines", "names"),
+    [
+        (["a -> b? c", "b", "c"], "a"),
+        (["a -> b? c", "b -> d", "c -> d", "d"], "ad"),
+        (["a -> b? c?", "b -> d", "c -> d", "d"], "a"),
+        (["a => b c?", "b", "c"], "ab"),
+        (["a => b? c?", "b -> d", "c -> d", "d"], "a"),
+        (["a -> b+ c", "b", "c"], "ab"),
+        (["a -> b- c", "b", "c"], "ac"),
+        (["a -> b", "b! -> c", "c -> b? d", "d"], "acd"),
+    ],
+)
+def test_what_a_condition_can_leave_out_may_not_run(lines: list[str], names: str) -> None:
+    found = forecast(compile_or_raise(playbook(*lines))).steps
+    assert {step.step for step in found if "may not run" not in step.assumed} - {"end"} == set(names)
+
+
+def test_a_circle_is_walked_once_unless_told() -> None:
+    graph = compile_or_raise(playbook("a -> b", "b -> a? c", "c"))
+    once, often = forecast(graph), forecast(graph, sizes=Sizes(pages={"b": 7}))
+    assert [step.assumed for step in once.steps][:3] == [("on a circle of ways, walked once (--pages)",)] * 2 + [()]
+    assert [step.most.calls for step in often.steps][:3] == [7, 7, 1]
+    assert (often.least.calls, often.most.calls) == (3, 15)
+
+
+def test_a_filter_is_applied_to_what_is_known() -> None:
+    loop = "{step: a, loop: {in: '{{ workload.n }}', iterator: i, where: '{{ CONDITION }}'}, tool: {kind: noop}}"
+    text = f"{HEAD}workload: {{n: [1, 2, 3, 4]}}\nworkflow:\n  - {loop}\n"
+    known = forecast(compile_or_raise(text.replace("CONDITION", "i > 2")))
+    unknown = forecast(compile_or_raise(text.replace("CONDITION", "i > ctx.later")))
+    assert (known.least.calls, known.most.calls) == (2, 2)
+    assert (unknown.least.calls, unknown.most.calls) == (0, 4)
+
+
+def test_a_default_that_only_a_run_knows_is_not_known() -> None:
+    text = (HEAD + LOOP).replace("[Oslo, Rome]", "'{{ env.CITIES }}'")
+    assert forecast(compile_or_raise(text)).steps[0].assumed[0].startswith("items unknown")
+    assert forecast(compile_or_raise(text), {"cities": [1, 2, 3]}).steps[0].items == 3

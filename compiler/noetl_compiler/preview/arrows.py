@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from noetl_compiler.conditions import Moment, read_condition
 from noetl_compiler.graph import Arc, Graph, Step
-from noetl_compiler.preview.conditions import Moment, read_condition
 from noetl_compiler.preview.order import falls_to_final
 from noetl_compiler.preview.words import asked, condition
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import cast
 
+from noetl_compiler.conditions import bare
 from noetl_compiler.graph import Json, Task
-from noetl_compiler.preview.conditions import bare
 
 __all__ = ["call_in_words"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from noetl_compiler.conditions import read_condition
 from noetl_compiler.graph import Graph, Step
-from noetl_compiler.preview.conditions import read_condition
 
 __all__ = ["falls_to_final", "reading_order", "unreached"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from noetl_compiler.conditions import Condition, Moment, read_condition
 from noetl_compiler.graph import Arc, Assign, EnterRule, Graph, Loop, Policy, Step, Task
 from noetl_compiler.own_names import CHOSEN
 from noetl_compiler.preview.calls import call_in_words
-from noetl_compiler.preview.conditions import Condition, Moment, read_condition
 from noetl_compiler.preview.order import falls_to_final
 from noetl_compiler.preview.words import (
     asked,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from noetl_compiler.counts import loops_around
 from noetl_compiler.diagnostics import columns, printable
+from noetl_compiler.forecasting.counts import loops_around
 from noetl_compiler.graph import Graph, Step
 from noetl_compiler.preview.order import reading_order, unreached
 from noetl_compiler.preview.outline import Line, content, heading, ways

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from noetl_compiler.counts import DEFAULT_ATTEMPTS, DEFAULT_PAGES
+from noetl_compiler.conditions import Condition, Moment, Outcome, bare, read_condition
+from noetl_compiler.forecasting.repeats import DEFAULT_ATTEMPTS, DEFAULT_PAGES
 from noetl_compiler.graph import Assign, Collect, Guard, Json, Loop, Rule, Sink, Template, Value
 from noetl_compiler.overlay import names_in
 from noetl_compiler.own_names import CHOSEN, PASSED
-from noetl_compiler.preview.conditions import Condition, Moment, Outcome, bare, read_condition
 
 __all__ = [
     "asked",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import accumulate
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -64,6 +65,7 @@ _TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[\[({]|[\])}]|\b(?:
 _WEAKER = {"and": ("or", "if"), "or": ("if",)}
 
 
+@lru_cache(maxsize=4096)
 def read_condition(when: Template | None, on: Outcome = "any", moment: Moment = "call") -> Condition:
     """The condition of what is asked at a moment of a step, after the outcome ``on`` only."""
     if when is None:

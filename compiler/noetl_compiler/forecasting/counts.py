@@ -1,0 +1,166 @@
+"""How often the parts of a graph will run, as far as that is known before a run.
+
+A step's calls are its tasks, times the pages of a task that is called again, times the items of the loops around it,
+times the passes of a circle of ways it stands on. A number that the graph does not tell (a collection which an earlier
+step makes) is taken from ``Sizes``, else guessed, and said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from noetl_compiler.forecasting.courses import beside_others, surely_run
+from noetl_compiler.forecasting.known import Count, items_of, known_names, rendered
+from noetl_compiler.forecasting.repeats import attempts_of, calls_of, delays_of, repeats_itself
+from noetl_compiler.forecasting.ways import Ways, circles, ways_of
+from noetl_compiler.graph import Graph, Json, Step
+
+__all__ = ["DEFAULT_IN_FLIGHT", "MAX_IN_FLIGHT", "Counts", "Sizes", "Work", "count", "loops_around"]
+
+DEFAULT_IN_FLIGHT, MAX_IN_FLIGHT = 16, 500
+_ONCE = Count(1, 1)
+_CIRCLE = "on a circle of ways, walked once (--pages)"
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What only the author knows, by step: items of its loop, pages of its task, bytes of one result."""
+
+    items: Mapping[str, int] = field(default_factory=dict[str, int])
+    pages: Mapping[str, int] = field(default_factory=dict[str, int])
+    result_bytes: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+class Work(NamedTuple):
+    """What a step does in a whole run, at least or at most.
+
+    ``arrivals``: how often it runs; ``loops`` and ``items``: the loops it begins, and their iterations in all.
+    ``delays`` are the timers that are waited for, ``limits`` those of its time limit. ``is_shared`` and
+    ``is_loop_shared``: its calls, its loops may share workflow tasks with others.
+    """
+
+    arrivals: int
+    loops: int
+    items: int
+    calls: int
+    calls_with_retries: int
+    delays: int
+    limits: int
+    is_shared: bool = False
+    is_loop_shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Of a whole graph, by step. ``names`` is what templates can see before the run, ``around`` has the loops around
+    each step, ``in_flight`` how many iterations of a loop run at once.
+    """
+
+    names: Mapping[str, Json]
+    around: Mapping[str, Sequence[str]]
+    in_flight: Mapping[str, int]
+    least: Mapping[str, Work]
+    most: Mapping[str, Work]
+    assumed: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """How often a step runs, the iterations of its loop, the calls of each task in one iteration."""
+
+    step: Step
+    arrivals: Count
+    items: Count
+    tasks: Sequence[Count]
+
+    def assumed(self) -> tuple[str, ...]:
+        found = [one.assumed for one in (self.arrivals, self.items, *self.tasks) if one.assumed]
+        may_not = ["may not run"] if not self.arrivals.least and self.arrivals.most else []
+        return tuple(dict.fromkeys([*may_not, *found]))
+
+    def work(self, end: Literal["least", "most"], delays: int, attempts: Sequence[int]) -> Work:
+        arrivals, items = getattr(self.arrivals, end), getattr(self.items, end)
+        calls = [getattr(task, end) for task in self.tasks]
+        return Work(
+            arrivals,
+            loops=arrivals if self.step.loop and items else 0,
+            items=arrivals * items if self.step.loop else 0,
+            calls=arrivals * items * sum(calls),
+            calls_with_retries=arrivals * items * sum(one * most for one, most in zip(calls, attempts, strict=True)),
+            delays=arrivals * items * delays,
+            limits=arrivals if self.step.timeout and self.step.timeout.total else 0,
+        )
+
+
+def count(graph: Graph, request: Mapping[str, Json], sizes: Sizes) -> Counts:
+    """The counts for a request, which is merged over the workload."""
+    names, around, ways = known_names(graph, request), loops_around(graph), ways_of(graph)
+    in_flight = {one.name: _in_flight(one, names) for one in _loops(graph)}
+    beside = beside_others(graph, ways)
+    least: dict[str, Work] = {}
+    most: dict[str, Work] = {}
+    assumed: dict[str, tuple[str, ...]] = {}
+    for times in _times(graph, names, around, ways, sizes):
+        step = times.step
+        delays = delays_of(step, sizes.pages.get(step.name))
+        attempts = [attempts_of(task, names) for task in step.tasks]
+        is_loop_shared = step.name in beside or any(in_flight[loop] > 1 for loop in around[step.name])
+        is_shared = is_loop_shared or in_flight.get(step.name, 1) > 1
+        least[step.name] = times.work("least", delays, attempts)._replace(
+            is_shared=is_shared, is_loop_shared=is_loop_shared
+        )
+        most[step.name] = times.work("most", delays, attempts)
+        assumed[step.name] = times.assumed()
+    return Counts(names, around, in_flight, least, most, assumed)
+
+
+def _times(
+    graph: Graph, names: Mapping[str, Json], around: Mapping[str, Sequence[str]], ways: Ways, sizes: Sizes
+) -> Iterator[_Times]:
+    items = {one.name: items_of(one.loop, sizes.items.get(one.name), names) for one in _loops(graph) if one.loop}
+    passes = {name: _passes(graph, circle, sizes) for circle in circles(ways) for name in circle}
+    surely = surely_run(graph, ways)
+    for name, step in graph.steps.items():
+        arrivals = _product([passes.get(name, _ONCE), *(items[loop] for loop in around[name])])
+        arrivals = arrivals if name in surely else arrivals._replace(least=0)
+        yield _Times(step, arrivals, items.get(name, _ONCE), calls_of(step, sizes.pages.get(name), names))
+
+
+def _passes(graph: Graph, circle: frozenset[str], sizes: Sizes) -> Count:
+    """How often a circle of ways is walked; pages of a step with pages of its own are those."""
+    given = [pages for name, pages in sizes.pages.items() if name in circle and not repeats_itself(graph.steps[name])]
+    return Count(max(given), 1) if given else Count(1, 1, _CIRCLE)
+
+
+def _product(counts: Sequence[Count]) -> Count:
+    """What is assumed of the first is said of the whole; of a loop it is said at the loop."""
+    most, least = math.prod(one.most for one in counts), math.prod(one.least for one in counts)
+    return Count(most, least, counts[0].assumed)
+
+
+def _in_flight(step: Step, names: Mapping[str, Json]) -> int:
+    if step.loop is None or step.loop.mode != "parallel":
+        return 1
+    asked: Json = rendered(step.loop.max_in_flight, names)
+    return min(MAX_IN_FLIGHT, max(1, asked if isinstance(asked, int) else DEFAULT_IN_FLIGHT))
+
+
+def _loops(graph: Graph) -> Iterator[Step]:
+    return (step for step in graph.steps.values() if step.loop)
+
+
+def loops_around(graph: Graph) -> dict[str, list[str]]:
+    """Step -> the loops it runs in, the innermost first. A region names the steps between a loop and its end, not those
+    of loops inside.
+    """
+    loops = {name: step.name for step in _loops(graph) if step.loop for name in step.loop.region}
+    return {name: list(_chain(name, loops)) for name in graph.steps}
+
+
+def _chain(name: str, loops: Mapping[str, str]) -> Iterator[str]:
+    while (outer := loops.get(name)) is not None:
+        yield outer
+        name = outer

@@ -1,0 +1,177 @@
+"""What calls, loops, timers and workflow runs cost in Temporal's events and actions, and about how many bytes.
+
+A call is six events (scheduled, started, completed, and the workflow task that follows), a loop nine in its parent and
+a workflow of its own. What goes on at the same time may share a workflow task, so it costs three events at least. A
+workflow continues as new when its history has grown long, in events or in bytes.
+
+Sizes are fitted to real histories: a small result stands in the history of its call and in records of what happened,
+a larger one with its call alone, and one that is kept in Postgres nowhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from noetl_compiler.forecasting.counts import Sizes, Work
+from noetl_compiler.forecasting.courses import width
+from noetl_compiler.graph import Graph, Step, encode
+
+__all__ = ["LOOP_EVENTS", "PLAYBOOK_EVENTS", "RESULT_BYTES", "STORED_BYTES", "Amount", "Host", "Prices"]
+
+LOOP_EVENTS = 2_000
+"""History events after which a loop's workflow continues as new."""
+PLAYBOOK_EVENTS = 4_096
+"""History events after which Temporal suggests it to a playbook's."""
+HISTORY_BYTES = 4 * 1024 * 1024
+"""Bytes of a history after which Temporal suggests it to any workflow."""
+STORED_BYTES = 64 * 1024
+"""Larger values stand in Postgres, and history has a claim."""
+RESULT_BYTES = 1_000
+"""Of a result, when nobody says."""
+
+_RUN, _CALL, _LOOP, _SHARED, _DELAY, _LIMIT, _STATUS = 5, 6, 9, 3, 5, 2, 1
+"""Events: of a workflow's run, of a call, a loop, of either when it shares workflow tasks, of a timer waited for, of
+one that only limits, and of the status at the end."""
+_RUN_BYTES, _CALL_BYTES, _EVENT_BYTES, _CLAIM_BYTES = 3_000, 2_000, 120, 500
+_RECORDED_BYTES, _COPIES = 1_024, 3
+"""A result of so many bytes stands in records as well, which makes so many copies of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """``children`` are the workflows that loops begin; ``workflow_runs`` has each time one continues as new as well."""
+
+    calls: int = 0
+    children: int = 0
+    workflow_runs: int = 0
+    events: int = 0
+    actions: int = 0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(
+            self.calls + other.calls,
+            self.children + other.children,
+            self.workflow_runs + other.workflow_runs,
+            self.events + other.events,
+            self.actions + other.actions,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """An execution of a workflow in which steps run, over all its runs: its events and bytes, the events after which it
+    continues as new, and how much is under way in it at once.
+    """
+
+    events: int
+    bytes: int
+    renewed: int
+    pending: int
+
+    @property
+    def runs(self) -> int:
+        """The first, and those it continues as."""
+        return max(1, math.ceil(self.events / self.renewed), math.ceil(self.bytes / HISTORY_BYTES))
+
+    @property
+    def longest(self) -> int:
+        """Events of one run: when it has grown long it begins nothing more, but waits for what is pending."""
+        return min(self.events, self.renewed + self.pending * _CALL) + _RUN
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """The prices of one graph for the work that its steps do, at least or at most."""
+
+    graph: Graph
+    work: Mapping[str, Work]
+    in_flight: Mapping[str, int]
+    sizes: Sizes
+
+    def playbook(self, outermost: Iterable[str]) -> Host:
+        """The workflow of the playbook itself, in which the steps run that no loop is around."""
+        names = list(outermost)
+        events = sum(map(self.events_around, names)) + _STATUS
+        size = sum(map(self._bytes_around, names)) + self._input_bytes()
+        return Host(events, size, PLAYBOOK_EVENTS, width(self.graph, names))
+
+    def loop(self, step: Step) -> Host:
+        """The workflow of a loop begun once: its tasks run in it, or the steps of its region."""
+        begun, region = max(1, self.work[step.name].loops), step.loop.region if step.loop else ()
+        events = self._task_events(step.name) + sum(map(self.events_around, region))
+        size = self._call_bytes(step.name) + sum(map(self._bytes_around, region))
+        pending = self.in_flight[step.name] * width(self.graph, region)
+        return Host(events // begun, size // begun, LOOP_EVENTS, pending)
+
+    def whole(self, runs: int) -> Amount:
+        """What a run costs beside its steps."""
+        limit = 1 if self.graph.timeout else 0
+        return Amount(workflow_runs=runs, events=_RUN * runs + _STATUS + _LIMIT * limit, actions=runs + 1 + limit)
+
+    def step(self, step: Step) -> Amount:
+        """What a step costs, the workflows of its loop included."""
+        work = self.work[step.name]
+        runs = work.loops * self.loop(step).runs if work.loops else 0
+        tasks = self._task_events(step.name) + _LIMIT * work.limits
+        return Amount(
+            work.calls,
+            work.loops,
+            runs,
+            events=tasks + self._loop_events(step.name) + _RUN * runs,
+            actions=2 * work.calls + work.delays + work.limits + work.loops + runs,
+        )
+
+    def bytes(self, step: Step) -> int:
+        """In all histories."""
+        return self._call_bytes(step.name) + self._loop_bytes(step)
+
+    def whole_bytes(self, runs: int) -> int:
+        """Of a run beside its steps."""
+        return _RUN_BYTES + runs * (self._input_bytes() + _RUN * _EVENT_BYTES)
+
+    def events_around(self, name: str) -> int:
+        """Events in the workflow around a step; the tasks of a loop run in another."""
+        own = self._loop_events(name) if name in self.in_flight else self._task_events(name)
+        return own + _LIMIT * self.work[name].limits
+
+    def _bytes_around(self, name: str) -> int:
+        return self._loop_bytes(self.graph.steps[name]) if name in self.in_flight else self._call_bytes(name)
+
+    def _task_events(self, name: str) -> int:
+        work = self.work[name]
+        return work.calls * (_SHARED if work.is_shared else _CALL) + _DELAY * work.delays
+
+    def _loop_events(self, name: str) -> int:
+        work = self.work[name]
+        return work.loops * (_SHARED if work.is_loop_shared else _LOOP)
+
+    def _call_bytes(self, name: str) -> int:
+        tasks, work = self.graph.steps[name].tasks, self.work[name]
+        config = sum(len(msgspec.json.encode(task.config.data)) for task in tasks) // max(1, len(tasks))
+        each = _CALL_BYTES + _stored(config) + self._result_bytes(name)
+        return work.calls * each + self._task_events(name) * _EVENT_BYTES
+
+    def _result_bytes(self, name: str) -> int:
+        size = self.sizes.result_bytes.get(name, RESULT_BYTES)
+        return _stored(size) * (_COPIES if size <= _RECORDED_BYTES else 1)
+
+    def _loop_bytes(self, step: Step) -> int:
+        """What its parent sends and gets back, in both histories."""
+        work = self.work[step.name]
+        if not work.loops:
+            return 0
+        gathered = work.items // work.loops * self.sizes.result_bytes.get(step.name, RESULT_BYTES)
+        sent = len(msgspec.json.encode(step))
+        return work.loops * (2 * _stored(sent) + _COPIES * _stored(gathered) + (_LOOP + _RUN) * _EVENT_BYTES)
+
+    def _input_bytes(self) -> int:
+        return _stored(len(encode(self.graph)))
+
+
+def _stored(size: int) -> int:
+    """In history."""
+    return size if size < STORED_BYTES else _CLAIM_BYTES

@@ -1,0 +1,96 @@
+"""What to beware of in a run: Temporal's limits, and ours, that it comes near to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+
+import msgspec
+
+from noetl_compiler.forecasting.counts import MAX_IN_FLIGHT, Counts, Sizes
+from noetl_compiler.forecasting.known import rendered
+from noetl_compiler.forecasting.prices import RESULT_BYTES, STORED_BYTES, Host, Prices
+from noetl_compiler.forecasting.ways import ended_first, ways_of
+from noetl_compiler.graph import Graph, Json, Loop, Step, encode
+
+__all__ = ["risks"]
+
+WARNING_EVENTS, LIMIT_EVENTS = 10_240, 51_200
+"""Of one workflow run, where Temporal warns and where it ends the run."""
+LIMIT_BYTES, LIMIT_TASK_BYTES = 2_000_000, 4_000_000
+"""Of one value, and of all that a workflow begins at once."""
+LIMIT_PENDING = 2_000
+MANY_ITEMS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    graph: Graph
+    counts: Counts
+    sizes: Sizes
+    prices: Prices
+
+
+def risks(graph: Graph, counts: Counts, sizes: Sizes, prices: Prices, own: Host) -> Iterator[str]:
+    """Of the playbook's own workflow ``own``, then of each step; none when nothing comes near."""
+    yield from _renewed("the playbook", own, f"first at about {_reached_at(graph, counts, prices, own)}")
+    yield from _limits("the playbook", own)
+    if (size := len(encode(graph))) > LIMIT_BYTES:
+        yield f"the graph has {size:,} bytes: over 2 MB it needs a Postgres for large values"
+    for step in graph.steps.values():
+        subject = _Subject(graph, counts, sizes, prices)
+        if step.loop and counts.most[step.name].loops:
+            yield from _of_loop(step, step.loop, subject)
+        if step.tasks:
+            yield from _of_results(step.name, sizes.result_bytes.get(step.name, RESULT_BYTES))
+
+
+def _limits(whose: str, host: Host) -> Iterator[str]:
+    if host.longest > WARNING_EVENTS:
+        verdict = "ends it" if host.longest > LIMIT_EVENTS else f"warns from {WARNING_EVENTS:,} and ends it"
+        yield f"{whose}: one history may have {host.longest:,} events: Temporal {verdict} at {LIMIT_EVENTS:,}"
+    if host.pending > LIMIT_PENDING:
+        yield f"{whose}: {host.pending:,} calls and loops may be pending at once: Temporal takes {LIMIT_PENDING:,}"
+
+
+def _renewed(whose: str, host: Host, where: str) -> Iterator[str]:
+    if host.runs > 1:
+        times = f"{host.runs - 1:,} time{'s' * (host.runs > 2)}"
+        why = f"of {host.events:,} events and {host.bytes:,} bytes, a run takes {host.renewed:,} or 4 MB"
+        yield f"{whose} continues as new {times}, {where}: {why}"
+
+
+def _reached_at(graph: Graph, counts: Counts, prices: Prices, own: Host) -> str:
+    """The step at which the first run of the playbook has grown long, if its steps run in the order of their ways."""
+    order = [name for name in reversed(ended_first(ways_of(graph))) if not counts.around[name]]
+    grown = accumulate(prices.events_around(name) for name in order)
+    share = own.events / own.runs
+    return next((name for name, events in zip(order, grown, strict=True) if events >= share), graph.final)
+
+
+def _of_loop(step: Step, loop: Loop, subject: _Subject) -> Iterator[str]:
+    whose, work = step.name, subject.counts.most[step.name]
+    host = subject.prices.loop(step)
+    each = max(1, work.items // work.loops // host.runs)
+    yield from _renewed(f"{whose}: its loop", host, f"every {each:,} items or so")
+    yield from _limits(whose, host)
+    asked: Json = rendered(loop.max_in_flight, subject.counts.names)
+    if isinstance(asked, int) and asked > MAX_IN_FLIGHT:
+        yield f"{whose}: {asked:,} in flight are asked for, {MAX_IN_FLIGHT} are allowed"
+    collection = len(msgspec.json.encode(rendered(loop.collection, subject.counts.names)))
+    if collection > LIMIT_BYTES:
+        yield f"{whose}: its collection has {collection:,} bytes: over 2 MB it needs a Postgres for large values"
+    items = work.items // work.loops
+    gathered = items * subject.sizes.result_bytes.get(step.name, RESULT_BYTES)
+    if gathered > LIMIT_BYTES:
+        yield f"{whose}: its results have {gathered:,} bytes together: over 2 MB they need a Postgres for large values"
+    if items > MANY_ITEMS:
+        yield f"{whose}: {items:,} items pass through one loop: split them, or claim rows with a cursor"
+
+
+def _of_results(whose: str, size: int) -> Iterator[str]:
+    if size > STORED_BYTES:
+        yield f"{whose}: results over 64 KB are kept in Postgres, not in history"
+    if size > LIMIT_BYTES:
+        yield f"{whose}: without a Postgres for large values, a result over 2 MB fails its call"
