@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, cast
 
-from noetl_compiler.graph import Graph, Span
+import msgspec
+
+from noetl_compiler import templates
+from noetl_compiler.graph import Graph, Span, Step, Task, Template, Value
+from noetl_compiler.nodes import at
 
 __all__ = ["UnsupportedError", "unsupported"]
 
@@ -20,20 +25,61 @@ class UnsupportedError(ValueError):
 
 
 def unsupported(graph: Graph, tools: Collection[str]) -> list[str]:
-    """``file:line:col: error: ...`` for each tool without executor, each unknown sink, and each loop over
-    a cursor or over steps."""
-    return [f"{graph.source.file}:{span.line}:{span.col}: error: {message}" for span, message in _found(graph, tools)]
+    """``file:line:col: error: ...`` for each tool without executor, each unknown sink, each loop over a cursor or over
+    steps, each secret of the keychain, each circuit breaker, and code that lies elsewhere, in the order of the text."""
+    found = sorted({*_in_steps(graph, tools), *_secrets(graph)})
+    return [f"{graph.source.file}:{span.line}:{span.col}: error: {message}" for span, message in found]
 
 
-def _found(graph: Graph, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
+def _in_steps(graph: Graph, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
     for step in graph.steps.values():
-        if step.loop is not None and step.loop.cursor is not None:
-            yield step.loop.span, "cursor loops cannot run yet: loop over a collection"
-        if step.loop is not None and step.loop.region:
-            yield step.loop.span, "loops over several steps cannot run yet: give the loop a task of its own"
+        yield from _in_loop(step)
         for task in step.tasks:
-            if task.kind not in tools:
-                yield task.span, f"there is no tool {task.kind!r} here: the tools are {', '.join(sorted(tools))}"
-            for sink in task.sinks:
-                if sink.kind not in SINKS:
-                    yield sink.span, f"there is no sink {sink.kind!r}: the sinks are {', '.join(sorted(SINKS))}"
+            yield from _in_task(task, tools)
+
+
+def _in_loop(step: Step) -> Iterator[tuple[Span, str]]:
+    if step.loop is not None and step.loop.cursor is not None:
+        yield step.loop.span, "cursor loops cannot run yet: loop over a collection"
+    if step.loop is not None and step.loop.region:
+        yield step.loop.span, "loops over several steps cannot run yet: give the loop a task of its own"
+
+
+def _in_task(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
+    if task.kind not in tools:
+        yield task.span, f"there is no tool {task.kind!r} here: the tools are {', '.join(sorted(tools))}"
+    if task.kind in tools and isinstance(task.config.data, dict) and isinstance(task.config.data.get("script"), dict):
+        yield task.span, "code that lies elsewhere cannot be fetched yet: write it into the playbook"
+    if task.policy is not None and task.policy.circuit is not None:
+        yield task.policy.circuit.span, "circuit breakers cannot run yet: remove it"
+    for sink in task.sinks:
+        if sink.kind not in SINKS:
+            yield sink.span, f"there is no sink {sink.kind!r}: the sinks are {', '.join(sorted(SINKS))}"
+
+
+def _secrets(graph: Graph) -> Iterator[tuple[Span, str]]:
+    """Where templates name secrets of the keychain, as ``keychain.<name>`` or by the name alone."""
+    names = {entry.name for entry in graph.keychain} - graph.steps.keys()
+    for source, span in _templates(graph.steps):
+        heads = {path.partition(".")[0] for path in templates.paths(source)}
+        for name in sorted(heads & {"keychain", *names}):
+            message = f'secrets of the keychain cannot be read yet, and this template reads "{name}"'
+            yield span, f"{message}: name a credential with auth"
+
+
+def _templates(part: Any) -> Iterator[tuple[str, Span]]:
+    """Every template in a part of the graph, with its place."""
+    if isinstance(part, Value):
+        for place, span in part.templates.items():
+            yield str(at(part.data, place)), span
+    elif isinstance(part, Template):
+        yield part.source, part.span
+    elif isinstance(part, Mapping):
+        for item in cast("Mapping[str, Any]", part).values():
+            yield from _templates(item)
+    elif isinstance(part, tuple):
+        for item in cast("tuple[Any, ...]", part):
+            yield from _templates(item)
+    elif isinstance(part, msgspec.Struct):
+        for name in part.__struct_fields__:
+            yield from _templates(getattr(part, name))

@@ -21,16 +21,20 @@ __all__ = [
     "AdmitRule",
     "Arc",
     "Assign",
+    "Circuit",
     "Collect",
     "Cursor",
     "EnterRule",
     "Graph",
     "Guard",
     "Json",
+    "KeychainEntry",
     "Loop",
+    "Output",
     "Policy",
     "Route",
     "Rule",
+    "Select",
     "Sink",
     "SourceRef",
     "Span",
@@ -80,8 +84,9 @@ class Value(msgspec.Struct, frozen=True):
 class Assign(msgspec.Struct, frozen=True):
     """One ``set`` entry: ``target`` is dotted and always rooted (``ctx.a.b``, ``iter.x``).
 
-    ``ctx.a[]`` adds the value to the list there, ``ctx.a[*]`` each item of the value: parallel iterations add in their
-    order, where one that sets the whole list would overwrite the others' (semantics.md 16).
+    ``ctx.a[]`` adds the value to the list there, ``ctx.a[*]`` each item of the value, ``ctx.a[+]`` adds to the number
+    there, ``ctx.a[|]`` merges into the map there: parallel iterations add in their order, where one that sets the whole
+    would overwrite the others' (semantics.md 16).
     """
 
     target: str
@@ -147,11 +152,44 @@ class Rule(msgspec.Struct, frozen=True):
     message: Value | None = None
 
 
+class Circuit(msgspec.Struct, frozen=True):
+    """After so many ``failures`` within ``window`` seconds calls fail at once; ``probe`` seconds later one may try
+    whether the other side is well again (semantics.md 22b). None: as the run sees fit.
+    """
+
+    failures: Value
+    span: Span
+    window: Value | None = None
+    probe: Value | None = None
+
+
 class Policy(msgspec.Struct, frozen=True):
     """First matching rule wins. ``unmatched`` decides an error that no rule covers (semantics.md 17)."""
 
     rules: tuple[Rule, ...] = ()
     unmatched: Literal["continue", "fail"] = "continue"
+    circuit: Circuit | None = None
+
+
+class Select(msgspec.Struct, frozen=True):
+    """Part of a result under a name of its own. ``path`` is dotted from the result on: ``choices.0.message``."""
+
+    name: str
+    path: str
+
+
+class Output(msgspec.Struct, frozen=True):
+    """Which parts of a result have names of their own, and the author's wishes for where the whole is kept.
+
+    Where it is kept changes nothing that a template can see: ``store`` ({kind, scope, ttl, ...}) and the sizes in bytes
+    are said for those who run their own stores.
+    """
+
+    span: Span
+    select: tuple[Select, ...] = ()
+    store: Value = Value({})
+    inline_max_bytes: Value | None = None
+    preview_max_bytes: Value | None = None
 
 
 class Sink(msgspec.Struct, frozen=True):
@@ -197,6 +235,7 @@ class Task(msgspec.Struct, frozen=True):
     set: tuple[Assign, ...] = ()
     idempotent: bool = True
     guard: Guard | None = None
+    output: Output | None = None
 
 
 class Cursor(msgspec.Struct, frozen=True):
@@ -268,7 +307,10 @@ class EnterRule(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A node. Without tasks it only routes. ``args`` binds names for the whole step (``input``, ``with``)."""
+    """A node. Without tasks it only routes. ``args`` binds names for the whole step (``input``, ``with``).
+
+    ``failure`` is what the step's own unhandled failure means for the other branches, None: as in the whole graph.
+    """
 
     name: str
     span: Span
@@ -284,6 +326,16 @@ class Step(msgspec.Struct, frozen=True):
     route: Route = Route()
     timeout: Timeout | None = None
     enter: tuple[EnterRule, ...] = ()
+    failure: Literal["best_effort", "fail_fast"] | None = None
+
+
+class KeychainEntry(msgspec.Struct, frozen=True):
+    """A secret that templates call ``keychain.<name>``. ``config`` says where it is found, as its ``kind`` asks."""
+
+    name: str
+    kind: str
+    span: Span
+    config: Value = Value({})
 
 
 class SourceRef(msgspec.Struct, frozen=True):
@@ -306,7 +358,7 @@ class Graph(msgspec.Struct, frozen=True):
     final: str
     steps: dict[str, Step]
     workload: Value = Value({})
-    keychain: tuple[Json, ...] = ()
+    keychain: tuple[KeychainEntry, ...] = ()
     failure: Literal["best_effort", "fail_fast"] = "best_effort"
     timeout: Timeout | None = None
 

@@ -121,8 +121,9 @@ class _Lowering:
             set=assigns,
             result=result,
             route=self._route(step),
-            timeout=step.timeout,
+            timeout=step.loop.timeout or step.timeout if step.loop else step.timeout,
             enter=step.enter,
+            failure=step.failure,
         )
 
     def _ending(self, loop: str, end: syntax.Step) -> Ending:

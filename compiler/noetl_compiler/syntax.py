@@ -8,21 +8,38 @@ with their templates, retry rules, loops, sinks) is already in the graph's own f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from noetl_compiler import graph
-from noetl_compiler.graph import AdmitRule, Assign, EnterRule, Guard, Json, Sink, Span, Template, Timeout, Value
+from noetl_compiler.graph import (
+    AdmitRule,
+    Assign,
+    Circuit,
+    EnterRule,
+    Guard,
+    KeychainEntry,
+    Output,
+    Sink,
+    Span,
+    Template,
+    Timeout,
+    Value,
+)
 
 __all__ = [
     "NOTHING",
+    "NO_DEFAULTS",
     "Arc",
+    "CallDefaults",
     "Dialect",
+    "Failure",
     "Join",
     "Loop",
     "Name",
     "Next",
     "Playbook",
     "Policy",
+    "Reducer",
     "Rule",
     "Step",
     "Task",
@@ -32,6 +49,7 @@ NOTHING = Value({})
 """No names at all."""
 
 Dialect: TypeAlias = Literal["v1", "legacy", "case", "v10"]
+Failure: TypeAlias = Literal["best_effort", "fail_fast"]
 Join: TypeAlias = Literal["wave", "any", "each"]
 
 
@@ -58,6 +76,7 @@ class Policy:
     span: Span
     rules: tuple[Rule, ...] = ()
     unmatched: Literal["continue", "fail"] | None = None
+    circuit: Circuit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +98,41 @@ class Task:
     workbook: Name | None = None
     guard: Guard | None = None
     expects: tuple[Name, ...] = ()
+    output: Output | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallDefaults:
+    """What the specs around a task say for its calls, where its own says nothing."""
+
+    policy: Policy | None = None
+    timeout: Timeout | None = None
+    idempotent: bool | None = None
+    output: Output | None = None
+
+
+NO_DEFAULTS = CallDefaults()
+"""Nothing is said."""
+
+
+class Reducer(NamedTuple):
+    """What the iterations of a loop set under this name is added up: ``mark`` tells how, as in graph.Assign."""
+
+    name: Name
+    target: str
+    mark: str
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """``body`` as the author wrote it; its mode, limits and region are settled by lowering."""
+    """``body`` as the author wrote it; its mode, limits and region are settled by lowering. ``timeout`` is that of the
+    loop as a whole. ``defaults`` and ``reducers`` are in the step's tasks already."""
 
     body: graph.Loop
     element: Name
+    timeout: Timeout | None = None
+    defaults: CallDefaults = NO_DEFAULTS
+    reducers: tuple[Reducer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +166,7 @@ class Step:
     """A node of the workflow. ``next`` None: the author named no way on.
 
     ``ends`` names the loop whose region this step ends. ``sinks`` store the results of the step's loop as a whole.
+    ``defaults`` are the step's for its tasks, which have them already (dialects/layers.py).
     """
 
     name: Name
@@ -137,6 +184,8 @@ class Step:
     ends: Name | None = None
     sinks: tuple[Sink, ...] = ()
     enter: tuple[EnterRule, ...] = ()
+    failure: Failure | None = None
+    defaults: CallDefaults = NO_DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +204,10 @@ class Playbook:
     steps: tuple[Step, ...] = ()
     workbook: tuple[Task, ...] = ()
     workload: Value = NOTHING
-    keychain: tuple[Json, ...] = ()
+    keychain: tuple[KeychainEntry, ...] = ()
     entry: Name | None = None
     final: Name | None = None
     no_next_is_error: bool = False
-    failure: Literal["best_effort", "fail_fast"] | None = None
+    failure: Failure | None = None
     has_vars: bool = False
     timeout: Timeout | None = None

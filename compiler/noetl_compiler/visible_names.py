@@ -140,7 +140,7 @@ class VisibleNames:
     @cached_property
     def keychain(self) -> frozenset[str]:
         """The names of the keychain's entries."""
-        return frozenset(str(names_in(Value(entry)).get("name")) for entry in self._playbook.keychain)
+        return frozenset(entry.name for entry in self._playbook.keychain)
 
     @cached_property
     def regions(self) -> frozenset[str]:

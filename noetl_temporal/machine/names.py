@@ -9,10 +9,10 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Json
 from noetl_temporal.machine import trees
 from noetl_temporal.machine.scope import Chain, own_step
-from noetl_temporal.machine.state import PlaybookState, StepRecord, StepRun
+from noetl_temporal.machine.state import PlaybookState, StepRecord, StepRun, TaskRecord
 from noetl_temporal.machine.views import ErrorView, ResultView, result_view
 
-__all__ = ["LOOP", "assign", "playbook_scope", "record_view"]
+__all__ = ["LOOP", "assign", "playbook_scope", "record_view", "task_view"]
 
 LOOP = "loop"
 """The kind under which a loop's results are recorded."""
@@ -50,7 +50,7 @@ class _TaskResults(Mapping[str, Any]):
     def __getitem__(self, key: str) -> Any:
         for record in reversed(list(self._records.values())):
             if key in record.tasks:
-                return result_view(record.tasks[key].kind, record.tasks[key].outcome.get("result"))
+                return task_view(record.tasks[key])
         raise KeyError(key)
 
     def __iter__(self) -> Iterator[str]:
@@ -60,12 +60,18 @@ class _TaskResults(Mapping[str, Any]):
         return sum(1 for _ in self)
 
 
+def task_view(task: TaskRecord) -> Any:
+    """What a task's label gives: its result, with the parts that were selected."""
+    return result_view(task.kind, task.outcome.get("result"), task.outcome.get("selected"))
+
+
 def record_view(record: StepRecord) -> Any:
     """What a step's name gives: its result with ``results.<label>``, or how it failed."""
     if record.status == "failed":
         return ResultView({"status": "failed", "error": ErrorView(record.outcome.get("error") or {})})
-    tasks = {label: result_view(task.kind, task.outcome.get("result")) for label, task in record.tasks.items()}
-    return result_view(record.kind, record.outcome.get("result"), {"results": tasks} if tasks else None)
+    tasks = {label: task_view(task) for label, task in record.tasks.items()}
+    extra: dict[str, Any] = record.outcome.get("selected") or {}
+    return result_view(record.kind, record.outcome.get("result"), {**extra, "results": tasks} if tasks else extra)
 
 
 def playbook_scope(

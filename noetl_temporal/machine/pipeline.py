@@ -32,6 +32,7 @@ from noetl_temporal.machine.commands import CallTool, StartTimer
 from noetl_temporal.machine.failing import error_outcome, failed_by_rule, template_outcome
 from noetl_temporal.machine.pipeline_host import Host
 from noetl_temporal.machine.pipeline_names import PipelineNames
+from noetl_temporal.machine.selecting import with_selected
 from noetl_temporal.machine.state import PipelineState, TaskRecord
 from noetl_temporal.machine.task_events import TaskEvents, message_of, page_of, paginates
 from noetl_temporal.machine.tool_calls import store_call, summary, tool_call
@@ -140,7 +141,7 @@ class Pipeline:
     # ---- settling -------------------------------------------------------------------------------------------------
 
     def _settle(self, task: Task, report: ToolReport) -> None:
-        outcome, index, do = report.outcome, report.rule, ""
+        outcome, index, do = with_selected(task.output, task.kind, report.outcome), report.rule, ""
         is_lost = outcome["status"] == "error" and all(one.status == "lost" for one in report.attempts)
         if index is None and is_lost and task.policy is not None:
             index, do = self._decide_loss(task, outcome)

@@ -10,10 +10,11 @@ from noetl_compiler.graph import Json, Task
 from noetl_temporal.machine import asides
 from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.collect import collect_of
+from noetl_temporal.machine.names import task_view
 from noetl_temporal.machine.pipeline_host import Host
 from noetl_temporal.machine.scope import Chain, call_names
 from noetl_temporal.machine.state import PipelineState
-from noetl_temporal.machine.views import OutcomeView, result_view
+from noetl_temporal.machine.views import OutcomeView
 
 __all__ = ["PipelineNames"]
 
@@ -56,9 +57,7 @@ class PipelineNames:
         """
         state = self._state
         results: dict[str, Any] = {
-            label: result_view(record.kind, record.outcome.get("result"))
-            for label, record in state.records.items()
-            if record.outcome["status"] == "ok"
+            label: task_view(record) for label, record in state.records.items() if record.outcome["status"] == "ok"
         }
         names = dict(results)
         if results:

@@ -203,8 +203,11 @@ class StepRuns:
         step, run = self._take(event.loop_id)
         report = event.report
         run.loop_attempts = report.attempts
-        for target, value in report.assigns:
-            assign(self._state, run, target, value)
+        try:
+            for target, value in report.assigns:
+                assign(self._state, run, target, value)
+        except templates.TemplateFailure as failure:
+            return self._end(step, run, End("error", template_outcome(failure), None, step.span))
         self._failures(report.failures, handled=step.loop is not None and step.loop.failure == "best_effort")
         if report.status == "cancelled":
             return self._end(step, run, self._loop_end(step, report.results, report.stats)._replace(status="cancelled"))
@@ -379,7 +382,7 @@ class StepRuns:
         if not iterations:
             failure = failure_at(self._graph.source, step.name, end.outcome, end.span, end.task)
             self._failures((failure,), handled)
-        stops = not handled and self._graph.failure == "fail_fast"
+        stops = not handled and (step.failure or self._graph.failure) == "fail_fast"
         return Ended(step.name, targets or (self._graph.final,), stops)
 
     def _failures(self, failures: tuple[Any, ...], handled: bool) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from noetl_compiler.graph import Json
+from noetl_compiler.templates import TemplateFailure
 
 __all__ = ["gathered", "merged", "read", "split_target", "written"]
 
@@ -39,11 +40,28 @@ def split_target(target: str) -> tuple[str, str, str]:
 
 
 def gathered(trees: Sequence[Any], path: str, how: str, value: Json) -> Json:
-    """The value to write: for an addition the list at ``path`` in the first tree that has it, and what is added."""
+    """The value to write: for an addition what is at ``path`` in the first tree that has it, with ``value`` added.
+
+    Raises TemplateFailure where the two do not add up.
+    """
     if not how:
         return value
-    items: Json = next((found for tree in trees if (found := _found(tree, path)) is not None), None)
-    return [*_listed([] if items is None else items), *(_listed(value) if how == "[*]" else [value])]
+    found: Json = next((one for tree in trees if (one := _found(tree, path)) is not None), None)
+    match how:
+        case "[+]":
+            return _sum(path, found, value)
+        case "[|]":
+            return merged(found, value)
+        case "[*]":
+            return [*_listed([] if found is None else found), *_listed(value)]
+        case _:
+            return [*_listed([] if found is None else found), value]
+
+
+def _sum(path: str, found: Json, value: Json) -> Json:
+    if all(isinstance(one, int | float) and not isinstance(one, bool) for one in (found or 0, value)):
+        return (found or 0) + value
+    raise TemplateFailure(f"{value!r:.40} cannot be added to {path}, which is {found!r:.40}: only numbers can")
 
 
 def _listed(value: Json) -> list[Json]:

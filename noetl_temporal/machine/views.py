@@ -262,7 +262,7 @@ class OutcomeView(Mapping[str, Any]):
 
     def __init__(self, kind: str, outcome: Mapping[str, Json]) -> None:
         self._outcome = outcome
-        self._result: Any = result_view(kind, outcome.get("result"))
+        self._result: Any = result_view(kind, outcome.get("result"), outcome.get("selected"))
 
     def __getitem__(self, key: str) -> Any:
         if key in ("data", "result"):

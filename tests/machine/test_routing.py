@@ -210,6 +210,16 @@ def test_fail_fast_cancels_the_other_branches() -> None:
     assert steps_run(run).count("end") == 1
 
 
+@pytest.mark.parametrize(("playbook_mode", "step_mode"), [("best_effort", "fail_fast"), ("fail_fast", "best_effort")])
+def test_a_step_says_for_itself_what_its_failure_means_for_the_others(playbook_mode: str, step_mode: str) -> None:
+    head = f"executor: {{spec: {{policy: {{failure: {{mode: {playbook_mode}}}}}}}}}\n"
+    bad = f"  - step: bad\n    spec: {{policy: {{failure: {{mode: {step_mode}}}}}}}\n    tool: {{kind: noop}}\n"
+    text = playbook(step("start", "bad", "slow", mode="inclusive") + bad + step("slow", "after") + step("after"), head)
+    run = run_text(text, fails("bad"))
+    assert run.finish.status == "failed"
+    assert ("after" in steps_run(run)) == (step_mode == "best_effort")
+
+
 def test_a_cycle_without_calls_ends_with_an_error() -> None:
     text = playbook("  - step: start\n    next: {arcs: [{step: a}]}\n  - step: a\n    next: {arcs: [{step: start}]}\n")
     run = run_text(text, lambda _call: None)

@@ -72,6 +72,8 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
         ends=spec.step.ends,
         sinks=spec.step.sinks,
         enter=(*spec.step.enter, *resets, *_enter_rules(rules)),
+        failure=spec.step.failure,
+        defaults=spec.step.defaults,
     )
     fields.close(("case", "tool", "loop", "spec"))
     return step

@@ -11,7 +11,9 @@ from noetl_compiler import graph
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related
 from noetl_compiler.dialects.fields import Fields
-from noetl_compiler.dialects.values import amount, expression
+from noetl_compiler.dialects.layers import read_call_defaults, total_of
+from noetl_compiler.dialects.reducers import read_reducers
+from noetl_compiler.dialects.values import amount, expression, timeout
 from noetl_compiler.graph import Cursor, Template, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.report import Report
@@ -31,6 +33,7 @@ _MODES: Mapping[str, Mode] = MappingProxyType(
         "cursor": "parallel",
     }
 )
+_IN_FLIGHT = ("max_in_flight", "concurrency")
 _EMPTY = re.compile(r"\s*(?:\{\{\s*\}\})?\s*")
 _ON_ERROR: Mapping[str, Literal["continue", "fail_fast"]] = MappingProxyType(
     {"continue": "continue", "fail_fast": "fail_fast", "fail": "fail_fast"}
@@ -53,23 +56,28 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
     element = fields.name("iterator", "element", "as") or Name("item", node.span)
     collection, cursor = fields.node_of("in", "collection", "items"), _read_cursor(fields)
     _check_source(fields, collection, cursor)
+    policy = fields.fields("policy", "the policy of a loop") or Fields(MappingNode((), node.span), report, "")
     body = graph.Loop(
         element.text,
         node.span,
         collection=value_of(collection) if collection else None,
         cursor=cursor,
-        mode=_mode(fields),
-        max_in_flight=amount(fields.node_of("max_in_flight", "concurrency"), report),
+        mode=_mode(fields, policy),
+        max_in_flight=amount(fields.node_of(*_IN_FLIGHT) or policy.node_of(*_IN_FLIGHT), report),
         chunk_size=amount(fields.node_of("chunk_size", "chunk"), report),
         limit=amount(fields.node_of("limit"), report),
         where=_read_filter(fields),
         order_by=expression(fields.node_of("order_by"), report),
         on_error=fields.choice("on_error", _ON_ERROR) or "continue",
-        failure=_read_policy(fields),
+        failure=_read_failure(policy),
     )
+    limit = timeout(fields.node_of("timeout"), report)
+    defaults = read_call_defaults(fields, policy, limit, "iter")
     fields.ignore("distribution", why="iterations always run where there is room")
+    loop = Loop(body, element, total_of(limit), defaults, read_reducers(fields) or read_reducers(policy))
     fields.close()
-    return Loop(body, element)
+    policy.close()
+    return loop
 
 
 def _read_filter(fields: Fields) -> Template | None:
@@ -90,8 +98,8 @@ def _with_spec(node: MappingNode) -> MappingNode:
     return MappingNode((*spec.entries, *outer), node.span)
 
 
-def _mode(fields: Fields) -> Mode:
-    mode = fields.choice("mode", _MODES)
+def _mode(fields: Fields, policy: Fields) -> Mode:
+    mode = fields.choice("mode", _MODES) or policy.choice("mode", _MODES)
     if mode is None and "cursor" in fields:
         return "parallel"
     return mode or ("chunked" if "chunk_size" in fields or "chunk" in fields else "sequential")
@@ -124,15 +132,11 @@ def _read_cursor(fields: Fields) -> Cursor | None:
     return Cursor(kind.text if kind else "", config, inner.span, stored)
 
 
-def _read_policy(fields: Fields) -> Literal["fail", "best_effort"]:
-    policy = fields.fields("policy", "the policy of a loop")
-    if policy is None:
-        return "fail"
+def _read_failure(policy: Fields) -> Literal["fail", "best_effort"]:
     policy.node_of("exec")  # where iterations run is the workers' business: local and distributed mean the same
     policy.ignore("results", why="the results of a loop are always a list in order")
     failure = policy.fields("failure", "the failure policy of a loop")
     mode = failure.choice("mode", _FAILURE) if failure else None
     if failure:
         failure.close()
-    policy.close()
     return mode or "fail"

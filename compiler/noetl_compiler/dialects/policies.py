@@ -14,12 +14,22 @@ from noetl_compiler.dialects.collecting import read_collect
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.guards import STATUSES, read_guard
 from noetl_compiler.dialects.values import amount, assigns, condition, expression, seconds
-from noetl_compiler.graph import AdmitRule, Assign, EnterRule, Template, Value
+from noetl_compiler.graph import AdmitRule, Assign, Circuit, EnterRule, Template, Value
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode, value_of
 from noetl_compiler.report import Report
-from noetl_compiler.syntax import Policy, Rule
+from noetl_compiler.syntax import Failure, Policy, Rule
 
-__all__ = ["BACKOFFS", "SETS", "read_admission", "read_assigns", "read_enter", "read_eval", "read_policy"]
+__all__ = [
+    "BACKOFFS",
+    "SETS",
+    "read_admission",
+    "read_assigns",
+    "read_enter",
+    "read_eval",
+    "read_failure",
+    "read_policy",
+    "read_rules",
+]
 
 _ACTIONS: Mapping[str, graph.Action] = MappingProxyType(
     {"continue": "continue", "retry": "retry", "again": "again", "jump": "jump", "break": "break", "fail": "fail"}
@@ -30,6 +40,7 @@ BACKOFFS: Mapping[str, Literal["none", "linear", "exponential"]] = MappingProxyT
 """Ways to grow a delay; "none" keeps it as it is."""
 _UNMATCHED: Mapping[str, Literal["continue", "fail"]] = MappingProxyType({"continue": "continue", "fail": "fail"})
 _MODES: Mapping[str, str] = MappingProxyType({"exclusive": "exclusive", "inclusive": "inclusive"})
+_FAILURE: Mapping[str, Failure] = MappingProxyType({"best_effort": "best_effort", "fail_fast": "fail_fast"})
 _ATTEMPTS, _DELAY = 3, 1.0
 
 
@@ -42,12 +53,48 @@ def read_policy(fields: Fields, bare: str) -> Policy | None:
     inner = fields.fields("policy", "a policy")
     if inner is None:
         return None
-    rules = tuple(rule for node in inner.items("rules") if (rule := _read_rule(node, bare, fields.report)) is not None)
-    inner.choice("mode", _MODES)
-    unmatched = inner.choice("on_unmatched", _UNMATCHED)
+    found = read_rules(inner, bare)
+    _read_mode(inner)
     inner.ignore("before", "after", "finally", why="only rules are evaluated")
     inner.close()
-    return Policy(inner.span, rules, unmatched)
+    return found or Policy(inner.span)
+
+
+def read_rules(policy: Fields, bare: str) -> Policy | None:
+    """What a policy says to follow calls, None when nothing."""
+    nodes = policy.items("rules")
+    rules = tuple(rule for node in nodes if (rule := _read_rule(node, bare, policy.report)) is not None)
+    unmatched, circuit = policy.choice("on_unmatched", _UNMATCHED), _read_circuit(policy)
+    return Policy(policy.span, rules, unmatched, circuit) if rules or unmatched or circuit else None
+
+
+def read_failure(policy: Fields) -> Failure | None:
+    """``failure: {mode}``: what an unhandled failure means for the other branches."""
+    inner = policy.fields("failure", "the failure policy")
+    if inner is None:
+        return None
+    mode = inner.choice("mode", _FAILURE)
+    inner.close()
+    return mode
+
+
+def _read_mode(policy: Fields) -> None:
+    """``inclusive`` was never given a meaning."""
+    if policy.choice("mode", _MODES) == "inclusive":
+        policy.ignore("mode", why="the first rule that matches decides")
+
+
+def _read_circuit(policy: Fields) -> Circuit | None:
+    """``circuit: {failures, window, probe}``."""
+    inner = policy.fields("circuit", "a circuit breaker")
+    if inner is None:
+        return None
+    failures = amount(inner.node_of("failures"), policy.report)
+    if "failures" not in inner:
+        inner.missing("failures")
+    window, probe = (seconds(inner.node_of(key), policy.report) for key in ("window", "probe"))
+    inner.close()
+    return Circuit(failures or Value(1), inner.span, window, probe)
 
 
 def _read_rule(node: Node, bare: str, report: Report) -> Rule | None:
@@ -174,7 +221,7 @@ def read_admission(fields: Fields) -> tuple[AdmitRule, ...]:
     inner = fields.fields("admit", "an admission policy")
     if inner is None:
         return ()
-    inner.choice("mode", _MODES)
+    _read_mode(inner)
     rules = tuple(rule for node in inner.items("rules") if (rule := _admit_rule(node, fields.report)) is not None)
     inner.close()
     return rules

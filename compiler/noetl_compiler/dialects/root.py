@@ -5,25 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Literal
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Severity
 from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.dialects.keychain import read_keychain
+from noetl_compiler.dialects.layers import layered, read_call_defaults, total_of
+from noetl_compiler.dialects.policies import read_failure
+from noetl_compiler.dialects.reducers import reduced
 from noetl_compiler.dialects.tasks import Surroundings, read_workbook
 from noetl_compiler.dialects.values import mapping_value, timeout
 from noetl_compiler.graph import Timeout, Value
 from noetl_compiler.lower import final_name
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain, value_of
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.overlay import overlay
-from noetl_compiler.syntax import Dialect, Name, Playbook, Step, Task
+from noetl_compiler.syntax import NO_DEFAULTS, CallDefaults, Dialect, Failure, Name, Playbook, Step, Task
 from noetl_compiler.walks import called_tasks
 
 __all__ = ["read_playbook"]
 
-Failure = Literal["best_effort", "fail_fast"]
-
-_FAILURE: Mapping[str, Failure] = MappingProxyType({"best_effort": "best_effort", "fail_fast": "fail_fast"})
+_STORAGE = "results are kept inline or by reference as their size demands"
 _DIALECTS: Mapping[str, Dialect] = MappingProxyType({"v1": "v1", "legacy": "legacy", "case": "case", "v10": "v10"})
 
 
@@ -35,6 +36,7 @@ class _Executor:
     failure: Failure | None = None
     timeout: Timeout | None = None
     dialect: Dialect | None = None
+    defaults: CallDefaults = NO_DEFAULTS
 
 
 def read_playbook(
@@ -49,16 +51,18 @@ def read_playbook(
     final = final_name(executor.final, _step_names(fields, around))
     around = replace(around, dialect=executor.dialect or around.dialect, final=final)
     steps = _read_steps(fields, around, read_step)
+    workbook = _read_workbook(fields, around, steps)
+    tasks = {task.label.text: task for task in workbook}
     playbook = Playbook(
         around.dialect,
         root.span,
         name,
         path,
         version,
-        steps=steps,
-        workbook=_read_workbook(fields, around, steps),
+        steps=tuple(reduced(layered(step, tasks, executor.defaults), around.report) for step in steps),
+        workbook=workbook,
         workload=_read_workload(fields),
-        keychain=_read_keychain(fields),
+        keychain=read_keychain(fields),
         entry=executor.entry,
         final=executor.final,
         no_next_is_error=executor.no_next_is_error,
@@ -187,14 +191,6 @@ def _read_workload(fields: Fields) -> Value:
     return overlay(value_of(wrapped), workload)
 
 
-def _read_keychain(fields: Fields) -> tuple[object, ...]:
-    entries = fields.items("keychain")
-    for node in entries:
-        if not isinstance(node, MappingNode) or node.get("name") is None:
-            fields.report.error(Code.MISSING_FIELD, node.span, 'a keychain entry needs "name"')
-    return tuple(plain(node) for node in entries)
-
-
 def _read_executor(fields: Fields, around: Surroundings) -> _Executor:
     executor = fields.fields("executor", "the executor")
     if executor is None:
@@ -208,21 +204,19 @@ def _read_executor(fields: Fields, around: Surroundings) -> _Executor:
 
 
 def _read_executor_spec(spec: Fields, around: Surroundings) -> _Executor:
-    policy = spec.fields("policy", "the executor's policy")
-    failure = policy.fields("failure", "the failure policy") if policy else None
+    policy = spec.fields("policy", "the executor's policy") or Fields(MappingNode((), spec.span), around.report, "")
+    limit = timeout(spec.node_of("timeout"), around.report)
     found = _Executor(
         spec.name("entry_step"),
         spec.name("final_step"),
         spec.flag("no_next_is_error") or False,
-        failure.choice("mode", _FAILURE) if failure else None,
-        timeout(spec.node_of("timeout"), around.report),
+        read_failure(policy),
+        total_of(limit),
         _read_dialect(spec, around),
+        read_call_defaults(spec, policy, limit, "ctx"),
     )
-    if failure:
-        failure.close()
-    if policy:
-        policy.ignore("defaults", "results", "limits", why="say it where it applies, on the step or the task")
-        policy.close()
+    policy.ignore("results", "limits", why=_STORAGE)
+    policy.close()
     spec.close()
     return found
 

@@ -17,12 +17,14 @@ from noetl_compiler.dialects.foreign_code import splices_values, with_go_quoted
 from noetl_compiler.dialects.guards import read_guard
 from noetl_compiler.dialects.pagination import read_repeats
 from noetl_compiler.dialects.policies import read_assigns, read_eval, read_policy
+from noetl_compiler.dialects.results import read_output
 from noetl_compiler.dialects.retry import Retry
+from noetl_compiler.dialects.scripts import check_script
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.tool_types import check_types
 from noetl_compiler.dialects.v1_outcomes import with_outcome
 from noetl_compiler.dialects.values import mapping_value, timeout
-from noetl_compiler.graph import Sink, Timeout, Value
+from noetl_compiler.graph import Output, Sink, Timeout, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.overlay import names_in, overlay
 from noetl_compiler.report import Report
@@ -43,7 +45,6 @@ INPUTS = ("input", "args", "with")
 LOOSE_INPUTS = ("data", "params", "payload")
 _SPEC_FIELDS = frozenset({"policy", "timeout", "idempotent", "result"})
 _OTHER_FIELDS = frozenset({*INPUTS, *AUTHS, "name", "kind", "timeout", "spec", "set", "retry", "sink", "eval", "guard"})
-_STORAGE = "results are kept inline or by reference as their size demands"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class _Spec(NamedTuple):
     policy: Policy | None = None
     timeout: Timeout | None = None
     idempotent: bool | None = None
+    output: Output | None = None
 
 
 def read_tool(node: Node | None, step: Name, around: Surroundings) -> tuple[Task, ...]:
@@ -149,7 +151,6 @@ def read_task(fields: Fields, kind: Name, label: Name, around: Surroundings) -> 
     """A task out of its fields, which the caller closes. None when it neither calls nor stores anything."""
     spec = _read_spec(fields, around)
     retry = read_repeats(fields, around.report)
-    fields.ignore("output", "output_select", why=_STORAGE)
     fields.node_of("desc", "description")
     task = Task(
         label,
@@ -163,6 +164,7 @@ def read_task(fields: Fields, kind: Name, label: Name, around: Surroundings) -> 
         idempotent=spec.idempotent,
         guard=read_guard(fields),
         expects=_expects(fields),
+        output=read_output(fields, "output", "output_select") or spec.output,
     )
     if kind.text in PSEUDO_KINDS:
         return replace(task, kind=Name("noop", kind.span)) if task.sinks else None
@@ -200,11 +202,11 @@ def _read_spec(fields: Fields, around: Surroundings) -> _Spec:
         return _Spec()
     own = tuple(entry for entry in found.entries if entry[0].text in _SPEC_FIELDS)
     spec = Fields(MappingNode(own, found.span), around.report, "the spec of a task")
-    spec.ignore("result", why=_STORAGE)
     return _Spec(
         read_policy(spec, around.bare),
         timeout(spec.node_of("timeout"), around.report),
         spec.flag("idempotent"),
+        read_output(spec, "result"),
     )
 
 
@@ -240,6 +242,9 @@ def _config(fields: Fields, tool: ToolKind, bound: Value, around: Surroundings) 
         for key, node in fields.rest(allowed)
     )
     check_types(entries, tool, fields.report)
+    for key, node in entries:
+        if key.text == "script":
+            check_script(node, fields.report)
     names = {key.text for key, _ in entries} | _bound_fields(tool, bound, around)
     for group in tool.needs:
         if names.isdisjoint(group):

@@ -7,16 +7,18 @@ from typing import NamedTuple
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.dialects.layers import read_call_defaults, total_of
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.pagination import read_repeats
-from noetl_compiler.dialects.policies import read_admission, read_assigns, read_enter
+from noetl_compiler.dialects.policies import read_admission, read_assigns, read_enter, read_failure
+from noetl_compiler.dialects.results import read_output
 from noetl_compiler.dialects.routes import MODES, Mode, read_next
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.tasks import INPUTS, Surroundings, read_tool
 from noetl_compiler.dialects.values import assigns, condition, mapping_value, seconds, timeout
 from noetl_compiler.graph import AdmitRule, EnterRule, Sink, Timeout, Value
 from noetl_compiler.nodes import MappingNode, value_of
-from noetl_compiler.syntax import Join, Name, Step, Task
+from noetl_compiler.syntax import NO_DEFAULTS, CallDefaults, Failure, Join, Name, Step, Task
 
 __all__ = ["StepSpec", "read_step", "read_step_spec", "with_older_wrappers"]
 
@@ -35,6 +37,8 @@ class StepSpec(NamedTuple):
     sinks: tuple[Sink, ...] = ()
     enter: tuple[EnterRule, ...] = ()
     mode: Mode | None = None
+    failure: Failure | None = None
+    defaults: CallDefaults = NO_DEFAULTS
 
 
 def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
@@ -43,7 +47,7 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
     spec = _read_spec(fields)
     loop = read_loop(fields.node_of("loop"), report)
     inner = replace(around, bare="iter" if loop else "ctx")
-    fields.ignore("output", "result", why=_STORAGE)
+    output = read_output(fields, "output", "result")
     _deprecate(fields, "vars", "write set: {ctx.name: ...}")
     if not isinstance(fields.node_of("next"), MappingNode):
         _deprecate(fields, "next", "write next: {arcs: [{step: ...}]}")
@@ -63,6 +67,8 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
         ends=spec.ends,
         sinks=spec.sinks,
         enter=spec.enter,
+        failure=spec.failure,
+        defaults=replace(spec.defaults, output=output or spec.defaults.output),
     )
     fields.close()
     return step
@@ -106,24 +112,26 @@ def _read_spec(fields: Fields) -> StepSpec:
 
 def read_step_spec(spec: Fields) -> StepSpec:
     """The fields of a step's ``spec``, which the caller closes."""
-    policy = spec.fields("policy", "the policy of a step")
+    policy = spec.fields("policy", "the policy of a step") or Fields(MappingNode((), spec.span), spec.report, "")
     limit = timeout(spec.node_of("timeout"), spec.report)
-    admit: tuple[AdmitRule, ...] = ()
-    if policy:
-        admit, limit = read_admission(policy), limit or _lifecycle(policy)
-        policy.ignore("failure", "emit", "results", why="failures are settled by arcs and by the playbook's policy")
-        policy.close()
+    admit, limit = read_admission(policy), limit or _lifecycle(policy)
+    defaults, failure = read_call_defaults(spec, policy, limit, "ctx"), read_failure(policy)
+    policy.ignore("emit", why="every event of a run is in its log")
+    policy.ignore("results", why=_STORAGE)
+    policy.close()
     returns = spec.node_of("returns")
     _deprecate(spec, "next_mode", "write next: {spec: {mode: ...}, arcs: [...]}")
     return StepSpec(
         admit,
         spec.choice("join", _JOINS),
-        limit,
+        total_of(limit),
         value_of(returns) if returns else None,
         spec.name("end_loop"),
         read_sinks(spec, spec.report, "attempt"),
         read_enter(spec),
         spec.choice("next_mode", MODES),
+        failure,
+        defaults,
     )
 
 
@@ -131,6 +139,13 @@ def _lifecycle(policy: Fields) -> Timeout | None:
     lifecycle = policy.fields("lifecycle", "the lifecycle of a step")
     if lifecycle is None:
         return None
-    total = seconds(lifecycle.node_of("timeout_s", "deadline_s"), policy.report)
+    limits = [seconds(lifecycle.node_of(key), policy.report) for key in ("timeout_s", "deadline_s")]
     lifecycle.close()
-    return Timeout(total=total) if total else None
+    return Timeout(total=_shorter(*limits)) if any(limits) else None
+
+
+def _shorter(one: Value | None, other: Value | None) -> Value | None:
+    """Both hold, so the shorter one tells; one that only a run knows is taken to be it."""
+    if one is None or other is None:
+        return one or other
+    return min((one, other), key=lambda limit: limit.data if not limit.templates else 0.0)

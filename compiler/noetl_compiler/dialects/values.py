@@ -14,7 +14,7 @@ from noetl_compiler.report import Report
 __all__ = ["amount", "assigns", "condition", "duration", "expression", "mapping_value", "seconds", "timeout"]
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
-_TARGET = re.compile(r"[^.\[\]]+(?:\.[^.\[\]]+)*(?:\[\*?\])?")
+_TARGET = re.compile(r"[^.\[\]]+(?:\.[^.\[\]]+)*(?:\[[*+|]?\])?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _WORDS = frozenset({"true", "false", "yes", "no", "1", "0"})
 

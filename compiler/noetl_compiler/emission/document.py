@@ -7,8 +7,7 @@ from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.origins import NOWHERE, Entry, Region, scalar
 from noetl_compiler.emission.steps import emit_step
 from noetl_compiler.emission.tasks import emit_workbook
-from noetl_compiler.emission.values import emit_names, emit_timeout, emit_value
-from noetl_compiler.graph import Value
+from noetl_compiler.emission.values import emit_names, emit_timeout
 from noetl_compiler.nodes import MappingNode, ScalarNode, SequenceNode
 
 __all__ = ["emit_document"]
@@ -23,14 +22,14 @@ def emit_document(draft: Draft) -> MappingNode:
     """The whole document; what a catalog or another engine reads of its head is kept as it is."""
     root, playbook = draft.origins.root, draft.playbook
     steps = tuple(emit_step(draft, step) for step in playbook.steps)
-    keychain = Value(list(playbook.keychain)) if playbook.keychain else None
+    keychain = root.entry("keychain")
     return mapping(
         (scalar("apiVersion", root.span), root.scalar(_API_VERSION, "apiVersion", "api_version")),
         (root.key("kind"), root.scalar("Playbook", "kind")),
         (root.key("metadata"), _metadata(root)),
         (root.key("executor"), _executor(draft, root)),
         (root.key("workload"), emit_names(root, playbook.workload, "workload")),
-        (root.key("keychain"), emit_value(root, keychain, "keychain")),
+        (root.key("keychain"), keychain[1] if keychain else None),
         (root.key("workbook"), emit_workbook(draft)),
         (root.key("workflow"), SequenceNode(steps, NOWHERE)),
     )

@@ -30,6 +30,7 @@ class Extension(Enum):
     GUARD = "guard"
     SET_LIST = "set as a list"
     SET_ADD = "set of name[]"
+    CIRCUIT = "policy.circuit"
     ON_STATUS = "rule.on_status"
     AGAIN = "rule.then.do: again"
     PATCH = "rule.then.patch"

@@ -7,7 +7,7 @@ from noetl_compiler.emission.draft import Draft, mapping
 from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.origins import NOWHERE, Entry, Region, scalar
 from noetl_compiler.emission.values import emit_assigns, emit_condition, emit_duration, emit_value
-from noetl_compiler.graph import AdmitRule, Collect, Json
+from noetl_compiler.graph import AdmitRule, Circuit, Collect, Json
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode
 from noetl_compiler.syntax import Policy, Rule
 
@@ -26,6 +26,17 @@ def emit_policy(draft: Draft, task: Region, policy: Policy | None) -> MappingNod
     return mapping(
         (task.key("rules"), rules),
         (task.key("on_unmatched"), scalar(unmatched) if unmatched else None),
+        (task.key("circuit"), _circuit(draft, task, policy.circuit) if policy.circuit else None),
+    )
+
+
+def _circuit(draft: Draft, task: Region, circuit: Circuit) -> MappingNode:
+    region = draft.origins.region(circuit.span, task)
+    draft.extend(Extension.CIRCUIT, circuit.span)
+    return mapping(
+        (region.key("failures"), region.node(circuit.failures, "failures")),
+        (region.key("window"), emit_duration(region, circuit.window, "window")),
+        (region.key("probe"), emit_duration(region, circuit.probe, "probe")),
     )
 
 

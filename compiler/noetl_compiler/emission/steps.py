@@ -43,7 +43,11 @@ def _spec(draft: Draft, region: Region, step: Step) -> MappingNode | None:
             Extension.ENTER: step.enter,
         },
     )
-    policy = mapping((region.key("admit"), emit_admission(region, step.admit)))
+    failure = mapping((scalar("mode"), scalar(step.failure) if step.failure else None))
+    policy = mapping(
+        (region.key("admit"), emit_admission(region, step.admit)),
+        (scalar("failure"), unless_empty(failure)),
+    )
     return unless_empty(
         mapping(
             (region.key("join"), scalar(step.join) if step.join else None),

@@ -8,6 +8,7 @@ from noetl_compiler.emission.draft import Draft, mapping, unless_empty
 from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.guards import emit_guard
 from noetl_compiler.emission.origins import NOWHERE, Entry, Region, scalar
+from noetl_compiler.emission.outputs import emit_output
 from noetl_compiler.emission.policies import emit_policy
 from noetl_compiler.emission.values import emit_assigns, emit_auth, emit_names, emit_timeout
 from noetl_compiler.graph import Sink
@@ -69,6 +70,7 @@ def _task(draft: Draft, around: Region, task: Task, default_name: str = "") -> M
         (region.key("input", "args", "with"), emit_names(region, task.input, "input", "args", "with", "data")),
         *region.entries(task.config),
         (region.key("timeout", "timeout_seconds"), emit_timeout(region, task.timeout)),
+        (region.key("output", "result"), emit_output(draft, region, task.output)),
         (region.key("sink", "save"), emit_sinks(draft, region, task.sinks)),
         (scalar("guard"), emit_guard(draft, task.guard, task.span)),
         (region.key("set", "set_ctx", "set_iter"), emit_assigns(draft, region, task.set)),

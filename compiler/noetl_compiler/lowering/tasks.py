@@ -78,13 +78,14 @@ def _resolve(task: syntax.Task, workbook: Mapping[str, syntax.Task], args: Value
             policy=task.policy or called.policy,
             sinks=(*called.sinks, *task.sinks),
             set=(*called.set, *task.set),
+            idempotent=called.idempotent if task.idempotent is None else task.idempotent,
+            output=task.output or called.output,
             workbook=called.workbook,
         )
     return task, given
 
 
 def _lower(task: syntax.Task, given: Value, dialect: syntax.Dialect, before: list[str]) -> graph.Task:
-    unmatched: Literal["continue", "fail"] = "continue" if dialect == "v10" else "fail"
     policy = task.policy
     return graph.Task(
         task.label.text,
@@ -96,14 +97,19 @@ def _lower(task: syntax.Task, given: Value, dialect: syntax.Dialect, before: lis
         input=task.input,
         auth=task.auth,
         timeout=task.timeout,
-        policy=graph.Policy(tuple(_lower_rule(rule, before) for rule in policy.rules), policy.unmatched or unmatched)
-        if policy
-        else None,
+        policy=_lower_policy(policy, before, dialect) if policy else None,
         sinks=task.sinks,
         set=task.set,
         idempotent=task.idempotent is not False,
         guard=task.guard,
+        output=task.output,
     )
+
+
+def _lower_policy(policy: syntax.Policy, before: list[str], dialect: syntax.Dialect) -> graph.Policy:
+    unmatched: Literal["continue", "fail"] = "continue" if dialect == "v10" else "fail"
+    rules = tuple(_lower_rule(rule, before) for rule in policy.rules)
+    return graph.Policy(rules, policy.unmatched or unmatched, policy.circuit)
 
 
 def _lower_rule(rule: syntax.Rule, before: list[str]) -> graph.Rule:

@@ -19,6 +19,7 @@ from noetl_compiler.schema.loops import LOOPS
 from noetl_compiler.schema.place import Places, Schema
 from noetl_compiler.schema.policies import POLICIES
 from noetl_compiler.schema.rendering import definitions
+from noetl_compiler.schema.results import RESULTS
 from noetl_compiler.schema.retries import RETRIES
 from noetl_compiler.schema.root import ROOT
 from noetl_compiler.schema.routes import routes
@@ -31,7 +32,7 @@ from noetl_compiler.syntax import Dialect
 
 __all__ = ["DIALECTS", "Schema", "json_schema", "places_of", "schema_of_all"]
 
-_SHARED: Places = (*ROOT, *LOOPS, *GUARDS, *POLICIES, *COLLECTING, *RETRIES, *SINKS)
+_SHARED: Places = (*ROOT, *LOOPS, *GUARDS, *POLICIES, *COLLECTING, *RESULTS, *RETRIES, *SINKS)
 _CALLS = Calls()
 
 

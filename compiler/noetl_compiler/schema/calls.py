@@ -12,11 +12,12 @@ from types import MappingProxyType
 
 from noetl_compiler.graph import Json
 from noetl_compiler.schema.guards import GUARD
-from noetl_compiler.schema.place import Place, Property, Schema, without_effect
+from noetl_compiler.schema.place import Place, Property, Schema
+from noetl_compiler.schema.results import OUTPUTS
 from noetl_compiler.schema.routes import SET
 from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS, kind_of, tool_fields
-from noetl_compiler.schema.values import NAME, NAMES, SECONDS, TEXT, any_of, ref, told_words, words
+from noetl_compiler.schema.values import NAME, NAMES, TEXT, TIMEOUT, ref, told_words, words
 from noetl_compiler.tools import PSEUDO_KINDS, ToolKind
 
 __all__ = [
@@ -27,8 +28,6 @@ __all__ = [
     "INPUT",
     "KIND_WORDS",
     "RETURN_AND_ON_ERROR",
-    "STORAGE",
-    "TIMEOUT",
     "TOOL_FIELDS",
     "Calls",
     "by_kind",
@@ -36,7 +35,6 @@ __all__ = [
 
 KIND_WORDS: Schema = told_words(KIND_MEANINGS)
 DESC = Property("desc", "What this is for, in words for people.", TEXT, older=("description",))
-TIMEOUT = any_of(SECONDS, ref("timeout"))
 CALLED = Property("name", "The name of the workbook task to run.", NAME, older=("task",), required=True)
 
 ASSERT = Property("assert", "The names that the call expects to be bound.", ref("assert"))
@@ -46,8 +44,6 @@ ON_ERROR = Property(
 )
 RETURN_AND_ON_ERROR = (RETURN, ON_ERROR)
 """What the calls of v1 say of their own outcome."""
-
-STORAGE = "results are kept inline or by reference as their size demands"
 
 CALL = Place(
     "call",
@@ -70,7 +66,7 @@ CALL = Place(
         Property("retry", 'When to call again; v10 says it as rules of "spec.policy".', ref("retry")),
         Property("eval", 'What follows the call; write rules of "spec.policy" instead.', ref("eval"), deprecated=True),
         GUARD,
-        *(without_effect(name, STORAGE) for name in ("output", "output_select")),
+        *OUTPUTS,
         ASSERT,
     ),
     open=True,

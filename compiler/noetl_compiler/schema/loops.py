@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
+from noetl_compiler.dialects.reducers import REDUCERS
 from noetl_compiler.schema.collecting import STRATEGIES
-from noetl_compiler.schema.place import Place, Places, Property, without_effect
-from noetl_compiler.schema.values import AMOUNT, CONDITION, MAPPING, NAME, TEXT, open_words, ref, told_words
+from noetl_compiler.schema.place import Place, Places, Property, Shape, without_effect
+from noetl_compiler.schema.results import DEFAULTS, POLICY_DEFAULTS
+from noetl_compiler.schema.values import (
+    AMOUNT,
+    CONDITION,
+    MAPPING,
+    NAME,
+    TEXT,
+    TIMEOUT,
+    open_words,
+    ref,
+    told_words,
+    words,
+)
 
 __all__ = ["LOOPS", "LOOP_PROPERTIES"]
+
+_MODES = told_words(
+    {
+        "sequential": "One iteration after the other, in order; the default.",
+        "parallel": "Several iterations at once, as many as max_in_flight says.",
+        "chunked": "Several items in each iteration, as many as chunk_size says.",
+        "cursor": "For a cursor: several claimers at once, as many as max_in_flight says.",
+        "async": 'An older word for "parallel".',
+        "concurrent": 'An older word for "parallel".',
+    }
+)
 
 LOOP_PROPERTIES = (
     Property(
@@ -26,16 +50,7 @@ LOOP_PROPERTIES = (
         "mode",
         'Whether iterations run one after the other ("sequential", the default), several at once ("parallel"), or in '
         'chunks of several items ("chunked").',
-        told_words(
-            {
-                "sequential": "One iteration after the other, in order; the default.",
-                "parallel": "Several iterations at once, as many as max_in_flight says.",
-                "chunked": "Several items in each iteration, as many as chunk_size says.",
-                "cursor": "For a cursor: several claimers at once, as many as max_in_flight says.",
-                "async": 'An older word for "parallel".',
-                "concurrent": 'An older word for "parallel".',
-            }
-        ),
+        _MODES,
     ),
     Property(
         "max_in_flight",
@@ -63,12 +78,19 @@ LOOP_PROPERTIES = (
     Property("frame", "How many rows a claimer of a cursor takes at a time, and for how long it holds them.", MAPPING),
 )
 
+_SETTINGS = (
+    Property("timeout", "How long the whole loop may take.", TIMEOUT),
+    Property("reduce", "How what the iterations set under a name becomes one value.", ref("reduce")),
+    *DEFAULTS,
+)
+
 LOOPS: Places = (
     Place(
         "loop",
         "Runs the step's tasks once for each item; the result is the list of all iterations' results.",
         (
             *LOOP_PROPERTIES,
+            *_SETTINGS,
             Property("spec", "How the iterations run: mode, max_in_flight, policy.", ref("loop_spec")),
             Property(
                 "pagination",
@@ -98,13 +120,21 @@ LOOPS: Places = (
             Property("retry", "When to ask for a page once more.", ref("retry")),
         ),
     ),
-    Place("loop_spec", "How the iterations run; what stands here counts as standing in the loop.", LOOP_PROPERTIES),
+    Place(
+        "loop_spec",
+        "How the iterations run; what stands here counts as standing in the loop.",
+        (*LOOP_PROPERTIES, *_SETTINGS),
+    ),
     Place(
         "loop_policy",
         "What failed iterations mean for the step as a whole.",
         (
             Property("exec", "Where iterations run; every value means wherever a worker is free.", TEXT),
             Property("failure", "Whether the step fails when iterations have failed.", ref("loop_failure")),
+            Property("mode", "How the iterations run, where the loop does not say it.", _MODES),
+            Property("max_in_flight", "How many iterations run at once.", AMOUNT, older=("concurrency",)),
+            Property("reduce", "How what the iterations set under a name becomes one value.", ref("reduce")),
+            *POLICY_DEFAULTS,
             without_effect("results", "the results of a loop are always a list in order"),
         ),
     ),
@@ -126,6 +156,7 @@ LOOPS: Places = (
             ),
         ),
     ),
+    Shape("reduce", {"type": "object", "additionalProperties": words(*sorted(REDUCERS))}),
     Place(
         "cursor",
         "Claims rows of a database until none is left.",

@@ -21,7 +21,7 @@ from noetl_compiler.schema.values import (
     words,
 )
 
-__all__ = ["ADMISSION", "BACKOFF", "POLICIES"]
+__all__ = ["ADMISSION", "BACKOFF", "FAILURE", "POLICIES", "RULES"]
 
 BACKOFF: Schema = told_words(
     {
@@ -82,33 +82,41 @@ _ACTION = (
     Property("message", "What the failure is told as."),
 )
 
+RULES = (
+    Property(
+        "rules",
+        "The rules, tried in order after each call.",
+        list_of(ref("rule")),
+        snippet=[
+            {
+                "when": "\"{{ output.status == 'error' }}\"",
+                "then": {"do": "retry", "attempts": 3, "delay": 1, "backoff": "exponential"},
+            }
+        ],
+    ),
+    Property(
+        "on_unmatched",
+        'What follows an error that no rule matches: go on ("continue", the default) or fail ("fail").',
+        told_words(
+            {
+                "continue": "Go on with the next task, as if there had been no error; the default.",
+                "fail": "The task fails, and its step with it.",
+            }
+        ),
+    ),
+    Property("circuit", "When calls fail at once, because those before them did.", ref("circuit")),
+)
+"""What follows a call; in the policy of a step, a loop or the executor what follows each call in it."""
+
+FAILURE = Property("failure", "What an unhandled failure means for the other branches.", ref("failure_mode"))
+
 POLICIES: Places = (
     Place(
         "policy",
         "What follows a call: its rules are tried in order, and the first that matches decides.",
         (
-            Property(
-                "rules",
-                "The rules, tried in order after each call.",
-                list_of(ref("rule")),
-                snippet=[
-                    {
-                        "when": "\"{{ output.status == 'error' }}\"",
-                        "then": {"do": "retry", "attempts": 3, "delay": 1, "backoff": "exponential"},
-                    }
-                ],
-            ),
+            *RULES,
             _MODE,
-            Property(
-                "on_unmatched",
-                'What follows an error that no rule matches: go on ("continue", the default) or fail ("fail").',
-                told_words(
-                    {
-                        "continue": "Go on with the next task, as if there had been no error; the default.",
-                        "fail": "The task fails, and its step with it.",
-                    }
-                ),
-            ),
             without_effect("before", _UNEVALUATED),
             without_effect("after", _UNEVALUATED),
             without_effect("finally", _UNEVALUATED),
@@ -124,6 +132,31 @@ POLICIES: Places = (
             Property("else", "What to do when no rule before matched.", ref("otherwise")),
         ),
         needs=(("then", "else"),),
+    ),
+    Place(
+        "circuit",
+        "A circuit breaker: calls fail at once when too many before them have failed.",
+        (
+            Property("failures", "After how many failures calls fail at once.", AMOUNT, required=True),
+            Property("window", "Within which time the failures count.", SECONDS),
+            Property("probe", "After which time one call may try again.", SECONDS),
+        ),
+    ),
+    Place(
+        "failure_mode",
+        "What an unhandled failure means for the other branches.",
+        (
+            Property(
+                "mode",
+                'They go on ("best_effort", the default) or are cancelled ("fail_fast").',
+                told_words(
+                    {
+                        "best_effort": "Other branches go on and meet at the final step; the default.",
+                        "fail_fast": "Other branches are cancelled.",
+                    }
+                ),
+            ),
+        ),
     ),
     Place("action", "What to do after a call.", _ACTION, rules=_JUMPS_NEED_TO),
     Place(

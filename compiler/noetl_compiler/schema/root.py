@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from noetl_compiler.schema.calls import DESC, TIMEOUT
+from noetl_compiler.schema.calls import DESC
 from noetl_compiler.schema.place import Place, Places, Property, without_effect
-from noetl_compiler.schema.values import FLAG, MAPPING, NAMES, TEXT, list_of, ref, told_words, words
+from noetl_compiler.schema.policies import FAILURE
+from noetl_compiler.schema.results import DEFAULTS, POLICY_DEFAULTS
+from noetl_compiler.schema.values import FLAG, MAPPING, NAME, NAMES, TEXT, TIMEOUT, list_of, ref, words
 
 __all__ = ["ROOT"]
 
@@ -13,7 +15,7 @@ _IDENTITY = (
     Property("path", "The path of the playbook in the catalog, by which other playbooks run it.", TEXT),
     Property("version", "The version of the playbook.", TEXT),
 )
-_ELSEWHERE = "say it where it applies, on the step or the task"
+_KEPT = "results are kept inline or by reference as their size demands"
 
 ROOT: Places = (
     Place(
@@ -82,6 +84,7 @@ ROOT: Places = (
             Property("no_next_is_error", "Whether a step without a way on is a mistake.", FLAG),
             Property("timeout", "How long a run may take.", TIMEOUT),
             Property("policy", "What a failure means for the rest of the run.", ref("executor_policy")),
+            *DEFAULTS,
             Property(
                 "dialect",
                 "The dialect that the playbook was migrated from, whose names and defaults count in it.",
@@ -93,30 +96,18 @@ ROOT: Places = (
         "executor_policy",
         "What a failure means for the rest of the run.",
         (
-            Property("failure", "What a failure means for the rest of the run.", ref("executor_failure")),
-            *(without_effect(name, _ELSEWHERE) for name in ("defaults", "results", "limits")),
-        ),
-    ),
-    Place(
-        "executor_failure",
-        "What a failure means for the rest of the run.",
-        (
-            Property(
-                "mode",
-                'Other branches go on ("best_effort", the default) or are cancelled ("fail_fast").',
-                told_words(
-                    {
-                        "best_effort": "Other branches go on and meet at the final step; the default.",
-                        "fail_fast": "Other branches are cancelled.",
-                    }
-                ),
-            ),
+            FAILURE,
+            *POLICY_DEFAULTS,
+            *(without_effect(name, _KEPT) for name in ("results", "limits")),
         ),
     ),
     Place(
         "keychain_entry",
         "A secret that the playbook uses.",
-        (Property("name", "The name that templates call it by: {{ keychain.name.field }}.", required=True),),
+        (
+            Property("name", "The name that templates call it by: {{ keychain.name.field }}.", NAME, required=True),
+            Property("kind", "How the secret is found.", TEXT, older=("type",)),
+        ),
         open=True,
     ),
 )

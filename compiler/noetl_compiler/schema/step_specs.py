@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from noetl_compiler.schema.calls import TIMEOUT
 from noetl_compiler.schema.guards import GUARD
 from noetl_compiler.schema.place import Place, Places, Property, without_effect
-from noetl_compiler.schema.policies import ADMISSION
+from noetl_compiler.schema.policies import ADMISSION, FAILURE
+from noetl_compiler.schema.results import DEFAULTS, POLICY_DEFAULTS
 from noetl_compiler.schema.routes import SET
 from noetl_compiler.schema.sinks import sink_and_save
-from noetl_compiler.schema.values import NAME, SECONDS, list_of, ref, told_words, words
+from noetl_compiler.schema.values import NAME, SECONDS, TIMEOUT, list_of, ref, told_words, words
 
 __all__ = ["STEP_SPEC", "STEP_SPECS"]
-
-_SETTLED = "failures are settled by arcs and by the playbook's policy"
 
 STEP_SPEC = (
     Property("policy", "When the step may begin.", ref("step_policy")),
@@ -38,6 +36,7 @@ STEP_SPEC = (
         words("exclusive", "inclusive"),
         deprecated=True,
     ),
+    *DEFAULTS,
     *sink_and_save("Where the results of the whole loop are stored."),
 )
 """What the spec of a step has in v10 and case."""
@@ -49,13 +48,19 @@ STEP_SPECS: Places = (
         (
             Property("admit", "Rules that skip the step or let it begin.", ref("admission")),
             Property("lifecycle", "How long the step may take.", ref("lifecycle")),
-            *(without_effect(name, _SETTLED) for name in ("failure", "emit", "results")),
+            FAILURE,
+            *POLICY_DEFAULTS,
+            without_effect("emit", "every event of a run is in its log"),
+            without_effect("results", "results are kept inline or by reference as their size demands"),
         ),
     ),
     Place(
         "lifecycle",
         "How long the step may take.",
-        (Property("timeout_s", "How long the step may take, in seconds.", SECONDS, older=("deadline_s",)),),
+        (
+            Property("timeout_s", "How long the step may take, in seconds.", SECONDS),
+            Property("deadline_s", "The same; the shorter of the two holds.", SECONDS),
+        ),
     ),
     Place("enter", "Names to set before the step's loop or its first task.", (*SET, GUARD)),
     *ADMISSION,

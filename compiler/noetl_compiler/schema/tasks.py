@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from noetl_compiler.schema.calls import CALL, CALLED, KIND_WORDS, STORAGE, TIMEOUT, TOOL_FIELDS, Calls, by_kind
+from noetl_compiler.schema.calls import CALL, CALLED, KIND_WORDS, TOOL_FIELDS, Calls, by_kind
 from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape, without_effect
+from noetl_compiler.schema.results import RESULT
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
-from noetl_compiler.schema.values import FLAG, NAME, SECONDS, TEXT, any_of, list_of, ref
+from noetl_compiler.schema.values import FLAG, NAME, SECONDS, TEXT, TIMEOUT, any_of, list_of, ref
 
 __all__ = ["tasks"]
 
@@ -51,7 +52,7 @@ _SETTINGS: Places = (
                 "False says that the call must not be made again when its worker was lost in the middle of it.",
                 FLAG,
             ),
-            without_effect("result", STORAGE),
+            RESULT,
         ),
         open=True,
     ),

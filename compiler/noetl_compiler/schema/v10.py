@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from noetl_compiler.graph import Json
-from noetl_compiler.schema.calls import DESC, TIMEOUT
-from noetl_compiler.schema.place import Place, Places, Property, without_effect
+from noetl_compiler.schema.calls import DESC
+from noetl_compiler.schema.place import Place, Places, Property
+from noetl_compiler.schema.results import OUTPUTS, RESULT
 from noetl_compiler.schema.routes import SET
 from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.step_specs import STEP_SPEC, STEP_SPECS
-from noetl_compiler.schema.values import CONDITION, MAPPING, NAME, NAMES, ref
+from noetl_compiler.schema.values import CONDITION, MAPPING, NAME, NAMES, TIMEOUT, ref
 
 __all__ = ["OWN_WORDS", "STEPS"]
 
 OWN_WORDS = frozenset[str]()
-
-_STORAGE = "results are kept inline or by reference as their size demands"
 
 _LOOP: Json = {"in": '"{{ $1 }}"', "iterator": "item", "spec": {"mode": "sequential"}}
 _NEXT: Json = {"spec": {"mode": "exclusive"}, "arcs": [{"step": "$1"}]}
@@ -46,8 +45,8 @@ STEPS: Places = (
                 deprecated=True,
             ),
             *sink_and_save("Where the last task's result is stored; write it on the task.", deprecated=True),
-            without_effect("output", _STORAGE),
-            without_effect("result", _STORAGE),
+            OUTPUTS[0],
+            RESULT,
         ),
     ),
     Place("step_spec", "When the step may begin, and how long it may take.", STEP_SPEC),

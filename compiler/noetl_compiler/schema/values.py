@@ -26,6 +26,7 @@ __all__ = [
     "SECONDS",
     "TEMPLATE",
     "TEXT",
+    "TIMEOUT",
     "any_of",
     "first_of",
     "has",
@@ -106,6 +107,10 @@ def open_words(*known: str) -> Schema:
 def any_of(*values: Schema) -> Schema:
     """Any of several shapes."""
     return {"anyOf": list(values)}
+
+
+TIMEOUT = any_of(SECONDS, ref("timeout"))
+"""How long something may take, as a whole or by its parts."""
 
 
 def list_of(value: Schema) -> Schema:

@@ -1,0 +1,24 @@
+"""``keychain``: the secrets a playbook names, each with how it is found."""
+
+from __future__ import annotations
+
+from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.graph import KeychainEntry
+from noetl_compiler.nodes import MappingNode, Node, value_of
+from noetl_compiler.report import Report
+
+__all__ = ["read_keychain"]
+
+
+def read_keychain(fields: Fields) -> tuple[KeychainEntry, ...]:
+    """The entries of the root's ``keychain``."""
+    found = (_read_entry(node, fields.report) for node in fields.items("keychain"))
+    return tuple(entry for entry in found if entry is not None)
+
+
+def _read_entry(node: Node, report: Report) -> KeychainEntry | None:
+    """``{name, kind, ...}``; what else it needs is up to its kind."""
+    fields = Fields(node if isinstance(node, MappingNode) else MappingNode((), node.span), report, "a keychain entry")
+    name, kind = fields.required_name("name"), fields.text("kind", "type")
+    config = value_of(MappingNode(fields.rest(None), node.span))
+    return KeychainEntry(name.text, kind, node.span, config) if name else None

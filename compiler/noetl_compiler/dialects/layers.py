@@ -1,0 +1,108 @@
+"""Layers of ``spec``: what the specs around a task say for its calls.
+
+    kind < executor.spec < step.spec < loop.spec < task.spec
+
+The layer nearer to the task wins, part by part: a mapping is laid over the one outside of it, a list replaces it. What
+a tool does unasked is the outermost layer, and no business of the compiler's. Every other layer may say for the calls
+in it: ``policy`` (rules, on_unmatched, circuit), ``idempotent``, ``result``, and of ``timeout`` what only a call has,
+``connect`` and ``read``. A timeout's total is that of the playbook, step or loop that says it; ``policy.defaults`` has
+the calls' own.
+
+A call of a workbook task has two specs, and both are nearer than any around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from msgspec import structs
+
+from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.dialects.policies import read_rules
+from noetl_compiler.dialects.results import read_output
+from noetl_compiler.dialects.values import timeout
+from noetl_compiler.graph import Output, Timeout
+from noetl_compiler.lowering.tasks import calls_of
+from noetl_compiler.overlay import overlay
+from noetl_compiler.syntax import NO_DEFAULTS, CallDefaults, Policy, Step, Task
+
+__all__ = ["layered", "read_call_defaults", "total_of"]
+
+
+def read_call_defaults(spec: Fields, policy: Fields | None, limit: Timeout | None, bare: str) -> CallDefaults:
+    """What this ``spec`` says for the calls in it; ``limit`` is its own timeout. The caller closes both."""
+    rules = read_rules(policy, bare) if policy else None
+    of_calls = _over(_parts_of(limit), _read_defaults(policy)) if policy else _parts_of(limit)
+    return CallDefaults(rules, of_calls, spec.flag("idempotent"), read_output(spec, "result"))
+
+
+def total_of(limit: Timeout | None) -> Timeout | None:
+    """Of a timeout what is that of the playbook, step or loop itself."""
+    return Timeout(total=limit.total) if limit and limit.total else None
+
+
+def _parts_of(limit: Timeout | None) -> Timeout | None:
+    parts = Timeout(connect=limit.connect, read=limit.read) if limit else Timeout()
+    return None if parts == Timeout() else parts
+
+
+def _read_defaults(policy: Fields) -> Timeout | None:
+    inner = policy.fields("defaults", "the defaults of a policy")
+    if inner is None:
+        return None
+    found = timeout(inner.node_of("timeout", "timeout_s", "timeouts"), policy.report)
+    inner.ignore("resources", why="what a call may use is settled where its worker runs")
+    inner.close()
+    return found
+
+
+def layered(step: Step, workbook: Mapping[str, Task], executor: CallDefaults) -> Step:
+    """The step with what the layers around say for its tasks."""
+    defaults = _laid_over(executor, step.defaults)
+    defaults = _laid_over(defaults, step.loop.defaults) if step.loop else defaults
+    if defaults == NO_DEFAULTS:
+        return step
+    return replace(step, tasks=tuple(_with_defaults(task, workbook, defaults) for task in step.tasks))
+
+
+def _laid_over(outer: CallDefaults, inner: CallDefaults) -> CallDefaults:
+    return CallDefaults(
+        _policy_over(outer.policy, inner.policy),
+        _over(outer.timeout, inner.timeout),
+        outer.idempotent if inner.idempotent is None else inner.idempotent,
+        _output_over(outer.output, inner.output),
+    )
+
+
+def _with_defaults(task: Task, workbook: Mapping[str, Task], defaults: CallDefaults) -> Task:
+    found = defaults
+    for one in reversed(calls_of(task, workbook)):
+        found = _laid_over(found, CallDefaults(one.policy, one.timeout, one.idempotent, one.output))
+    return replace(task, policy=found.policy, timeout=found.timeout, idempotent=found.idempotent, output=found.output)
+
+
+def _policy_over(outer: Policy | None, inner: Policy | None) -> Policy | None:
+    if outer is None or inner is None:
+        return inner or outer
+    return Policy(
+        inner.span, inner.rules or outer.rules, inner.unmatched or outer.unmatched, inner.circuit or outer.circuit
+    )
+
+
+def _over(outer: Timeout | None, inner: Timeout | None) -> Timeout | None:
+    if outer is None or inner is None:
+        return inner or outer
+    return Timeout(inner.total or outer.total, inner.connect or outer.connect, inner.read or outer.read)
+
+
+def _output_over(outer: Output | None, inner: Output | None) -> Output | None:
+    if outer is None or inner is None:
+        return inner or outer
+    return structs.replace(
+        inner,
+        select=inner.select or outer.select,
+        store=overlay(outer.store, inner.store),
+        inline_max_bytes=inner.inline_max_bytes or outer.inline_max_bytes,
+        preview_max_bytes=inner.preview_max_bytes or outer.preview_max_bytes,
+    )

@@ -1,0 +1,72 @@
+"""``reduce`` of a loop: how what its iterations set becomes one value (semantics.md 16).
+
+reduce: {ctx.rows: append, ctx.total: sum, ctx.seen: merge}
+
+An iteration that sets a name which the loop reduces adds to it: to a list, to a number, to a map. So what it sets
+becomes an addition in the syntax tree already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from msgspec import structs
+
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import nearest
+from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.graph import Assign
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Name, Reducer, Step, Task
+from noetl_compiler.walks import set_by_task
+
+__all__ = ["REDUCERS", "read_reducers", "reduced"]
+
+REDUCERS: Mapping[str, str] = MappingProxyType({"append": "[]", "extend": "[*]", "sum": "[+]", "merge": "[|]"})
+"""Each with what marks such an addition in the target of an assignment (graph.Assign)."""
+
+
+def read_reducers(fields: Fields) -> tuple[Reducer, ...]:
+    """What a loop reduces. A bare name is one of ``ctx``."""
+    node = fields.mapping("reduce")
+    if node is None:
+        return ()
+    inner = Fields(node, fields.report, "the reducers of a loop")
+    names = (Name(key.text, key.span) for key, _ in node.entries)
+    found = ((name, inner.choice(name.text, REDUCERS)) for name in names)
+    return tuple(Reducer(name, _target(name.text), mark) for name, mark in found if mark is not None)
+
+
+def _target(name: str) -> str:
+    return name if name.startswith("ctx.") else f"ctx.{name}"
+
+
+def reduced(step: Step, report: Report) -> Step:
+    """The step of a loop, whose tasks add to what the loop reduces."""
+    if step.loop is None or not step.loop.reducers:
+        return step
+    targets = {assign.target for task in step.tasks for assign in set_by_task(task)}
+    for name, target, _ in step.loop.reducers:
+        if target not in targets:
+            message = f'no task of the loop sets "{name.text}", so nothing is reduced'
+            report.warning(Code.IGNORED_FIELD, name.span, message, nearest(target, targets))
+    marks = {target: mark for _, target, mark in step.loop.reducers}
+    return replace(step, tasks=tuple(_adding(task, marks) for task in step.tasks))
+
+
+def _adding(task: Task, marks: Mapping[str, str]) -> Task:
+    policy = task.policy
+    if policy is not None:
+        rules = (
+            replace(rule, body=structs.replace(rule.body, set=tuple(_marked(rule.body.set, marks))))
+            for rule in policy.rules
+        )
+        policy = replace(policy, rules=tuple(rules))
+    return replace(task, set=tuple(_marked(task.set, marks)), policy=policy)
+
+
+def _marked(assigns: tuple[Assign, ...], marks: Mapping[str, str]) -> Iterator[Assign]:
+    for assign in assigns:
+        yield structs.replace(assign, target=assign.target + marks.get(assign.target, ""))

@@ -1,0 +1,111 @@
+"""How a result is kept, and which parts of it have names of their own.
+
+output: {store: {kind: kv, scope: execution}, inline_max_bytes: 0, select: [{path: "$.meta.count", as: count}]}
+spec: {result: {...}}                                 the same in v10's first spelling
+output: {output_select: [status, count]}              parts under their own names
+output_select: [status, count]                        the same beside the tool
+"""
+
+from __future__ import annotations
+
+import re
+
+from noetl_compiler.codes import Code
+from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.dialects.values import amount
+from noetl_compiler.graph import Output, Select, Value
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
+from noetl_compiler.report import Report
+
+__all__ = ["OUTPUT_KEYS", "read_output"]
+
+_WISHES = ("store", "scope", "inline_max_bytes", "preview_max_bytes")
+_SELECTS = ("select", "output_select")
+OUTPUT_KEYS = frozenset({*_WISHES, *_SELECTS, "accumulate", "as"})
+"""What can be said of a result."""
+
+_KEPT = "results are kept inline or by reference as their size demands"
+_NAME = r"[A-Za-z_][\w-]*"
+_PATH = re.compile(rf"(?:\$\.?)?((?:{_NAME}|\d+|\[\d+\]|\['[^']+'\])(?:\.{_NAME}|\.\d+|\[\d+\]|\['[^']+'\])*)")
+_PART = re.compile(r"\['([^']+)'\]|\[(\d+)\]|([^.\[\]]+)")
+
+
+def read_output(fields: Fields, *keys: str) -> Output | None:
+    """What one of these fields says of a result; anything else that stands there has no effect."""
+    found = fields.node_of(*keys)
+    beside = fields.node.get("output_select") if "output" in keys else None
+    if not _is_about_result(found):
+        fields.ignore(*keys, why=_KEPT)
+        found = None
+    select = _read_select(fields, "output_select") if beside is not None else ()
+    if not isinstance(found, MappingNode):
+        return Output(fields.span, select) if select else None
+    inner = Fields(found, fields.report, "an output")
+    inner.ignore(*_WISHES, why=_KEPT)
+    inner.ignore("accumulate", why="pages become one by the collect of the rule that calls again")
+    inner.ignore("as", why="name the task, or set ctx.name")
+    output = Output(
+        found.span,
+        select=select or _read_select(inner, *_SELECTS),
+        store=_store(inner),
+        inline_max_bytes=amount(found.get("inline_max_bytes"), fields.report),
+        preview_max_bytes=amount(found.get("preview_max_bytes"), fields.report),
+    )
+    inner.close()
+    return output
+
+
+def _is_about_result(node: Node | None) -> bool:
+    return isinstance(node, MappingNode) and any(key.text in OUTPUT_KEYS for key, _ in node.entries)
+
+
+def _store(fields: Fields) -> Value:
+    """Where to, with ``scope`` as one of its fields, and a word as its kind."""
+    store, entries = fields.node.get("store"), list[tuple[ScalarNode, Node]]()
+    if isinstance(store, MappingNode):
+        entries += store.entries
+    elif isinstance(store, ScalarNode):
+        entries.append((_key("kind", store), store))
+    if (scope := fields.node.get("scope")) is not None:
+        entries.append((_key("scope", scope), scope))
+    return value_of(MappingNode(tuple(entries), fields.span))
+
+
+def _key(name: str, node: Node) -> ScalarNode:
+    return ScalarNode(name, name, node.span, "plain")
+
+
+def _read_select(fields: Fields, *keys: str) -> tuple[Select, ...]:
+    node = fields.node_of(*keys)
+    if isinstance(node, MappingNode):
+        fields.ignore(*keys, why=_KEPT)  # {strategy, threshold_kb}: which parts, is left to the engine
+        return ()
+    nodes = node.items if isinstance(node, SequenceNode) else fields.items(*keys)
+    return tuple(one for item in nodes if (one := _select(item, fields.report)) is not None)
+
+
+def _select(node: Node, report: Report) -> Select | None:
+    """``{path, as}``, or the name of a part as it is."""
+    if isinstance(node, ScalarNode):
+        path = _dotted(node, report)
+        return Select(path.rpartition(".")[2], path) if path else None
+    if not isinstance(node, MappingNode):
+        report.error(Code.WRONG_TYPE, node.span, "a part of a result must be a name, or a mapping of path and as")
+        return None
+    fields = Fields(node, report, "a part of a result")
+    at, name = fields.scalar("path"), fields.name("as", "name")
+    if at is None:
+        fields.missing("path")
+    fields.close()
+    path = _dotted(at, report) if at else None
+    return Select(name.text if name else path.rpartition(".")[2], path) if path else None
+
+
+def _dotted(node: ScalarNode, report: Report) -> str | None:
+    """``$.choices[0].text`` as ``choices.0.text``."""
+    found = _PATH.fullmatch(node.text.strip())
+    if found is None:
+        hint = "write the way to one part, such as $.data.items[0]"
+        report.error(Code.WRONG_VALUE, node.span, f'"{node.text}" is not a path into a result', hint)
+        return None
+    return ".".join(next(filter(None, parts)) for parts in _PART.findall(found[1]))

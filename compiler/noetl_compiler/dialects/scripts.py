@@ -1,0 +1,62 @@
+"""``script`` as a mapping: code that lies elsewhere.
+
+script: {uri: gs://bucket/job.py, source: {type: gcs, auth: gcs_service_account}}
+script: {uri: ./job.sql, source: {type: file}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import nearest
+from noetl_compiler.dialects.auth import AUTHS
+from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode
+from noetl_compiler.report import Report
+
+__all__ = ["SOURCES", "check_script"]
+
+SOURCES: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "file": frozenset[str](),
+        "http": frozenset({"endpoint", "method", "headers", "timeout"}),
+        "gcs": frozenset({"bucket", "project"}),
+        "s3": frozenset({"bucket", "region", "endpoint"}),
+        "inline": frozenset({"code"}),
+    }
+)
+"""Where code may lie -> what such a source takes beside the credential."""
+
+_ANY = frozenset(AUTHS).union(*SOURCES.values())
+
+
+def check_script(node: Node, report: Report) -> None:
+    """Report what is wrong with a ``script`` that is a mapping."""
+    if not isinstance(node, MappingNode):
+        return
+    fields = Fields(node, report, "a script")
+    if fields.scalar("uri", "path") is None:
+        fields.missing("uri")
+    source = fields.fields("source", "the source of a script")
+    fields.close()
+    if source is not None:
+        _check_source(source)
+
+
+def _check_source(source: Fields) -> None:
+    kind = source.scalar("type")
+    if kind is None:
+        source.missing("type")
+    elif kind.template_span is None and kind.text not in SOURCES:
+        _refuse_kind(kind, source.report)
+        return
+    known = _ANY if kind is None or kind.template_span else SOURCES[kind.text] | frozenset(AUTHS)
+    source.rest(known)
+    source.close(known)
+
+
+def _refuse_kind(kind: ScalarNode, report: Report) -> None:
+    hint = nearest(kind.text, SOURCES) or f"expected one of {', '.join(sorted(SOURCES))}"
+    report.error(Code.WRONG_VALUE, kind.span, f'"{kind.text}" is not a source of scripts', hint)

@@ -1,0 +1,24 @@
+"""Parts of a result under names of their own (``select``): kept beside the outcome, under the result's own names."""
+
+from __future__ import annotations
+
+from noetl_compiler.graph import Json, Output
+from noetl_temporal.machine import trees
+from noetl_temporal.machine.call import Outcome
+from noetl_temporal.machine.views import result_view
+
+__all__ = ["with_selected"]
+
+
+def with_selected(output: Output | None, kind: str, outcome: Outcome) -> Outcome:
+    """The outcome with ``selected``, name -> part. A part that is not there has no name."""
+    if output is None or not output.select or outcome["status"] != "ok":
+        return outcome
+    view = result_view(kind, outcome.get("result"))
+    found: dict[str, Json] = {}
+    for one in output.select:
+        try:
+            found[one.name] = trees.read(view, one.path)
+        except (KeyError, IndexError, ValueError, TypeError):
+            continue
+    return {**outcome, "selected": found}

@@ -1,0 +1,83 @@
+"""Parts of a result under names of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noetl_compiler import compile_text
+from noetl_temporal.machine.call import ToolCall
+
+from .driver import run_text
+from .playbooks import playbook
+
+BODY = {"choices": [{"text": "hello"}], "meta": {"count": 3}, "a-b": 1}
+RESPONSE = {"status_code": 200, "headers": {}, "url": "", "elapsed": 0, "data": BODY}
+
+
+def asking(what: str, template: str) -> str:
+    """A step whose first task says ``what`` of its result, and whose second and next step tell what they see."""
+    return playbook(
+        f"""
+  - step: start
+    tool:
+      - {{name: ask, kind: http, url: "http://x", {what}}}
+      - {{name: see, kind: noop, message: "{template}"}}
+    next: {{arcs: [{{step: after}}]}}
+  - step: after
+    tool: {{kind: noop, message: "{{{{ start.message }}}}"}}
+"""
+    )
+
+
+def answer(call: ToolCall) -> Any:
+    return RESPONSE if call.kind == "http" else {"message": call.config.get("message")}
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("$.choices[0].text", "hello"),
+        ("choices.0.text", "hello"),
+        ("$['a-b']", 1),
+        ("$.data.meta.count", 3),
+        ("$.status_code", 200),
+    ],
+)
+@pytest.mark.parametrize("where", ["output", "spec.result"])
+def test_a_part_is_seen_under_its_name(where: str, path: str, expected: Any) -> None:
+    said = f'{{select: [{{path: "{path}", as: part}}]}}'
+    what = f"output: {said}" if where == "output" else f"spec: {{result: {said}}}"
+    assert run_text(asking(what, "{{ ask.part }}"), answer).finish.result == {"message": expected}
+    assert run_text(asking(what, "{{ output.part }}"), answer).finish.result == {"message": expected}
+
+
+def test_a_part_without_a_name_has_its_own() -> None:
+    what = "output: {output_select: [meta.count, choices]}"
+    assert run_text(asking(what, "{{ ask.count }}"), answer).finish.result == {"message": 3}
+
+
+def test_a_part_that_is_not_there_has_no_name() -> None:
+    what = 'output: {select: [{path: "$.nothing[3]", as: part}]}'
+    run = run_text(asking(what, "{{ ask.part | default('none') }}"), answer)
+    assert run.finish.result == {"message": "none"}
+
+
+def test_the_result_of_a_step_has_the_parts_of_its_last_task() -> None:
+    text = playbook(
+        """
+  - step: start
+    tool: {kind: http, url: "http://x", output: {select: [{path: "$.meta.count", as: number}]}}
+    next: {arcs: [{step: after}]}
+  - step: after
+    tool: {kind: noop, message: "{{ start.number }}"}
+"""
+    )
+    assert run_text(text, answer).finish.result == {"message": 3}
+
+
+@pytest.mark.parametrize("path", ["$..text", "$.a[*]", "a b", ""])
+def test_what_is_no_path_is_refused(path: str) -> None:
+    found = compile_text(asking(f'output: {{select: [{{path: "{path}", as: part}}]}}', "x")).diagnostics
+    assert [one.code.value for one in found] == ["NT106"]

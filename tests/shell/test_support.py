@@ -1,0 +1,56 @@
+"""What cannot be run is told before a run, each at its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl_compiler import compile_or_raise
+from noetl_temporal.support import unsupported
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
+KEYCHAIN = "keychain: [{name: key, kind: static}]\n"
+TOOLS = ("http", "noop", "postgres", "python")
+CURSOR = '{cursor: {kind: postgres, auth: a, claim: "SELECT 1"}, iterator: row}'
+REGION = "  next: {arcs: [{step: inside}]}\n- {step: inside, tool: {kind: noop}, next: {arcs: [{step: done}]}}\n"
+
+
+@pytest.mark.parametrize(
+    ("workflow", "expected"),
+    [
+        ("- step: start\n  tool: {kind: shell, cmds: ls}\n", "6:9: error: there is no tool 'shell' here"),
+        ("- step: start\n  tool: {kind: playbook, path: a/b}\n", "6:9: error: there is no tool 'playbook' here"),
+        (f"- step: start\n  loop: {CURSOR}\n  tool: {{kind: noop}}\n", "6:9: error: cursor loops cannot run yet"),
+        (
+            f"- step: start\n  loop: {{in: [1], iterator: i}}\n{REGION}- {{step: done, spec: {{end_loop: start}}}}\n",
+            "6:9: error: loops over several steps cannot run yet",
+        ),
+        (
+            "- step: start\n  tool: {kind: noop, sink: {kind: http, url: u}}\n",
+            "6:28: error: there is no sink 'http'",
+        ),
+        (
+            "- step: start\n  tool: {kind: noop, spec: {policy: {circuit: {failures: 3}, on_unmatched: fail}}}\n",
+            "6:47: error: circuit breakers cannot run yet",
+        ),
+        (
+            "- step: start\n  tool: {kind: python, script: {uri: a.py, source: {type: file}}}\n",
+            "6:9: error: code that lies elsewhere cannot be fetched yet",
+        ),
+        (
+            f"- step: start\n  tool: {{kind: noop, message: '{{{{ keychain.key.token }}}}'}}\n{KEYCHAIN}",
+            '6:32: error: secrets of the keychain cannot be read yet, and this template reads "keychain"',
+        ),
+        (
+            f"- step: start\n  tool: {{kind: noop, message: '{{{{ key.token }}}}'}}\n{KEYCHAIN}",
+            '6:32: error: secrets of the keychain cannot be read yet, and this template reads "key"',
+        ),
+    ],
+)
+def test_what_cannot_run_is_refused_at_its_place(workflow: str, expected: str) -> None:
+    [found] = unsupported(compile_or_raise(f"{HEAD}workflow:\n{workflow}", "p"), TOOLS)
+    assert found.startswith(f"p:{expected}")
+
+
+def test_a_keychain_that_no_template_reads_keeps_nothing_from_running() -> None:
+    graph = compile_or_raise(f"{HEAD}{KEYCHAIN}workflow: [{{step: start, tool: {{kind: noop}}}}]\n")
+    assert unsupported(graph, TOOLS) == []
