@@ -66,10 +66,10 @@ CHECKS: list[tuple[str, list[tuple[str, str, str]]]] = [
     ("{{ a | tojsn }}", [('there is no filter "tojsn"', 'did you mean "tojson"?', "tojsn")]),
     ("x\n {{ a is defind }}", [('there is no test "defind"', 'did you mean "defined"?', "defind")]),
     ("{{ 'x | y' | x | y }}", [('there is no filter "x"', "", "x"), ('there is no filter "y"', "", "y")]),
-    ("{{ a }} {{ b == }}", [('unexpected "end of print statement"', "", "}}")]),
-    ("{{ 'a' }}\n{{ a == ''b'' }}", [('expected token "end of print statement", got "b"', "", "b")]),
-    ("{{- a  b -}}", [('expected token "end of print statement", got "b"', "", "b")]),
-    ("{{ a $ b }}", [('unexpected char "$"', "", "$")]),
+    ("{{ a }} {{ b == }}", [("the expression ends too early", "write what is missing, or leave it out", "}}")]),
+    ("{{ 'a' }}\n{{ a == ''b'' }}", [('expected token "}}", got "b"', "", "b")]),
+    ("{{- a  b -}}", [('expected token "}}", got "b"', "", "b")]),
+    ("{{ a $ b }}", [('unexpected char "$"', "write {{ name }} without $", "$")]),
     ("{% endif %}", [('encountered unknown tag "endif"', "", "{% endif %}")]),
     ("{{ env('A') }}", [('there is no function "env"', "", "env")]),
     ("{{ rang(3) }}", [('there is no function "rang"', 'did you mean "range"?', "rang")]),
@@ -78,7 +78,7 @@ CHECKS: list[tuple[str, list[tuple[str, str, str]]]] = [
     ("{{ range(a.get('n', 1)) | list }}{{ now().year }}{{ dict(x=a.b.split(',')) }}", []),
     ("{% macro m(x) %}{{ x }}{% endmacro %}{{ m(1) }}{% for i in a %}{{ loop.cycle(1, 2) }}{% endfor %}", []),
     ("{% set f = a.keys %}{{ f() }}", []),
-    ("{% if a b %}{% endif %}", [('expected token "end of statement block", got "b"', "", "{% if a b %}")]),
+    ("{% if a b %}{% endif %}", [('expected token "%}", got "b"', "", "{% if a b %}")]),
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from noetl_compiler.checks.unread import names_of_unread_steps
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest_or_all
 from noetl_compiler.lower import END, final_of
@@ -17,21 +18,22 @@ __all__ = ["forbid_unknown_targets"]
 def forbid_unknown_targets(playbook: Playbook, report: Report) -> None:
     """NT203, NT204 and NT206. ``end`` always exists, because a missing one is injected."""
     names, workbook = {step.name.text for step in playbook.steps}, workbook_of(playbook)
+    unread = names_of_unread_steps(report)
     reachable = {*names, END}
     for name in (playbook.entry, playbook.final):
-        _check_step(name, names, report)
+        _check_step(name, names, unread, report)
     for step in playbook.steps:
         for group in step.next.groups if step.next else ():
             for arc in group:
-                _check_step(arc.to, reachable, report)
+                _check_step(arc.to, reachable, unread, report)
         _check_jumps(step, workbook, report)
         if playbook.no_next_is_error and step.next is None and step.name.text != final_of(playbook):
             message = f'step "{step.name.text}" has no "next"'
             report.error(Code.MISSING_NEXT, step.name.span, message, "the executor asks for one: no_next_is_error")
 
 
-def _check_step(name: Name | None, names: set[str], report: Report) -> None:
-    if name is not None and name.text not in names:
+def _check_step(name: Name | None, names: set[str], unread: frozenset[str], report: Report) -> None:
+    if name is not None and name.text not in names and name.text not in unread:
         hint = nearest_or_all(name.text, names, "steps are")
         report.error(Code.UNKNOWN_STEP, name.span, f'unknown step "{name.text}"', hint)
 

@@ -66,11 +66,11 @@ class Fields:
         found = self.scalar(*keys)
         return Name(found.text, found.span) if found and found.text else None
 
-    def required_name(self, *keys: str) -> Name | None:
+    def required_name(self, *keys: str, hint: str = "") -> Name | None:
         """A name; its absence is an error."""
         found = self.name(*keys)
-        if found is None:
-            self.missing(keys[0])
+        if found is None and not any(isinstance(self._peek(key), MappingNode | SequenceNode) for key in keys):
+            self.missing(keys[0], hint)
         return found
 
     def flag(self, *keys: str) -> bool | None:
@@ -143,11 +143,11 @@ class Fields:
                 message = f'"{key}" has no effect in {self.place}'
                 self.report.warning(Code.IGNORED_FIELD, self._entries[key][0].span, message, why)
 
-    def missing(self, key: str) -> None:
+    def missing(self, key: str, hint: str = "") -> None:
         """Report that a field must be there; where it is only misspelt, that."""
         misspelt = next((node for word, (node, _) in self._entries.items() if is_misspelt(word, key)), None)
         if misspelt is None:
-            self.report.error(Code.MISSING_FIELD, self.span, f'{self.place} needs "{key}"')
+            self.report.error(Code.MISSING_FIELD, self.span, f'{self.place} needs "{key}"', hint)
         else:
             self._asked.add(misspelt.text)
             self._unknown(misspelt, (key,))

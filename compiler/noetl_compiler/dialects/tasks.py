@@ -75,6 +75,10 @@ def read_tool(node: Node | None, step: Name, around: Surroundings) -> tuple[Task
         around.report.error(Code.WRONG_TYPE, node.span, message, f"write {{kind: {node.text}}}")
         return ()
     if isinstance(node, SequenceNode):
+        if not node.items:
+            around.report.error(
+                Code.WRONG_VALUE, node.span, '"tool" is an empty list', "give it a task, or leave it out"
+            )
         tasks = [_read_item(item, f"task_{index}", around) for index, item in enumerate(node.items)]
     else:
         tasks = [_read_item(node, label_of_only_task(step, around.dialect), around)]

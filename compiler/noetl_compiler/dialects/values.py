@@ -76,6 +76,7 @@ def amount(node: Node | None, report: Report) -> Value | None:
         return None
     if isinstance(node, ScalarNode):
         if node.template_span or _is_number(node.value):
+            _forbid_negative(node, report)
             return value_of(node)
         if _is_numeral(node.text):
             return Value(float(node.text))
@@ -89,6 +90,7 @@ def seconds(node: Node | None, report: Report) -> Value | None:
         return None
     if isinstance(node, ScalarNode):
         if node.template_span or _is_number(node.value):
+            _forbid_negative(node, report)
             return value_of(node)
         if (found := duration(node.text)) is not None:
             return Value(found)
@@ -134,6 +136,11 @@ def _assign(key: ScalarNode, item: Node, root: str, report: Report) -> Assign:
     if dot and head == "step":
         target = f"ctx.{tail}"
     return Assign(target, value_of(item), Span(key.span.line, key.span.col, item.span.end_line, item.span.end_col))
+
+
+def _forbid_negative(node: ScalarNode, report: Report) -> None:
+    if isinstance(node.value, int | float) and node.value < 0:
+        report.error(Code.WRONG_VALUE, node.span, f'"{node.text}" is below 0', "give 0 or more")
 
 
 def _is_number(value: Json) -> bool:

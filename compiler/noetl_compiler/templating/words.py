@@ -17,13 +17,15 @@ from noetl_compiler.templating.sandbox import ENVIRONMENT
 
 __all__ = ["OFFSET", "Role", "broken_part", "find_path", "find_word"]
 
-Role: TypeAlias = Literal["filter", "test", "call", "method"]
+Role: TypeAlias = Literal["filter", "test", "call", "method", "attribute", "named"]
 
 _ROLES: dict[Role, str] = {
     "filter": r"\|\s*(NAME)\b",
     "test": r"\bis\s+(?:not\s+)?(NAME)\b",
     "call": r"(?<![\w.])(NAME)\s*\(",
     "method": r"\.\s*(NAME)\s*\(",
+    "attribute": r"\.\s*(NAME)\b",
+    "named": r"(['\"]NAME['\"])",
 }
 _STRING = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
 OFFSET = re.compile(r" at (\d+)$")

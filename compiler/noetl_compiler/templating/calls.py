@@ -1,0 +1,181 @@
+"""What a template uses that it does not have, or must not: filters, tests, functions, methods, attributes.
+
+Values of a scope are data, so only functions of the language and methods of data can be called. A run is replayed after
+a crash and must decide then as it did before, so nothing may depend on chance, on the clock, on the process or on the
+order of a set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from jinja2 import nodes
+
+from noetl_compiler.diagnostics import nearest
+from noetl_compiler.templating.filters import FILTERS, TESTS
+from noetl_compiler.templating.sandbox import ENVIRONMENT, METHODS
+from noetl_compiler.templating.words import Role, find_word
+
+__all__ = ["Problem", "problems_of_names"]
+
+_ALIKE = 0.7
+
+_CHANCE = frozenset(
+    {"choice", "choices", "gauss", "getrandbits", "lipsum", "randbytes", "randint", "random", "randrange", "sample"}
+    | {"shuffle", "token_bytes", "token_hex", "token_urlsafe", "uniform", "uuid", "uuid1", "uuid4"}
+)
+_CLOCK = frozenset({"monotonic", "perf_counter", "time_ns", "today", "utcnow"})
+_OF_PROCESS = frozenset({"hash", "id"})
+_SETS = frozenset({"difference", "frozenset", "intersect", "intersection", "set", "symmetric_difference", "union"})
+_FUNCTIONS = frozenset(
+    {"caller", "loop", "now", "super", *(name for name, value in ENVIRONMENT.globals.items() if callable(value))}
+)
+_OFFERED = _FUNCTIONS - {"caller", "loop", "super"}
+
+_OF_CREDENTIALS = frozenset({"token"})
+"""Functions that once gave a credential. Nothing binds them, which is told as of any other name."""
+
+_CHANCE_HINT = "take it from the request, from execution_id, or make it in a python task"
+_CLOCK_HINT = "use now(), which a replay sees unchanged, or make it in a python task"
+_SETS_HINT = "a set has no order of its own: use a list with | unique, or a python task"
+
+_INSTEAD = {
+    "attr": 'write a["name"]',
+    "combine": "write dict(a, **b)",
+    "forceescape": "write | escape",
+    "loads": "write | from_json",
+    "dumps": "write | to_json",
+    "pprint": "write | to_json",
+    "safe": "leave it out: nothing is escaped here",
+    "str": "write | string",
+    "len": "write | length",
+    "bool": "compare it with something",
+    **dict.fromkeys(("int", "float", "list", "sum", "min", "max", "abs", "round", "sorted", "reversed"), ""),
+}
+"""What other engines have, and what to write here; "" for what is a filter of almost the same name."""
+
+
+_INNER = frozenset(
+    {"__base__", "__bases__", "__builtins__", "__class__", "__closure__", "__code__", "__dict__", "__func__"}
+    | {"__getattribute__", "__globals__", "__import__", "__init__", "__mro__", "__reduce__", "__reduce_ex__"}
+    | {"__self__", "__subclasses__", "func_globals", "gi_frame"}
+)
+"""By which a template would leave its data; other names with underscores may well be keys of data."""
+
+
+class Problem(NamedTuple):
+    """A finding at offsets of the template. ``forbidden`` tells what is unsafe or not deterministic from bad syntax."""
+
+    message: str
+    hint: str
+    start: int
+    end: int
+    forbidden: bool = False
+
+
+def problems_of_names(source: str, tree: nodes.Template) -> Iterator[Problem]:
+    """In no order."""
+    for node in tree.find_all((nodes.Call, nodes.Filter, nodes.Test, nodes.Getattr)):
+        match node:
+            case nodes.Call(node=nodes.Name(name=name)) if not _is_bound(name, tree):
+                yield from _function(source, name, node.lineno)
+            case nodes.Call(node=nodes.Getattr() as called) if not _is_of_jinja(called.node):
+                yield from _method(source, called)
+            case nodes.Filter():
+                yield from _unknown(source, node.name, "filter", node.lineno)
+                yield from _named(source, node)
+            case nodes.Test():
+                yield from _unknown(source, node.name, "test", node.lineno)
+            case nodes.Getattr() if _is_inner(node) and not any(map(_is_inner, _attributes(node.node))):
+                yield _inner(source, node)
+            case _:
+                pass
+
+
+def _function(source: str, name: str, line: int) -> Iterator[Problem]:
+    place = find_word(source, name, "call", line)
+    if hint := _changing(name):
+        yield _not_deterministic(f"{name}()", hint, place)
+    elif name not in _FUNCTIONS | _OF_CREDENTIALS:
+        yield Problem(f'there is no function "{name}"', _instead(name, _OFFERED), *place)
+
+
+def _method(source: str, called: nodes.Getattr) -> Iterator[Problem]:
+    name = called.attr
+    place = find_word(source, name, "method", called.lineno)
+    is_clock = name == "now" or (name == "time" and isinstance(called.node, nodes.Name) and called.node.name == "time")
+    if hint := _CLOCK_HINT if is_clock else _changing(name):
+        yield _not_deterministic(f"{name}()", hint, place)
+    elif name not in METHODS and not name.startswith("__"):
+        yield Problem(f'there is no method "{name}"', _instead(name, METHODS), *place)
+
+
+def _unknown(source: str, name: str, kind: Role, line: int, found_as: Role | None = None) -> Iterator[Problem]:
+    known = FILTERS if kind == "filter" else TESTS
+    if name in known:
+        return
+    place = find_word(source, name, found_as or kind, line)
+    if hint := _changing(name):
+        yield _not_deterministic(name, hint, place)
+    else:
+        offered = [one for one in known if " " not in one]
+        yield Problem(f'there is no {kind} "{name}"', _instead(name, offered), *place)
+
+
+def _named(source: str, node: nodes.Filter) -> Iterator[Problem]:
+    """``map('upper')`` and ``selectattr('a', 'defined')`` name a filter or a test in a text."""
+    at = {"map": 0, "select": 0, "reject": 0, "selectattr": 1, "rejectattr": 1}.get(node.name)
+    if at is None or at >= len(node.args):
+        return
+    given = node.args[at]
+    if isinstance(given, nodes.Const) and isinstance(given.value, str):
+        yield from _unknown(source, given.value, "filter" if node.name == "map" else "test", node.lineno, "named")
+
+
+def _is_inner(node: nodes.Getattr) -> bool:
+    return node.attr in _INNER
+
+
+def _attributes(node: nodes.Expr) -> Iterator[nodes.Getattr]:
+    if isinstance(node, nodes.Getattr):
+        yield node
+    yield from node.find_all(nodes.Getattr)
+
+
+def _inner(source: str, node: nodes.Getattr) -> Problem:
+    message = f'"{node.attr}" is a part of Python, which no template may see'
+    return Problem(message, "read data only", *find_word(source, node.attr, "attribute", node.lineno), forbidden=True)
+
+
+def _changing(name: str) -> str:
+    """What to do instead of what is not the same at every run, "" for what is."""
+    if name in _CHANCE or name in _OF_PROCESS:
+        return _CHANCE_HINT
+    if name in _CLOCK:
+        return _CLOCK_HINT
+    return _SETS_HINT if name in _SETS else ""
+
+
+def _not_deterministic(what: str, hint: str, place: tuple[int, int]) -> Problem:
+    return Problem(f'"{what}" may differ from run to run, and a replay must not', hint, *place, forbidden=True)
+
+
+def _instead(name: str, known: Collection[str]) -> str:
+    if name in _INSTEAD:
+        return _INSTEAD[name] or f"write | {_FILTER_NAMES.get(name, name)}"
+    return nearest(name, known, _ALIKE)
+
+
+_FILTER_NAMES = {"sorted": "sort", "reversed": "reverse"}
+
+
+def _is_of_jinja(owner: nodes.Node) -> bool:
+    """``loop.cycle()`` and ``self.block()``."""
+    return isinstance(owner, nodes.Name) and owner.name in ("loop", "self")
+
+
+def _is_bound(name: str, tree: nodes.Template) -> bool:
+    """Whether the template itself makes something of that name: a macro, a variable."""
+    stored = (node.name for node in tree.find_all(nodes.Name) if node.ctx != "load")
+    return name in {*stored, *(macro.name for macro in tree.find_all(nodes.Macro))}

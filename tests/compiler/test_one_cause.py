@@ -1,0 +1,59 @@
+"""One mistake gives one finding: what follows from it alone is not told."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl_compiler import compile_text
+from noetl_compiler.codes import Code
+from noetl_compiler.source import SourceFile
+from tests.compiler.marked import HEAD, steps
+
+A = "{step: a, tool: {kind: noop}}"
+LATER = "{step: start, tool: {kind: noop}, next: {arcs: [{step: a}]}}"
+UNKNOWN_ENTRY = "executor: {spec: {entry_step: strt}}\n"
+
+
+def routed(following: str) -> str:
+    return f"{{step: start, tool: {{kind: noop}}, {following}}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "place"),
+    [
+        (steps("{stepp: start, tool: {kind: noop}}"), Code.UNKNOWN_KEY, "stepp"),
+        (steps("{step: start, tool: {kidn: noop}}"), Code.UNKNOWN_KEY, "kidn"),
+        (steps("{step: start, tool: {kind: http, ulr: a}}"), Code.UNKNOWN_KEY, "ulr"),
+        (steps(A).replace("name: x", "nme: x"), Code.UNKNOWN_KEY, "nme"),
+        (steps(A).replace("workflow", "workfow"), Code.UNKNOWN_KEY, "workfow"),
+        (steps(LATER, "{stpe: a, tool: {kind: noop}}"), Code.UNKNOWN_KEY, "stpe"),
+        (steps(routed("nxt: a"), A), Code.UNKNOWN_KEY, "nxt"),
+        (steps(routed("next: {arcs: [{step: end, when: [1]}, {step: end}]}")), Code.WRONG_TYPE, "[1]"),
+        (steps(routed("next: {arcs: {step: a}}"), A), Code.WRONG_TYPE, "{step: a}"),
+        (steps(routed("next: {arcs: [{step: [a]}]}"), A), Code.WRONG_TYPE, "[a]"),
+        (steps(A, head=UNKNOWN_ENTRY), Code.UNKNOWN_STEP, "strt"),
+        (steps("{step: start, tool: {kind: noop, spec: {policy: {rules: 5}}}}"), Code.WRONG_TYPE, "5"),
+        (steps("{step: '', tool: {kind: noop}}"), Code.MISSING_FIELD, "{step: '', tool: {kind: noop}}"),
+        (steps("{step: start, tool: []}"), Code.WRONG_VALUE, "[]"),
+    ],
+)
+def test_a_mistake_is_told_once(text: str, code: Code, place: str) -> None:
+    source = SourceFile("", text)
+    assert [(one.code, source.slice(one.span)) for one in compile_text(text).diagnostics] == [(code, place)]
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (steps(A.replace("step: a", "name: a")), 'a step is named with "step", not "name"'),
+        (steps(LATER), 'steps are "end" and "start"'),
+        (steps(routed("next: {arcs: [{step: nowhere}]}"), A), 'steps are "a", "end" and "start"'),
+        (steps(routed("next: {spec: {mode: exclusiv}, arcs: [{step: end}]}")), 'did you mean "exclusive"?'),
+    ],
+)
+def test_a_hint_says_what_to_do(text: str, hint: str) -> None:
+    assert hint in {found.hint for found in compile_text(text).diagnostics}
+
+
+def test_the_head_of_these_playbooks_is_right() -> None:
+    assert compile_text(f"{HEAD}workflow: [{A}]\n").diagnostics == ()
