@@ -125,46 +125,6 @@ def test_a_comparison_outside_of_the_braces_is_one(word: str) -> None:
     assert when.source == "{{ (workload.x) | string == 'deploy' }}"
 
 
-@pytest.mark.parametrize(
-    ("value", "is_told"),
-    [
-        ("password: hunter2", True),
-        ("DB_PASSWORD: hunter2", True),
-        ("api-key: k3y", True),
-        ("client_secret: [a1b2]", True),
-        ("password: '{{ keychain.a.password }}'", False),
-        ("password: ''", False),
-        ("password: <your password>", False),
-        ("password: ${DB_PASSWORD}", False),
-        ("password: changeme", False),
-        ("password: null", False),
-        ("token_url: 'http://a/token'", False),
-        ("tokens: 5", False),
-        ("a: task-00112233445566778899aabbccddeeff0011", False),
-        (f"a: eyJ{'a1' * 8}.eyJ{'b2' * 8}.c3", True),
-        ("a: 'x=AIza" + "b" * 35 + "'", True),
-        ("token: the token of the session", False),
-        ("a: 'sk-ant-api03-" + "aB3" * 12 + "'", True),
-        ("a: 'sk-this-is-a-rather-long-name-of-something'", False),
-        ("pg_password_secret: postgres-dev-password", False),
-        ("api_key: my-vault/api-key", False),
-        ("db_password: correct-horse-battery", True),
-        ("secret_name: projects/1/secrets/a", False),
-        ("url: 'postgres://me:hunter2@db/x'", True),
-        ("url: 'postgres://me:{{ payload.p }}@db/x'", False),
-        ("a: AKIAABCDEFGHIJKLMNOP", True),
-        (f"a: ghp_{'a1' * 18}", True),
-        ("a: '-----BEGIN RSA PRIVATE KEY-----'", True),
-        (f"a: 'Bearer {'a1' * 18}'", True),
-        ("a: 'Bearer {{ payload.t }}'", False),
-        ("a: AKIA is a prefix", False),
-    ],
-)
-def test_credentials_in_plain_text(value: str, is_told: bool) -> None:
-    text = one("{kind: noop}", head=f"workload: {{{value}}}\n")
-    assert bool(marked(text, Code.CREDENTIAL_IN_TEXT)) == is_told
-
-
 CALLED = "workbook: [{name: w, tool: {kind: noop, set: {ctx.a: 1}}}]\n"
 
 

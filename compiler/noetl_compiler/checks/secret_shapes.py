@@ -1,0 +1,144 @@
+"""How credentials look: the prefix their vendor gives them, the words around them, the key they stand under.
+
+A prefix begins with plain characters and is found fast; all quantifiers are bounded, so no text takes more time than
+its length. What a vendor's prefix introduces must be long enough and must not go on from a word before it. Words such
+as ``password=`` prove less: what follows them is told only when it is neither a template, a placeholder, a variable nor
+the mere name of a credential in some store.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+
+__all__ = [
+    "Match",
+    "assigned_secrets",
+    "is_placeholder",
+    "is_secret_key",
+    "is_secret_value",
+    "may_assign",
+    "secret_defaults",
+    "shapes_in",
+]
+
+Match = tuple[int, int, str]
+"""Start and end of a credential in a text, and what it is."""
+
+_SHAPES: Mapping[str, re.Pattern[str]] = MappingProxyType(
+    {
+        "a private key": re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----[^-]*"),
+        "an access key of AWS": re.compile(r"A[KS]IA(?<![A-Za-z0-9]A[KS]IA)[0-9A-Z]{16}\b"),
+        "a token of GitHub": re.compile(r"gh[pousr]_(?<!\wgh._)[A-Za-z0-9]{36}|github_pat_\w{60,100}"),
+        "a token of GitLab": re.compile(r"glpat-[\w-]{20,60}"),
+        "a token of Slack": re.compile(r"xox[abeprs]-(?<!\wxox.-)[A-Za-z0-9-]{10,100}"),
+        "a webhook of Slack": re.compile(r"hooks\.slack\.com/services/T\w{8,12}/B\w{8,12}/\w{20,40}"),
+        "a webhook of Discord": re.compile(r"discord(?:app)?\.com/api/webhooks/\d{17,20}/[\w-]{50,80}"),
+        "a token of Telegram": re.compile(r"\b\d{8,10}:AA[\w-]{33}\b"),
+        "a key of Google": re.compile(r"AIza(?<!\wAIza)[0-9A-Za-z_-]{35}\b|ya29\.(?<!\wya29\.)[\w-]{30,300}"),
+        "a key of Azure": re.compile(r"AccountKey=[A-Za-z0-9+/]{40,100}={0,2}"),
+        "an API key": re.compile(r"sk-(?<!\wsk-)(?=[a-z-]{0,40}[A-Z0-9])[A-Za-z0-9_-]{32,200}"),
+        "a key of Stripe": re.compile(r"[rs]k_(?:live|test)_[0-9A-Za-z]{20,100}|whsec_[0-9A-Za-z+/]{20,100}"),
+        "a key of SendGrid": re.compile(r"SG\.(?<!\wSG\.)[\w-]{16,32}\.[\w-]{32,64}"),
+        "a key of Twilio": re.compile(r"SK(?<!\wSK)[0-9a-f]{32}\b"),
+        "a token of npm": re.compile(r"npm_(?<!\wnpm_)[A-Za-z0-9]{36}\b"),
+        "a token of PyPI": re.compile(r"pypi-AgE[\w-]{50,200}"),
+        "a token of Hugging Face": re.compile(r"hf_(?<!\whf_)[A-Za-z]{34}\b"),
+        "a token of DigitalOcean": re.compile(r"do[opr]_v1_[0-9a-f]{64}"),
+        "a token of Vault": re.compile(r"hv[bs]\.(?<!\whv.\.)[A-Za-z0-9_-]{24,200}"),
+        "a token of Shopify": re.compile(r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"),
+        "a token of Databricks": re.compile(r"dapi(?<!\wdapi)[0-9a-f]{32}\b"),
+        "a token of Atlassian": re.compile(r"ATATT3[\w=-]{50,300}"),
+        "a JSON web token": re.compile(r"eyJ(?<!\weyJ)[\w-]{8,200}\.eyJ[\w-]{8,2000}(?:\.[\w-]{0,1000})?"),
+        "a password in a URL": re.compile(r"://[^\s:/@{}]{0,60}:(?P<secret>(?!\*)[^\s:/@{}$<]{1,100})@"),
+        "a key in a URL": re.compile(
+            r"[?&](?:api_?key|access_token|auth|client_secret|key|password|secret|sig|signature|token)="
+            r"(?P<secret>(?=[^&\s]{0,60}\d)[\w.~%+/-]{16,300}=*)"
+        ),
+        "a bearer token": re.compile(r"[Bb]earer\s(?P<secret>(?=[A-Za-z._~+/-]{0,60}\d)[A-Za-z0-9._~+/-]{20,500}=*)"),
+    }
+)
+
+_KEYS = (
+    r"password|passwd|pwd|passphrase|pass|secret|token|bearer|api[_-]?key|apikey"
+    r"|(?:private|access|secret|account|encryption|signing|master|shared)[_-]?key"
+)
+_SECRET_KEY = re.compile(rf"(?:.*[_-])?(?:{_KEYS})|pgpassword|(?:proxy-)?authorization", re.IGNORECASE)
+_PASSWORD = re.compile(r"(?:password|passwd|pwd|passphrase)$", re.IGNORECASE)
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_PLACEHOLDER = re.compile(
+    r"<.*>|\[.*\]|%.*|:\w+|\$\{?.*\}?|\*+|x+|\.{3}|-|none|null|true|false|(?:user|pass|password|secret|token)"
+    r"|.*(?:change[_-]?me|your[_-]|placeholder|dummy|redacted).*|(?:.*[^a-z0-9])?example(?:[^a-z0-9].*)?",
+    re.IGNORECASE | re.DOTALL,
+)
+_LOUD = re.compile(r"[A-Z][A-Z_]*")
+"""``YOUR_TOKEN``, ``PASSWORD``: a word to be replaced."""
+
+_NAME = re.compile(r"[a-z]+(?:[-_./:][a-z]+)+|(?:arn|aws|env|file|gcp|kv|op|ref|secret|secrets|projects|vault)[:/+].*")
+"""How credentials and secrets are named in a store; what is one in plain text has digits or no such parts."""
+
+_SIGNS_OF_ASSIGNMENT = (
+    "passw",
+    "pwd",
+    "secret",
+    "token",
+    "api_key",
+    "apikey",
+    "api-key",
+    "access_key",
+    "identified by",
+)
+_QUOTED = re.compile(
+    rf"(?P<key>[\w-]{{0,40}}(?:{_KEYS}))['\"]?\]?\s{{0,9}}(?:=>|:|=)\s{{0,9}}[bru]?(?P<quote>['\"])"
+    r"(?P<secret>[^\s'\"{}]{4,200})(?P=quote)",
+    re.IGNORECASE,
+)
+_BARE = re.compile(
+    r"(?:^|[\s;'\"])(?P<key>password|passwd|pwd)=(?P<secret>[^\s;'\",(){}\[\]<>$]{4,100})(?=[\s;'\"]|$)",
+    re.IGNORECASE,
+)
+_SQL = re.compile(r"\b(?P<key>password|secret|identified\s{1,9}by)\s{1,9}'(?P<secret>[^\s'{}]{4,200})'", re.IGNORECASE)
+_DEFAULT = re.compile(r"(?:\b(?:default|d)\(\s{0,9}|\bor\s{1,9})(['\"])(?P<secret>[^\s'\"]{4,200})\1")
+
+
+def shapes_in(text: str) -> Mapping[str, re.Pattern[str]]:
+    """Those that occur in a whole document, which are few."""
+    return {what: shape for what, shape in _SHAPES.items() if shape.search(text)}
+
+
+def may_assign(text: str) -> bool:
+    """Whether it is worth while to look for assignments."""
+    lowered = text.lower()
+    return any(word in lowered for word in _SIGNS_OF_ASSIGNMENT)
+
+
+def assigned_secrets(text: str, *, is_code: bool) -> Iterator[Match]:
+    """``password = 'x'`` in code, ``PASSWORD 'x'`` in SQL, ``password=x`` in a connection string."""
+    for pattern in (_QUOTED, _SQL) if is_code else (_QUOTED, _SQL, _BARE):
+        for found in pattern.finditer(text):
+            if is_secret_value(found["key"], found["secret"]):
+                yield *found.span("secret"), f'the "{found["key"]}"'
+
+
+def secret_defaults(key: str, text: str) -> Iterator[tuple[int, int]]:
+    """``{{ payload.password | default('x') }}``: where the text in it stands."""
+    return (found.span("secret") for found in _DEFAULT.finditer(text) if is_secret_value(key, found["secret"]))
+
+
+@lru_cache(maxsize=1024)
+def is_secret_key(key: str) -> bool:
+    """Whether what stands under a key is secret: ``db_password``, ``clientSecret``, ``X-API-Key``."""
+    return _SECRET_KEY.fullmatch(_HUMP.sub("_", key)) is not None
+
+
+def is_secret_value(key: str, value: str) -> bool:
+    """Whether a single word is the secret itself, and no placeholder or name."""
+    is_name = _NAME.fullmatch(value) and not _PASSWORD.search(key)
+    return not (is_name or is_placeholder(value) or _LOUD.fullmatch(value))
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether a word only stands for a secret: ``<password>``, ``${TOKEN}``, ``changeme``."""
+    return _PLACEHOLDER.fullmatch(value) is not None
