@@ -45,7 +45,6 @@ def test_a_mistake_is_told_once(text: str, code: Code, place: str) -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        (steps(A.replace("step: a", "name: a")), 'a step is named with "step", not "name"'),
         (steps(LATER), 'steps are "end" and "start"'),
         (steps(routed("next: {arcs: [{step: nowhere}]}"), A), 'steps are "a", "end" and "start"'),
         (steps(routed("next: {spec: {mode: exclusiv}, arcs: [{step: end}]}")), 'did you mean "exclusive"?'),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from noetl_compiler.checks.unread import has_unread_way
 from noetl_compiler.codes import Code
 from noetl_compiler.lower import END, entry_of, final_of
 from noetl_compiler.report import Report
-from noetl_compiler.syntax import Playbook
+from noetl_compiler.syntax import Playbook, Step
 from noetl_compiler.walks import arcs_of
 
 __all__ = ["warn_of_unreachable_steps"]
@@ -17,7 +19,7 @@ def warn_of_unreachable_steps(playbook: Playbook, report: Report) -> None:
     cause then.
     """
     steps = {step.name.text: step for step in playbook.steps}
-    if not steps or len(steps) < len(playbook.steps) or _named(playbook) - {*steps, END} or has_unread_way(report):
+    if not steps or _has_another_cause(playbook, steps, report):
         return
     reached: set[str] = set()
     waiting = [entry_of(playbook), final_of(playbook)]
@@ -37,3 +39,9 @@ def _named(playbook: Playbook) -> set[str]:
     """The steps that something leads to."""
     targets = {arc.to.text for step in playbook.steps for arc in arcs_of(step)}
     return targets if playbook.entry is None else {*targets, playbook.entry.text}
+
+
+def _has_another_cause(playbook: Playbook, steps: Mapping[str, Step], report: Report) -> bool:
+    if len(steps) < len(playbook.steps) or _named(playbook) - {*steps, END}:
+        return True
+    return has_unread_way(playbook, report)

@@ -18,7 +18,7 @@ __all__ = ["forbid_unknown_targets"]
 def forbid_unknown_targets(playbook: Playbook, report: Report) -> None:
     """NT203, NT204 and NT206. ``end`` always exists, because a missing one is injected."""
     names, workbook = {step.name.text for step in playbook.steps}, workbook_of(playbook)
-    unread = names_of_unread_steps(report)
+    unread = names_of_unread_steps(playbook, report)
     reachable = {*names, END}
     for name in (playbook.entry, playbook.final):
         _check_step(name, names, unread, report)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
+from noetl_compiler.syntax import Playbook
 
 __all__ = ["has_unread_way", "names_of_unread_steps"]
 
@@ -14,24 +15,24 @@ _WAYS = ("next", "case")
 """Keys of a step that say what follows it."""
 
 
-def names_of_unread_steps(report: Report) -> frozenset[str]:
+def names_of_unread_steps(playbook: Playbook, report: Report) -> frozenset[str]:
     """What may be the names of items that are no steps, or steps without a name; one may be ``""``."""
-    return frozenset(text for step in _items(report) if not _is_step(step) for text in ("", *_texts(step)))
+    return frozenset(text for item in _unread(playbook, report) for text in ("", *_texts(item)))
 
 
-def has_unread_way(report: Report) -> bool:
+def has_unread_way(playbook: Playbook, report: Report) -> bool:
     """Whether what a step says of its ways on, or its name, could not be understood."""
-    return any(not _is_step(step) or _has_broken_way(step, report) for step in _items(report))
+    return any(_unread(playbook, report)) or any(_has_broken_way(item, report) for item in _items(report))
+
+
+def _unread(playbook: Playbook, report: Report) -> Iterator[Node]:
+    read = {step.span for step in playbook.steps}
+    return (item for item in _items(report) if item.span not in read)
 
 
 def _items(report: Report) -> tuple[Node, ...]:
     workflow = report.root.get("workflow") if isinstance(report.root, MappingNode) else None
     return workflow.items if isinstance(workflow, SequenceNode) else ()
-
-
-def _is_step(node: Node) -> bool:
-    name = node.get("step") if isinstance(node, MappingNode) else None
-    return isinstance(name, ScalarNode) and bool(name.text)
 
 
 def _texts(node: Node) -> Iterator[str]:
