@@ -1,56 +1,90 @@
 """Playbooks that call each other, checked across files (semantics.md 27).
 
-A catalog is a folder of playbooks, each known by its catalog path. What one file cannot tell is found here: a call of
-a playbook that is not there or has errors, calls that lead back to their caller, and a call that does not pass what
-the called playbook needs and has no default for. A path or an input that is a template is known at run time only.
+A catalog is a folder of playbooks. What one file cannot tell is found here: a call of a playbook that is not there or
+has errors, two files that claim the same path, calls that lead back to their caller, names that the called playbook
+needs and does not get, and names that it gets and never reads. A path or an input that is a template is known at run
+time only, so nothing is said of it.
+
+A call names a playbook by the path of its metadata, or as old files do, by its file: from the catalog's folder or
+from the caller's, with its suffix or without. Of several versions the newest is meant unless the call names one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
+from noetl_compiler.calling.circles import Edge, way_back
+from noetl_compiler.calling.members import Call, Member, member_of
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import nearest, sort_and_dedupe
-from noetl_compiler.graph import Graph, Json, Span, Task
-from noetl_compiler.nodes import Node, ScalarNode, SequenceNode
-from noetl_compiler.overlay import names_in
-from noetl_compiler.phases import Understood, lowered, understand
+from noetl_compiler.diagnostics import Related, nearest, sort_and_dedupe
+from noetl_compiler.phases import Understood, understand
 from noetl_compiler.reader import read_file
 from noetl_compiler.report import Report
-from noetl_compiler.syntax import Playbook
-from noetl_compiler.templating.check import examine
-from noetl_compiler.templating.uses import uses
-from noetl_compiler.visible_names import OUTCOME, VisibleNames
 
-__all__ = ["Catalog", "playbook_files", "read_catalog", "with_calls"]
+__all__ = ["Catalog", "is_other_yaml", "playbook_files", "read_catalog", "understand_file", "with_calls"]
 
-WORKLOAD = frozenset({"workload", "work"})
 _SUFFIXES = frozenset({".yaml", ".yml"})
+_NUMBER = re.compile(r"\d+")
 
 
-class _Call(NamedTuple):
-    """A call of a playbook by name; ``given`` None when what it passes is known at run time only."""
+class Catalog:
+    """The playbooks of a folder, by path and by file."""
 
-    path: str
-    span: Span
-    given: frozenset[str] | None
+    def __init__(self, folder: Path, members: Iterable[Member]) -> None:
+        self._folder = folder
+        self._by_path: dict[str, list[Member]] = defaultdict(list)
+        self._by_file: dict[Path, Member] = {}
+        self._called: dict[tuple[str, str, str], Member | None] = {}
+        for member in members:
+            self._by_file[Path(member.file).resolve()] = member
+            if member.path:
+                self._by_path[member.path].append(member)
+
+    @property
+    def paths(self) -> Iterable[str]:
+        """The paths by which playbooks can be called."""
+        return self._by_path.keys()
+
+    @property
+    def unread(self) -> int:
+        """How many files could not be read."""
+        return sum(not member.path for member in self._by_file.values())
+
+    def member(self, file: str) -> Member | None:
+        """The playbook in a file of the folder."""
+        return self._by_file.get(Path(file).resolve())
+
+    def versions(self, path: str) -> list[Member]:
+        """All playbooks with a path, the newest last; those of one version in the order of their files."""
+        return sorted(self._by_path.get(path, ()), key=lambda one: _rank(one.version))
+
+    def called(self, edge: Edge) -> Member | None:
+        """The playbook that a call means."""
+        asked = (edge.caller.file, edge.call.path, edge.call.version)
+        if asked not in self._called:
+            self._called[asked] = self._find(edge)
+        return self._called[asked]
+
+    def _find(self, edge: Edge) -> Member | None:
+        call = edge.call
+        known = self.versions(call.path)
+        if known:
+            return next((one for one in known if one.version == (call.version or known[-1].version)), None)
+        return next(filter(None, map(self._by_file.get, self._files(edge))), None)
+
+    def _files(self, edge: Edge) -> Iterator[Path]:
+        for folder in (self._folder, Path(edge.caller.file).parent):
+            path = (folder / edge.call.path.lstrip("/")).resolve()
+            yield from (path, *(path.with_name(f"{path.name}{suffix}") for suffix in sorted(_SUFFIXES)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """A playbook of the catalog. ``calls`` is empty when it has errors."""
-
-    file: str
-    is_sound: bool
-    needs: frozenset[str]
-    calls: tuple[_Call, ...]
-
-
-Catalog = Mapping[str, _Member]
-"""Catalog path -> playbook."""
+def _rank(version: str) -> tuple[int, ...]:
+    """``1.10`` comes after ``1.9``; no version comes first."""
+    return tuple(int(number) for number in _NUMBER.findall(version)) if version else ()
 
 
 def playbook_files(folder: Path) -> list[Path]:
@@ -58,115 +92,89 @@ def playbook_files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.rglob("*") if file.suffix in _SUFFIXES and file.is_file())
 
 
-def read_catalog(folder: Path) -> Catalog:
-    """Every playbook below the folder; of two with the same path the first counts."""
-    catalog: dict[str, _Member] = {}
-    for file in playbook_files(folder):
-        source, unreadable = read_file(file)
-        found = understand(source)
-        if not unreadable and found.playbook is not None:
-            catalog.setdefault(found.playbook.path, _member(found, found.playbook))
-    return catalog
+def is_other_yaml(found: Understood) -> bool:
+    """Whether a file of a folder is no playbook and need not be one."""
+    return any(one.code is Code.NOT_A_PLAYBOOK for one in found.diagnostics)
 
 
-def _member(found: Understood, playbook: Playbook) -> _Member:
-    graph = lowered(found).graph
-    calls = tuple(_calls(graph, found.root)) if graph and found.root else ()
-    return _Member(found.source.file, graph is not None, frozenset(_needs(playbook)), calls)
+def read_catalog(folder: Path, known: Iterable[Understood] = ()) -> Catalog:
+    """Every playbook below the folder. What is ``known`` already is not read again."""
+    read = {Path(one.source.file).resolve(): one for one in known}
+    found = (read.get(file.resolve()) or understand_file(file) for file in playbook_files(folder))
+    return Catalog(folder, [member_of(one) for one in found if not is_other_yaml(one)])
 
 
-def _needs(playbook: Playbook) -> Iterator[str]:
-    """Names that only a request can bring, where their absence fails a step: predicates may do without."""
-    names = VisibleNames(playbook)
-    for use in uses(playbook):
-        for path in () if use.is_predicate else examine(use.template.source).needs:
-            head, _, rest = path.partition(".")
-            name = rest.partition(".")[0]
-            if head in WORKLOAD and name and name not in (names.below(use, head) or ()):
-                yield name
-            elif head not in OUTCOME and not names.knows(use, head):
-                yield head
-
-
-def _calls(graph: Graph, root: Node) -> Iterator[_Call]:
-    for task in (task for step in graph.steps.values() for task in step.tasks if task.kind == "playbook"):
-        config: dict[str, Json] = task.config.data
-        path = config.get("path")
-        if isinstance(path, str) and "/path" not in task.config.templates:
-            yield _Call(path, _place(root, task.span, path), _given(task))
-
-
-def _given(task: Task) -> frozenset[str] | None:
-    return None if "" in task.input.templates else frozenset(names_in(task.input))
-
-
-def _place(node: Node, within: Span, text: str) -> Span:
-    """Where the path stands in its task; tasks know their own place only."""
-    if isinstance(node, ScalarNode):
-        return within
-    return next((span for span in _scalars(node, text) if _holds(within, span)), within)
-
-
-def _scalars(node: Node, text: str) -> Iterator[Span]:
-    if isinstance(node, ScalarNode):
-        if node.text == text:
-            yield node.span
-        return
-    children = node.items if isinstance(node, SequenceNode) else (item for _, item in node.entries)
-    for child in children:
-        yield from _scalars(child, text)
-
-
-def _holds(outer: Span, inner: Span) -> bool:
-    begins = (outer.line, outer.col) <= (inner.line, inner.col)
-    return begins and (inner.end_line, inner.end_col) <= (outer.end_line, outer.end_col)
+def understand_file(file: Path) -> Understood:
+    """What a file says; nothing but the reason when it cannot be read."""
+    source, unreadable = read_file(file)
+    return Understood(source, None, None, tuple(unreadable)) if unreadable else understand(source)
 
 
 def with_calls(found: Understood, catalog: Catalog) -> Understood:
-    """The same with what is wrong with its calls: NT601, NT602, NT603 and NT604."""
+    """The same with what is wrong with its calls: NT601 to NT606."""
     if found.playbook is None:
         return found
     report = Report(found.source, found.diagnostics, found.root)
-    for call in _member(found, found.playbook).calls:
-        called = catalog.get(call.path)
+    caller = catalog.member(found.source.file) or member_of(found)
+    _check_own_path(caller, catalog, report)
+    for call in caller.calls:
+        edge = Edge(caller, call)
+        called = catalog.called(edge)
         if called is None:
-            message = f'the catalog has no playbook "{call.path}"'
-            report.error(Code.UNKNOWN_PLAYBOOK, call.span, message, nearest(call.path, catalog))
+            _report_unknown(call, catalog, report)
         else:
-            _check_circle(found.playbook.path, call, catalog, report)
+            _check_circle(edge, catalog, report)
             _check_called(call, called, report)
     return replace(found, diagnostics=sort_and_dedupe(report.found))
 
 
-def _check_called(call: _Call, called: _Member, report: Report) -> None:
+def _check_own_path(own: Member, catalog: Catalog, report: Report) -> None:
+    others = [one for one in catalog.versions(own.path) if one.identity == own.identity and one.file != own.file]
+    if others and catalog.member(own.file):
+        related = tuple(Related(one.span, f'"{one.path}" is here too', one.file) for one in others)
+        message = f'another file of the catalog has the path "{own.path}" and the same version'
+        hint = "give it a path or a version of its own; a call takes the first file by name"
+        report.warning(Code.DUPLICATE_PLAYBOOK, own.span, message, hint, related)
+
+
+def _report_unknown(call: Call, catalog: Catalog, report: Report) -> None:
+    if known := catalog.versions(call.path):
+        message = f'the catalog has "{call.path}", but not in version "{call.version}"'
+        versions = ", ".join(f'"{one.version}"' for one in known if one.version) or "none with a version"
+        report.error(Code.UNKNOWN_PLAYBOOK, call.span, message, f"it has {versions}")
+        return
+    hint = nearest(call.path, catalog.paths)
+    if not hint and catalog.unread:
+        hint = f"{catalog.unread} of its files cannot be read; noetl compile tells why"
+    report.error(Code.UNKNOWN_PLAYBOOK, call.span, f'the catalog has no playbook "{call.path}"', hint)
+
+
+def _check_called(call: Call, called: Member, report: Report) -> None:
     if not called.is_sound:
-        message = f'the playbook "{call.path}" has errors'
-        report.error(Code.UNSOUND_PLAYBOOK, call.span, message, f"noetl compile {called.file}")
-    missing = sorted(called.needs - call.given) if call.given is not None else []
-    if missing:
-        names = ", ".join(f'"{name}"' for name in missing)
-        message = f'"{call.path}" needs {names}, which this call does not pass'
+        if report.first(f"unsound {called.file}"):
+            message = f'the playbook "{call.path}" has errors'
+            report.error(Code.UNSOUND_PLAYBOOK, call.span, message, f"noetl compile {called.file}")
+        return
+    if missing := called.lacks(call):
+        message = f'"{call.path}" needs {_quoted(missing)}, which this call does not pass'
         report.warning(Code.MISSING_INPUT, call.span, message, "pass it as input, or give it a default in its workload")
+    if unused := called.leaves_unused(call):
+        message = f'"{call.path}" does not use {_quoted(unused)}, which this call passes'
+        report.warning(Code.UNUSED_INPUT, call.span, message, nearest(unused[0], called.workload | called.needs))
 
 
-def _check_circle(start: str, call: _Call, catalog: Catalog, report: Report) -> None:
-    way = _way_back(start, call.path, catalog)
+def _check_circle(edge: Edge, catalog: Catalog, report: Report) -> None:
+    way = way_back(edge, catalog.called)
     if way:
-        shown = " -> ".join(f'"{path}"' for path in (start, *way))
+        shown = " -> ".join(f'"{path}"' for path in (edge.caller.path, *(one.call.path for one in way)))
         message = f"this call leads back to its own playbook: {shown}"
-        report.warning(Code.PLAYBOOK_CIRCLE, call.span, message, "a condition on the way has to end it")
+        related = tuple(_step_of_circle(one) for one in way[1:])
+        report.warning(Code.PLAYBOOK_CIRCLE, edge.call.span, message, "a condition on the way has to end it", related)
 
 
-def _way_back(start: str, first: str, catalog: Catalog) -> Sequence[str]:
-    """The shortest way of calls from ``first`` to ``start``, both included; nothing when there is none."""
-    ways: list[tuple[str, ...]] = [(first,)]
-    seen = {first}
-    for way in ways:
-        if way[-1] == start:
-            return way
-        member = catalog.get(way[-1])
-        for call in member.calls if member else ():
-            if call.path not in seen:
-                seen.add(call.path)
-                ways.append((*way, call.path))
-    return ()
+def _step_of_circle(edge: Edge) -> Related:
+    return Related(edge.call.span, f'"{edge.caller.path}" calls "{edge.call.path}"', edge.caller.file)
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)

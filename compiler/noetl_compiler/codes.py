@@ -64,6 +64,8 @@ class Code(Enum):
     UNSOUND_PLAYBOOK = "NT602"
     PLAYBOOK_CIRCLE = "NT603"
     MISSING_INPUT = "NT604"
+    DUPLICATE_PLAYBOOK = "NT605"
+    UNUSED_INPUT = "NT606"
 
     @property
     def meaning(self) -> str:
@@ -135,4 +137,6 @@ _MEANINGS: dict[Code, str] = {
     Code.UNSOUND_PLAYBOOK: "A step calls a playbook that has errors of its own.",
     Code.PLAYBOOK_CIRCLE: "Playbooks call each other in a circle.",
     Code.MISSING_INPUT: "A call of a playbook does not pass what that playbook needs.",
+    Code.DUPLICATE_PLAYBOOK: "Two files of the catalog have the same path and version.",
+    Code.UNUSED_INPUT: "A call of a playbook passes a name that the playbook does not use.",
 }

@@ -45,10 +45,11 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """Another place in the same file that the message is about."""
+    """Another place that the message is about; ``file`` is empty when it is in the same file."""
 
     span: Span
     message: str
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,8 @@ def sort_and_dedupe(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]
     return tuple(sorted(set(diagnostics), key=_reading_order))
 
 
-def _reading_order(found: Diagnostic) -> tuple[str, Span, str, str, str, tuple[tuple[Span, str], ...]]:
-    related = tuple((other.span, other.message) for other in found.related)
+def _reading_order(found: Diagnostic) -> tuple[str, Span, str, str, str, tuple[tuple[str, Span, str], ...]]:
+    related = tuple((other.file, other.span, other.message) for other in found.related)
     return found.file, found.span, found.code.value, found.message, found.hint, related
 
 
@@ -92,8 +93,9 @@ def render(diagnostic: Diagnostic, source: SourceFile, hidden: Collection[Span] 
         hidden = (*hidden, diagnostic.span)
     lines = [one_line(diagnostic), *_snippet(diagnostic.span, source, hidden)]
     for other in diagnostic.related:
-        lines.append(f"{source.file}:{other.span.line}:{other.span.col}: note: {printable(other.message)}")
-        lines += _snippet(other.span, source, hidden)
+        file = other.file or source.file
+        lines.append(printable(f"{file}:{other.span.line}:{other.span.col}: note: {other.message}"))
+        lines += [] if other.file else _snippet(other.span, source, hidden)
     if diagnostic.hint:
         lines.append(f"help: {printable(diagnostic.hint)}")
     return "\n".join(lines)

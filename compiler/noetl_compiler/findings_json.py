@@ -21,7 +21,7 @@ _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sa
 
 def diagnostics_json(diagnostics: Iterable[Diagnostic]) -> str:
     """A JSON list with one object a finding, in reading order: ``code, severity, file, line, col, end_line, end_col,
-    message, hint, related, docs``. A related place has ``line, col, end_line, end_col, message``.
+    message, hint, related, docs``. A related place has ``file, line, col, end_line, end_col, message``.
     """
     return _text([_finding(found) for found in sort_and_dedupe(diagnostics)])
 
@@ -34,7 +34,10 @@ def _finding(found: Diagnostic) -> dict[str, Any]:
         **_place(found.span),
         "message": found.message,
         "hint": found.hint,
-        "related": [{**_place(other.span), "message": other.message} for other in found.related],
+        "related": [
+            {"file": other.file or found.file, **_place(other.span), "message": other.message}
+            for other in found.related
+        ],
         "docs": found.code.docs,
     }
 
@@ -78,7 +81,11 @@ def _result(found: Diagnostic, rule: int) -> dict[str, Any]:
 
 
 def _related(file: str, number: int, other: Related) -> dict[str, Any]:
-    return {"id": number, "message": {"text": other.message}, "physicalLocation": _location(file, other.span)}
+    return {
+        "id": number,
+        "message": {"text": other.message},
+        "physicalLocation": _location(other.file or file, other.span),
+    }
 
 
 def _location(file: str, span: Span) -> dict[str, Any]:

@@ -102,6 +102,6 @@ def _findings(results: Sequence[Result], form: str) -> list[Text]:
 def _compiled(paths: Sequence[str], folder: Path | None) -> list[Result]:
     found = understood(paths)
     if folder is not None:
-        catalog = read_catalog(folder)
+        catalog = read_catalog(folder, found)
         found = [with_calls(one, catalog) for one in found]
     return [lowered(one) for one in found]

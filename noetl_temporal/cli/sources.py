@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from noetl_compiler.catalog import playbook_files
-from noetl_compiler.codes import Code
+from noetl_compiler.catalog import is_other_yaml, playbook_files, understand_file
 from noetl_compiler.phases import Understood, understand
-from noetl_compiler.reader import read_file
 from noetl_compiler.source import SourceFile
 
 __all__ = ["stdin_source", "understood"]
@@ -43,21 +40,11 @@ def _understood(path: str) -> Iterator[Understood]:
     elif Path(path).is_dir():
         yield from _below(Path(path))
     else:
-        yield _of_file(Path(path))
-
-
-def _of_file(path: Path) -> Understood:
-    source, unreadable = read_file(path)
-    found = understand(source)
-    return replace(found, playbook=None, diagnostics=tuple(unreadable)) if unreadable else found
+        yield understand_file(Path(path))
 
 
 def _below(folder: Path) -> Iterator[Understood]:
-    found = [one for one in map(_of_file, playbook_files(folder)) if not _is_other_yaml(one)]
+    found = [one for one in map(understand_file, playbook_files(folder)) if not is_other_yaml(one)]
     if not found:
         raise click.UsageError(f"there is no playbook below {str(folder)!r}")
     yield from found
-
-
-def _is_other_yaml(found: Understood) -> bool:
-    return any(one.code is Code.NOT_A_PLAYBOOK for one in found.diagnostics)

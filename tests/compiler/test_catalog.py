@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from noetl_compiler.catalog import read_catalog, with_calls
-from noetl_compiler.diagnostics import one_line
-from noetl_compiler.phases import understand
+from noetl_compiler import phases
+from noetl_compiler.catalog import playbook_files, read_catalog, understand_file, with_calls
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import Diagnostic, one_line, render
 from noetl_compiler.source import SourceFile
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {path}, path: {path}}}\n"
@@ -24,44 +26,163 @@ workflow:
   - step: start
     tool: {kind: noop, message: "{{ workload.city }} {{ workload.days }} {{ workload.unit | default('C') }}"}
 """
+PLAIN = "workflow:\n  - step: start\n    tool: {kind: noop, message: town}\n"
+WHOLE = "workflow:\n  - step: start\n    tool: {kind: noop, message: '{{ workload }}'}\n"
+NULL = "workload: {city: null}\nworkflow:\n  - step: start\n    tool: {kind: noop, message: '{{ workload.city }}'}\n"
 BROKEN = "workflow:\n  - step: start\n    tol: 1\n"
+UNREADABLE = "workflow: [\n"
 
 
 def calling(path: str, given: str = "{city: Oslo}") -> str:
     return CALL.replace("{path}", path).replace("{input}", given)
 
 
-def findings(folder: Path, books: dict[str, str]) -> list[str]:
-    """What is found in ``main``, beside the line and column of its path."""
+def written(folder: Path, books: dict[str, str]) -> Path:
     for path, body in books.items():
-        (folder / f"{path}.yaml").write_text(HEAD.format(path=path) + body)
+        file = folder / f"{path}.yaml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(HEAD.format(path=path) + body)
     (folder / "credentials.yaml").write_text("pg: {type: postgres}\n")
-    source = SourceFile("main.yaml", (folder / "main.yaml").read_text())
-    return [one_line(found) for found in with_calls(understand(source), read_catalog(folder)).diagnostics]
+    return folder
+
+
+def found_in(folder: Path, name: str = "main") -> list[Diagnostic]:
+    """What the catalog finds in one of its files."""
+    found = with_calls(understand_file(folder / f"{name}.yaml"), read_catalog(folder))
+    return [one for one in found.diagnostics if one.code.value.startswith("NT6")]
+
+
+def told(found: Iterable[Diagnostic]) -> list[str]:
+    return [f"{one.severity.value}[{one.code.value}]: {one.message}" for one in found]
 
 
 @pytest.mark.parametrize(
-    ("books", "told"),
+    ("books", "expected"),
     [
         ({"main": calling("child"), "child": CHILD}, []),
         ({"main": calling("chil"), "child": CHILD}, ['error[NT601]: the catalog has no playbook "chil"']),
         (
             {"main": calling("child", "{}"), "child": CHILD},
-            ['warning[NT604]: "child" needs "city"'],
+            ['warning[NT604]: "child" needs "city", which this call does not pass'],
+        ),
+        (
+            {"main": calling("child", "{}"), "child": NULL},
+            ['warning[NT604]: "child" needs "city", which this call does not pass'],
         ),
         ({"main": calling("child", '"{{ workload }}"'), "child": CHILD}, []),
         ({"main": calling('"{{ workload.which }}"'), "child": CHILD}, []),
         ({"main": calling("child"), "child": BROKEN}, ['error[NT602]: the playbook "child" has errors']),
-        ({"main": calling("main")}, ['warning[NT603]: this call leads back to its own playbook: "main" -> "main"']),
         (
-            {"main": calling("a"), "a": calling("b"), "b": calling("main")},
+            {"main": calling("main", "{}")},
+            ['warning[NT603]: this call leads back to its own playbook: "main" -> "main"'],
+        ),
+        (
+            {"main": calling("a", "{}"), "a": calling("b", "{}"), "b": calling("main", "{}")},
             ['warning[NT603]: this call leads back to its own playbook: "main" -> "a" -> "b" -> "main"'],
         ),
-        ({"main": calling("a"), "a": calling("b"), "b": calling("a")}, []),
+        ({"main": calling("a", "{}"), "a": calling("b", "{}"), "b": calling("a", "{}")}, []),
+        (
+            {"main": calling("child", "{city: Oslo, dais: 2}"), "child": CHILD},
+            ['warning[NT606]: "child" does not use "dais", which this call passes'],
+        ),
+        ({"main": calling("child", "{town: Oslo}"), "child": PLAIN}, []),
+        ({"main": calling("child", "{anything: 1}"), "child": WHOLE}, []),
     ],
 )
-def test_calls_are_checked_across_files(tmp_path: Path, books: dict[str, str], told: list[str]) -> None:
-    found = [line for line in findings(tmp_path, books) if "[NT6" in line]
-    assert len(found) == len(told)
-    for line, expected in zip(found, told, strict=True):
-        assert line.startswith(f"main.yaml:8:13: {expected}")
+def test_calls_are_checked_across_files(tmp_path: Path, books: dict[str, str], expected: list[str]) -> None:
+    found = found_in(written(tmp_path, books))
+    assert told(found) == expected
+    assert {(one.span.line, one.span.col) for one in found} <= {(8, 13)}
+
+
+def test_a_misspelt_name_has_a_hint(tmp_path: Path) -> None:
+    books = {
+        "main": calling("chid", "{}")
+        + "  - step: two\n    tool: {kind: playbook, path: child, input: {city: 1, dais: 2}}\n"
+    }
+    unknown, unused = found_in(written(tmp_path, {**books, "child": CHILD}))
+    assert unknown.hint == 'did you mean "child"?'
+    assert unused.hint == 'did you mean "days"?'
+
+
+def test_each_call_of_a_circle_is_a_place(tmp_path: Path) -> None:
+    books = {"main": calling("a", "{}"), "a": calling("b", "{}"), "b": calling("main", "{}")}
+    (found,) = found_in(written(tmp_path, books))
+    assert [(Path(one.file).name, one.span.line, one.message) for one in found.related] == [
+        ("a.yaml", 8, '"a" calls "b"'),
+        ("b.yaml", 8, '"b" calls "main"'),
+    ]
+    shown = render(found, SourceFile(str(tmp_path / "main.yaml"), (tmp_path / "main.yaml").read_text()))
+    assert f'{tmp_path / "a.yaml"}:8:13: note: "a" calls "b"\n' in shown
+
+
+@pytest.mark.parametrize("path", ["parts/child", "parts/child.yaml", "/parts/child.yaml", "../parts/child.yaml"])
+def test_a_file_is_called_by_its_name(tmp_path: Path, path: str) -> None:
+    written(tmp_path, {"callers/main": calling(path)})
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts/child.yaml").write_text(HEAD.format(path="other") + CHILD)
+    assert found_in(tmp_path, "callers/main") == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "type: playbook\n    path: child\n    with: {city: Oslo, dais: 1}\n",
+        "call: {type: playbook, path: child, with: {city: Oslo, dais: 1}}\n",
+        "tool: playbook\n    path: child\n    args: {city: Oslo, dais: 1}\n",
+        "tool: {kind: playbook, path: child, args: {city: Oslo, dais: 1}}\n    case: [{then: {next: end}}]\n",
+        "tool: [{name: ask, kind: playbook, path: child, input: {dais: 1}}]\n    input: {city: Oslo, days: 1}\n",
+    ],
+)
+def test_every_dialect_calls_playbooks(tmp_path: Path, call: str) -> None:
+    main = f"workflow:\n  - step: start\n    {call}  - step: end\n"
+    found = found_in(written(tmp_path, {"main": main, "child": CHILD}))
+    assert told(found) == ['warning[NT606]: "child" does not use "dais", which this call passes']
+
+
+def test_the_newest_version_is_meant_unless_the_call_names_one(tmp_path: Path) -> None:
+    for version, body in (("1.9", CHILD), ("1.10", PLAIN)):
+        head = f"metadata: {{name: child, path: child, version: '{version}'}}\n"
+        (tmp_path / f"child-{version}.yaml").write_text(head + body)
+    newest, older, missing = (
+        calling("child", "{}"),
+        calling("child\n      version: '1.9'", "{}"),
+        calling("child\n      version: '3'"),
+    )
+    assert found_in(written(tmp_path, {"main": newest})) == []
+    assert [one.code for one in found_in(written(tmp_path, {"main": older}))] == [Code.MISSING_INPUT]
+    (unknown,) = found_in(written(tmp_path, {"main": missing}))
+    assert (unknown.message, unknown.hint) == (
+        'the catalog has "child", but not in version "3"',
+        'it has "1.9", "1.10"',
+    )
+
+
+def test_two_files_with_one_path_are_told_in_both(tmp_path: Path) -> None:
+    written(tmp_path, {"main": PLAIN})
+    (tmp_path / "copy.yaml").write_text(HEAD.format(path="main") + PLAIN)
+    for name, other in (("main", "copy.yaml"), ("copy", "main.yaml")):
+        (found,) = found_in(tmp_path, name)
+        assert (found.code, found.span.line) == (Code.DUPLICATE_PLAYBOOK, 3)
+        assert [Path(one.file).name for one in found.related] == [other]
+
+
+def test_a_broken_playbook_is_told_once_a_file(tmp_path: Path) -> None:
+    second = "  - step: two\n    tool: {kind: playbook, path: child}\n"
+    found = found_in(written(tmp_path, {"main": calling("child") + second, "child": BROKEN}))
+    assert [one.code for one in found] == [Code.UNSOUND_PLAYBOOK]
+
+
+def test_a_file_that_cannot_be_read_may_be_the_one_that_is_missing(tmp_path: Path) -> None:
+    (found,) = found_in(written(tmp_path, {"main": calling("a/child"), "broken": UNREADABLE}))
+    assert one_line(found).endswith('error[NT601]: the catalog has no playbook "a/child"')
+    assert found.hint == "1 of its files cannot be read; noetl compile tells why"
+
+
+def test_what_is_compiled_already_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = written(tmp_path, {f"book{number}": calling(f"book{number + 1}", "{}") for number in range(5)})
+    known = [understand_file(file) for file in playbook_files(folder)]
+    monkeypatch.setattr(phases, "understand", None)
+    monkeypatch.setattr("noetl_compiler.catalog.understand", None)
+    catalog = read_catalog(folder, known)
+    assert set(catalog.paths) == {f"book{number}" for number in range(5)}

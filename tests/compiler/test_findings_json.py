@@ -39,7 +39,16 @@ def test_a_finding_as_json_has_all_its_parts() -> None:
             "end_col": 16,
             "message": 'the name "start" belongs to another step already',
             "hint": "choose another name",
-            "related": [{"line": 5, "col": 11, "end_line": 5, "end_col": 16, "message": "it is first used here"}],
+            "related": [
+                {
+                    "file": "play books/é.yaml",
+                    "line": 5,
+                    "col": 11,
+                    "end_line": 5,
+                    "end_col": 16,
+                    "message": "it is first used here",
+                }
+            ],
             "docs": "dev/codes.md#nt201-duplicate-step",
         }
     ]

@@ -1,0 +1,1 @@
+"""Inside of the catalog: what one playbook needs and calls, and the ways that calls lead."""

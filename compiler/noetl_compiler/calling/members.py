@@ -1,0 +1,147 @@
+"""One playbook of a catalog, as those that call it see it.
+
+What it *needs* are the names that only a request can bring: read by a template outside of a predicate (predicates may
+do without), and bound neither by its workload nor by a step. A default of null counts as none. What it *mentions* is
+every word of its text: a name that stands nowhere in it, not even in its SQL, cannot be of use to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from noetl_compiler.graph import Graph, Json, Span, Value
+from noetl_compiler.nodes import Node, ScalarNode, SequenceNode
+from noetl_compiler.overlay import names_in
+from noetl_compiler.phases import Understood, lowered
+from noetl_compiler.syntax import Playbook
+from noetl_compiler.templating.check import examine
+from noetl_compiler.templating.uses import uses
+from noetl_compiler.visible_names import OUTCOME, VisibleNames
+
+__all__ = ["Call", "Member", "member_of"]
+
+_WORKLOAD = frozenset({"workload", "work"})
+_REQUEST = frozenset({*_WORKLOAD, "payload", "ctx", "input", "args"})
+_BEGINNING = Span(1, 1, 1, 1)
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+class Call(NamedTuple):
+    """A call of a playbook by name; ``version`` is empty for the newest.
+
+    ``said`` are the names that the call itself passes, ``given`` also those that its step has for all its tasks; both
+    are None when they are known at run time only.
+    """
+
+    path: str
+    version: str
+    span: Span
+    said: frozenset[str] | None
+    given: frozenset[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """``path`` and ``version`` are those of the metadata, ``span`` is where the path stands. ``calls`` is empty when it
+    has errors, and so is everything else when it could not be read at all."""
+
+    file: str
+    path: str = ""
+    version: str = ""
+    span: Span = _BEGINNING
+    is_sound: bool = False
+    needs: frozenset[str] = frozenset()
+    workload: frozenset[str] = frozenset()
+    mentions: frozenset[str] | None = None
+    calls: tuple[Call, ...] = ()
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """What tells it from others, whatever file it is read from."""
+        return (self.path, self.version) if self.path else (self.file, "")
+
+    def lacks(self, call: Call) -> list[str]:
+        """What it needs and a call does not pass."""
+        return [] if call.given is None else sorted(self.needs - call.given)
+
+    def leaves_unused(self, call: Call) -> list[str]:
+        """What a call passes in vain."""
+        if self.mentions is None or call.said is None:
+            return []
+        return sorted(call.said - self.workload - self.mentions)
+
+
+def member_of(found: Understood) -> Member:
+    """What a text is to others."""
+    playbook, file = found.playbook, found.source.file
+    if playbook is None or found.root is None:
+        return Member(file)
+    graph = lowered(found).graph
+    return Member(
+        file,
+        playbook.path,
+        playbook.version,
+        next(_places(found.root, playbook.path), playbook.span),
+        is_sound=graph is not None,
+        needs=frozenset(_needs(playbook)),
+        workload=frozenset(names_in(playbook.workload)),
+        mentions=_mentions(playbook, found.source.text),
+        calls=tuple(_calls(graph, found.root)) if graph else (),
+    )
+
+
+def _needs(playbook: Playbook) -> Iterator[str]:
+    names = VisibleNames(playbook)
+    nulls = {name for name, default in names_in(playbook.workload).items() if default is None}
+    for use in uses(playbook):
+        for path in () if use.is_predicate else examine(use.template.source).needs:
+            head, _, rest = path.partition(".")
+            name = rest.partition(".")[0]
+            if head in _WORKLOAD and name and (name in nulls or name not in (names.below(use, head) or ())):
+                yield name
+            elif head not in OUTCOME and not names.knows(use, head):
+                yield head
+
+
+def _mentions(playbook: Playbook, text: str) -> frozenset[str] | None:
+    """None when the request is read as a whole, so that any name in it may be of use."""
+    if any(path in _REQUEST for use in uses(playbook) for path in examine(use.template.source).reads):
+        return None
+    return frozenset(_WORD.findall(text))
+
+
+def _calls(graph: Graph, root: Node) -> Iterator[Call]:
+    for task in (task for step in graph.steps.values() for task in step.tasks if task.kind == "playbook"):
+        config: dict[str, Json] = task.config.data
+        path, version = config.get("path"), str(config.get("version") or "")
+        if isinstance(path, str) and task.config.templates.keys().isdisjoint(("/path", "/version")):
+            bound, around = _names(task.input), _names(task.given)
+            given = None if bound is None or around is None else bound | around
+            yield Call(path, version, _place(root, task.span, path), bound, given)
+
+
+def _names(value: Value) -> frozenset[str] | None:
+    return None if "" in value.templates else frozenset(names_in(value))
+
+
+def _place(root: Node, within: Span, text: str) -> Span:
+    """Where a text stands in a task; tasks know their own place only."""
+    return next((span for span in _places(root, text) if _holds(within, span)), within)
+
+
+def _places(node: Node, text: str) -> Iterator[Span]:
+    if isinstance(node, ScalarNode):
+        if node.text == text:
+            yield node.span
+        return
+    children = node.items if isinstance(node, SequenceNode) else (item for _, item in node.entries)
+    for child in children:
+        yield from _places(child, text)
+
+
+def _holds(outer: Span, inner: Span) -> bool:
+    begins = (outer.line, outer.col) <= (inner.line, inner.col)
+    return begins and (inner.end_line, inner.end_col) <= (outer.end_line, outer.end_col)
