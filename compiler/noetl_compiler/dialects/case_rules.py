@@ -106,13 +106,14 @@ def _read_entry(node: Node, subject: Subject, around: Surroundings, labels: set[
 
 
 def _settle_pages(entries: list[_Entry], around: Surroundings) -> None:
-    """Pages are gathered by the rule that repeats the call; where none does, by each rule for itself."""
-    repeated = any(entry.actions.repeat and entry.actions.collect for entry in entries)
+    """Pages are gathered by the rule that repeats the call, the last one too; anything else by its own rule."""
+    gathered = [entry.actions.collect for entry in entries if entry.actions.repeat]
     for entry in entries:
         actions = entry.actions
         if actions.collect is None or actions.repeat is not None:
             continue
-        assigned = None if repeated else as_assignment(actions.collect, entry.span, around.report)
+        repeats = actions.collect in gathered
+        assigned = None if repeats else as_assignment(actions.collect, entry.span, around.report)
         actions.collect, actions.set = None, (*actions.set, assigned) if assigned else actions.set
 
 

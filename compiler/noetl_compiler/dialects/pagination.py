@@ -72,7 +72,7 @@ def _read_repetition(fields: Fields) -> Rule:
         patch=value_of(patch) if patch else None,
         collect=Collect(fields.choice("merge_strategy", STRATEGIES) or "append", fields.text("merge_path"), "pages"),
     )
-    fields.node_of("type")
+    fields.ignore("type", why="the response tells the next page, by continue_while and next_page")
     fields.close()
     return Rule(rule)
 

@@ -101,7 +101,7 @@ def read_sink(node: Node, report: Report, level: Level) -> Sink | None:
     if kind is None:
         return None
     if kind.text in EVENT_KINDS:
-        _tell_of_event_log(kind.span, report)
+        _tell_of_event_log(node.span, report)
         return None
     if kind.text not in SINK_KINDS:
         report.warning(Code.NO_EXECUTOR, kind.span, f'a sink of kind "{kind.text}" cannot be run here')

@@ -106,7 +106,7 @@ LOOPS: Places = (
         "pagination",
         "Calls once more after each success, until all pages are there.",
         (
-            Property("type", "How the next page is found; every value means by the response.", TEXT),
+            without_effect("type", "the response tells the next page, by continue_while and next_page"),
             Property(
                 "continue_while",
                 "As long as this holds after a success, there is another page.",
