@@ -4,7 +4,7 @@ How it works. A run is a set of tokens. ``feed`` takes one fact, lets the step t
 *settles*: arrivals at steps become runs of steps or wait at joins, until nothing more can happen without a new fact.
 When no token is left but those waiting at the final step, that step runs, once, and the run is over.
 
-The parts: StepRuns (step_runs.py) starts and ends runs of steps, Joins (join.py) tells who may go on, Pipeline
+The parts: StepRuns (steps/runs.py) starts and ends runs of steps, Joins (join.py) tells who may go on, Pipeline
 (pipeline.py) runs tasks, Journal (journal.py) writes the log. This file holds the tokens.
 
 A fact that does not fit raises ProtocolError before anything has changed. A playbook that fails is data: Finish.
@@ -36,7 +36,10 @@ from noetl_temporal.machine.join import Joins
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.names import playbook_scope
 from noetl_temporal.machine.state import VERSION, PlaybookState
-from noetl_temporal.machine.step_runs import Ended, StepRuns
+from noetl_temporal.machine.steps.execution import Execution
+from noetl_temporal.machine.steps.routes import Ended
+from noetl_temporal.machine.steps.runs import StepRuns
+from noetl_temporal.machine.steps.summary import result_of, summary_of
 
 __all__ = ["MAX_STARTS", "Machine"]
 
@@ -55,7 +58,8 @@ class Machine:
         self.state = PlaybookState() if state is None else _restored(state)
         self._journal = Journal(0, graph.source.file, self.state.ordinal)
         self._joins = Joins(graph)
-        self._runs = StepRuns(graph, execution_id, self.state, self._journal)
+        self._execution = Execution(graph, execution_id, self.state, self._journal)
+        self._runs = StepRuns(self._execution)
         self._arrivals: deque[tuple[str, str]] = deque()
         self._starts = 0
 
@@ -243,9 +247,9 @@ class Machine:
         self._journal.send(
             Finish(
                 status,
-                result=self._runs.result(state.leads) if ended else None,
+                result=result_of(self._execution) if ended else None,
                 failures=tuple(state.failures),
-                steps=self._runs.summary(),
+                steps=summary_of(self._execution),
             )
         )
 

@@ -1,0 +1,1 @@
+"""Runs of steps: how they begin, what ends them, and which arcs lead on."""

@@ -1,0 +1,102 @@
+"""The way out of a step: its own result and ``set``, its record, the event of its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl_compiler import templates
+from noetl_compiler.graph import Step
+from noetl_temporal.machine.call import Outcome
+from noetl_temporal.machine.failing import error_outcome, template_outcome
+from noetl_temporal.machine.journal import abridged
+from noetl_temporal.machine.names import record_view
+from noetl_temporal.machine.pipeline import End
+from noetl_temporal.machine.scope import call_names
+from noetl_temporal.machine.state import StepRecord, StepRun
+from noetl_temporal.machine.steps.entry import cancel_timeout
+from noetl_temporal.machine.steps.execution import Execution
+from noetl_temporal.machine.steps.routes import OK, Ended, route
+from noetl_temporal.machine.task_events import message_of
+
+__all__ = ["leave", "skip"]
+
+_STATUSES = {"ok": "completed", "error": "failed", "cancelled": "cancelled"}
+
+
+def skip(execution: Execution, step: Step, run: StepRun) -> Ended:
+    """The step was not admitted."""
+    execution.state.records[step.name] = StepRecord("skipped")
+    execution.journal.emit(
+        "step.skipped", step.name, "step", "SKIPPED", parent=execution.state.workflow_id, span=step.span
+    )
+    return route(execution, step, run, "skipped", End("ok", OK, None, step.span))
+
+
+def leave(execution: Execution, step: Step, run: StepRun, end: End, kind: str = "") -> Ended:
+    """The run is over: complete it, record it, tell of it, and choose the way on. ``kind`` is that of its result."""
+    if run.timed_out and end.status == "cancelled":
+        late = error_outcome("timeout", f"step {step.name!r} did not end in its time")
+        end = End("error", late, None, step.span)
+    end = _completed(execution, step, run, end, kind) if end.status == "ok" else end
+    status = _STATUSES[end.status]
+    _record(execution, step, run, end, kind, status)
+    _emit_end(execution, step, run, end, status)
+    del execution.state.runs[run.id]
+    cancel_timeout(execution, step, run)
+    if end.status == "cancelled":
+        return Ended(step.name, (execution.graph.final,))
+    return route(execution, step, run, status, end, kind)
+
+
+def _completed(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> End:
+    """The step's own result and ``set``; a template without value fails the step after all."""
+    host, dialect = execution.host(step, run), execution.graph.source.dialect
+    view = record_view(_record(execution, step, run, end, kind, "completed"))
+    final: Outcome = {**end.outcome, "page": None}
+    names = {
+        **call_names(dialect, step.name, kind, end.outcome),
+        "result": call_names(dialect, step.name, kind, final)["result"],
+        step.name: view,
+        "_prev": view,
+    }
+    try:
+        if step.result is not None:
+            end = end._replace(outcome={**end.outcome, "result": templates.render(step.result, host.scope(names))})
+            execution.state.records[step.name].outcome = end.outcome
+        scope = host.scope(names)
+        host.assign([(one.target, templates.render(one.value, scope)) for one in step.set])
+    except templates.TemplateFailure as failure:
+        return End("error", template_outcome(failure), None, failure.span or step.span)
+    return end
+
+
+def _record(execution: Execution, step: Step, run: StepRun, end: End, kind: str, status: Any) -> StepRecord:
+    """Attempts and seconds add up over the runs of a step; everything else is the last run's."""
+    records, pipeline = execution.state.records, run.pipeline
+    if run.before is None:
+        run.before = records.get(step.name) or StepRecord("running")
+    record = records[step.name] = StepRecord(
+        status=status,
+        kind=kind,
+        outcome=end.outcome,
+        tasks=pipeline.records if pipeline else {},
+        attempts=run.before.attempts + (pipeline.attempts if pipeline else run.loop_attempts),
+        duration=run.before.duration + (execution.journal.at - run.started) / 1000,
+    )
+    return record
+
+
+def _emit_end(execution: Execution, step: Step, run: StepRun, end: End, status: str) -> None:
+    execution.journal.emit(
+        {"completed": "step.done", "failed": "step.failed", "cancelled": "step.cancelled"}[status],
+        step.name,
+        "step",
+        status.upper(),
+        parent=run.event_id,
+        started=run.started,
+        result=abridged(end.outcome.get("result")) if status == "completed" else None,
+        error=message_of(end.outcome),
+        span=end.span if status == "failed" else None,
+        step_run_id=run.id,
+        task=end.task if status == "failed" else None,
+    )

@@ -1,0 +1,32 @@
+"""What came of an execution's steps."""
+
+from __future__ import annotations
+
+from noetl_compiler.graph import Json
+from noetl_temporal.machine.steps.execution import Execution
+
+__all__ = ["result_of", "summary_of"]
+
+
+def result_of(execution: Execution) -> Json:
+    """The final step's result; where it has none, the result of the step that led to it, or of each by name."""
+    records = execution.state.records
+    final = records.get(execution.graph.final)
+    if final is not None and final.outcome.get("result") is not None:
+        return final.outcome["result"]
+    found = {name: records[name].outcome.get("result") for name in execution.state.leads if name in records}
+    return next(iter(found.values())) if len(found) == 1 else found or None
+
+
+def summary_of(execution: Execution) -> dict[str, dict[str, Json]]:
+    """name -> {status, attempts, duration_seconds}, in the playbook's order."""
+    records = execution.state.records
+    return {
+        name: {
+            "status": records[name].status,
+            "attempts": records[name].attempts,
+            "duration_seconds": records[name].duration,
+        }
+        for name in execution.graph.steps
+        if name in records
+    }
