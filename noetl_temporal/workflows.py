@@ -18,7 +18,7 @@ from noetl_compiler.graph import Json
 from noetl_temporal.loop_run import LoopEnd, LoopRun
 from noetl_temporal.machine.commands import Emit, Finish
 from noetl_temporal.machine.events import CancelRequested, Started
-from noetl_temporal.machine.loop import LoopMachine
+from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW, STATUS, STEP
 from noetl_temporal.overview import Overview

@@ -5,7 +5,7 @@ How it works. A run is a set of tokens. ``feed`` takes one fact, lets the step t
 When no token is left but those waiting at the final step, that step runs, once, and the run is over.
 
 The parts: StepRuns (steps/runs.py) starts and ends runs of steps, Joins (join.py) tells who may go on, Pipeline
-(pipeline.py) runs tasks, Journal (journal.py) writes the log. This file holds the tokens.
+(tasks/pipeline.py) runs tasks, Journal (journal.py) writes the log. This file holds the tokens.
 
 A fact that does not fit raises ProtocolError before anything has changed. A playbook that fails is data: Finish.
 """
@@ -20,7 +20,6 @@ import msgspec
 from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Json
 from noetl_temporal.machine.beginning import workload_of
-from noetl_temporal.machine.calls import seconds_of
 from noetl_temporal.machine.commands import Cancel, Command, Finish, StartTimer
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import (
@@ -40,6 +39,7 @@ from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.routes import Ended
 from noetl_temporal.machine.steps.runs import StepRuns
 from noetl_temporal.machine.steps.summary import result_of, summary_of
+from noetl_temporal.machine.tasks.rendering import seconds_of
 
 __all__ = ["MAX_STARTS", "Machine"]
 

@@ -21,7 +21,7 @@ from noetl_temporal.machine.events import (
     TimerFired,
     ToolFinished,
 )
-from noetl_temporal.machine.loop import LoopMachine
+from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 
 Answer = Callable[[ToolCall], Any]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Step
-from noetl_temporal.machine.calls import seconds_of
 from noetl_temporal.machine.commands import Cancel, StartTimer
 from noetl_temporal.machine.policy import allows
 from noetl_temporal.machine.routing import Admission, admit
 from noetl_temporal.machine.scope import event_names
 from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.execution import Execution
+from noetl_temporal.machine.tasks.rendering import seconds_of
 
 __all__ = ["TIMEOUT", "cancel_timeout", "emit_started", "enter", "is_admitted"]
 

@@ -10,13 +10,13 @@ from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.failing import error_outcome, template_outcome
 from noetl_temporal.machine.journal import abridged
 from noetl_temporal.machine.names import record_view
-from noetl_temporal.machine.pipeline import End
 from noetl_temporal.machine.scope import call_names
 from noetl_temporal.machine.state import StepRecord, StepRun
 from noetl_temporal.machine.steps.entry import cancel_timeout
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.routes import OK, Ended, route
-from noetl_temporal.machine.task_events import message_of
+from noetl_temporal.machine.tasks.events import message_of
+from noetl_temporal.machine.tasks.pipeline import End
 
 __all__ = ["leave", "skip"]
 

@@ -14,7 +14,7 @@ __all__ = ["StepHost"]
 
 
 class StepHost:
-    """See pipeline_host.Host."""
+    """See tasks.host.Host."""
 
     def __init__(
         self,

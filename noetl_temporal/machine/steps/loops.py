@@ -5,12 +5,12 @@ from __future__ import annotations
 from noetl_compiler import templates
 from noetl_compiler.graph import Loop, Step
 from noetl_temporal.machine.commands import LoopInput, RunLoop
-from noetl_temporal.machine.loop_items import body_paths, in_flight, items_of
+from noetl_temporal.machine.loops.items import body_paths, in_flight, items_of
 from noetl_temporal.machine.names import LOOP
-from noetl_temporal.machine.pipeline import End
 from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.execution import Execution
-from noetl_temporal.machine.task_events import message_of
+from noetl_temporal.machine.tasks.events import message_of
+from noetl_temporal.machine.tasks.pipeline import End
 
 __all__ = ["emit_loop_end", "loop_of"]
 

@@ -11,11 +11,11 @@ from noetl_compiler.graph import Step
 from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.events import Failure
 from noetl_temporal.machine.failing import failure_at, template_outcome
-from noetl_temporal.machine.pipeline import End
 from noetl_temporal.machine.routing import Selection, select
 from noetl_temporal.machine.scope import call_names, event_names
 from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.execution import Execution
+from noetl_temporal.machine.tasks.pipeline import End
 
 __all__ = ["OK", "Ended", "add_failures", "route"]
 

@@ -13,15 +13,15 @@ from noetl_temporal.machine.commands import Cancel
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import LoopFinished, TimerFired, ToolFinished
 from noetl_temporal.machine.failing import error_outcome, template_outcome
-from noetl_temporal.machine.loop_result import NO_ITEMS, loop_end
+from noetl_temporal.machine.loops.result import NO_ITEMS, loop_end
 from noetl_temporal.machine.names import LOOP, assign
-from noetl_temporal.machine.pipeline import End, Pipeline
 from noetl_temporal.machine.state import PipelineState, StepRun
 from noetl_temporal.machine.steps.entry import TIMEOUT, emit_started, enter, is_admitted
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.exits import leave, skip
 from noetl_temporal.machine.steps.loops import emit_loop_end, loop_of
 from noetl_temporal.machine.steps.routes import OK, Ended, add_failures
+from noetl_temporal.machine.tasks.pipeline import End, Pipeline
 
 __all__ = ["StepRuns"]
 

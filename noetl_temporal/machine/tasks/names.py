@@ -7,13 +7,13 @@ from typing import Any, cast
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Task
-from noetl_temporal.machine import asides
 from noetl_temporal.machine.call import Outcome
-from noetl_temporal.machine.collect import collect_of
 from noetl_temporal.machine.names import task_view
-from noetl_temporal.machine.pipeline_host import Host
 from noetl_temporal.machine.scope import Chain, call_names
 from noetl_temporal.machine.state import PipelineState
+from noetl_temporal.machine.tasks import asides
+from noetl_temporal.machine.tasks.collect import collect_of
+from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.views import OutcomeView
 
 __all__ = ["PipelineNames"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl_compiler.graph import Json, Step
 from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.failing import error_outcome
-from noetl_temporal.machine.pipeline import End
+from noetl_temporal.machine.tasks.pipeline import End
 
 __all__ = ["NO_ITEMS", "loop_end", "loop_result"]
 

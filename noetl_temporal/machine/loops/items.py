@@ -10,8 +10,8 @@ import msgspec
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Loop, Step, Template, Value
 from noetl_compiler.templates import TemplateFailure
-from noetl_temporal.machine.calls import template_sources
 from noetl_temporal.machine.scope import Chain
+from noetl_temporal.machine.tasks.rendering import template_sources
 
 __all__ = ["MAX_IN_FLIGHT", "body_paths", "in_flight", "items_of"]
 

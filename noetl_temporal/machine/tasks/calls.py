@@ -8,9 +8,9 @@ from typing import Any, Protocol
 from noetl_compiler import templates
 from noetl_compiler.graph import SourceRef, Step, Task
 from noetl_temporal.machine.call import Outcome, ToolCall
-from noetl_temporal.machine.calls import RenderedTask, scope_paths, sink_calls
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.state import PipelineState
+from noetl_temporal.machine.tasks.rendering import RenderedTask, scope_paths, sink_calls
 
 __all__ = ["Caller", "call_id", "store_call", "summary", "tool_call"]
 

@@ -7,9 +7,9 @@ from typing import Any
 from noetl_compiler.graph import Json, Task
 from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.journal import abridged
-from noetl_temporal.machine.pipeline_host import Host
 from noetl_temporal.machine.state import PipelineState
-from noetl_temporal.machine.tool_calls import call_id
+from noetl_temporal.machine.tasks.calls import call_id
+from noetl_temporal.machine.tasks.host import Host
 
 __all__ = ["TaskEvents", "message_of", "page_of", "paginates"]
 

@@ -8,10 +8,8 @@ How it works. A pipeline is always in one phase:
                        └────────────────────────────────┘       then the next task
     done: `end` tells ok, error or cancelled
 
-*Settling* a finished call is the heart. The activity has told which rule ended it (or the machine asks the same
-policy itself when no attempt ever reported). In this order: the result is recorded, a page is collected, the task's
-and the rule's ``set`` are rendered against the scope before any of them and applied, then the rule's action is taken.
-``retry`` is never seen here, except for a call whose worker was lost: it happened inside the activity.
+*Settling* a finished call (settling.py) is the heart: its result is recorded and what it sets applied, then the rule's
+action is taken here. ``retry`` is never seen, except for a call whose worker was lost: it happened inside the activity.
 
 Every page of a paginating task is a task execution of its own: its own call, key, events and attempts
 (semantics.md 18).
@@ -23,19 +21,20 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Assign, Json, Rule, Span, Task
-from noetl_temporal.machine import asides, policy, trees
+from noetl_compiler.graph import Rule, Span, Task
+from noetl_temporal.machine import trees
 from noetl_temporal.machine.call import Outcome, ToolReport
-from noetl_temporal.machine.calls import render_task
-from noetl_temporal.machine.collect import collect_of, collected
 from noetl_temporal.machine.commands import CallTool, StartTimer
-from noetl_temporal.machine.failing import error_outcome, failed_by_rule, template_outcome
-from noetl_temporal.machine.pipeline_host import Host
-from noetl_temporal.machine.pipeline_names import PipelineNames
-from noetl_temporal.machine.selecting import with_selected
+from noetl_temporal.machine.failing import error_outcome, template_outcome
 from noetl_temporal.machine.state import PipelineState, TaskRecord
-from noetl_temporal.machine.task_events import TaskEvents, message_of, page_of, paginates
-from noetl_temporal.machine.tool_calls import store_call, summary, tool_call
+from noetl_temporal.machine.tasks import asides
+from noetl_temporal.machine.tasks.calls import store_call, summary, tool_call
+from noetl_temporal.machine.tasks.collect import collect_of
+from noetl_temporal.machine.tasks.events import TaskEvents, message_of, page_of, paginates
+from noetl_temporal.machine.tasks.host import Host
+from noetl_temporal.machine.tasks.names import PipelineNames
+from noetl_temporal.machine.tasks.rendering import render_task
+from noetl_temporal.machine.tasks.settling import Settled, Settling, last_page
 
 __all__ = ["MAX_EXECUTIONS", "End", "Pipeline"]
 
@@ -63,6 +62,7 @@ class Pipeline:
         self.end: End | None = None
         self._names = PipelineNames(host, state)
         self._events = TaskEvents(host, state)
+        self._settling = Settling(host, state, self._names)
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
@@ -141,80 +141,14 @@ class Pipeline:
     # ---- settling -------------------------------------------------------------------------------------------------
 
     def _settle(self, task: Task, report: ToolReport) -> None:
-        outcome, index, do = with_selected(task.output, task.kind, report.outcome), report.rule, ""
-        is_lost = outcome["status"] == "error" and all(one.status == "lost" for one in report.attempts)
-        if index is None and is_lost and task.policy is not None:
-            index, do = self._decide_loss(task, outcome)
-        rule = task.policy.rules[index] if task.policy and index is not None else None
-        do = do or self._action(task, rule, outcome, report.exhausted)
         try:
-            self._record(task, outcome)
-            names = self._names.outcome_scope(task, outcome, len(report.attempts))
-            self._apply_sets((task.set if outcome["status"] == "ok" else ()) + (rule.set if rule else ()), names)
-            outcome = self._as_ruled(task, rule, do, outcome, names)
-            self._act(task, rule, do, outcome, names)
+            self._act(task, self._settling.settle(task, report))
         except templates.TemplateFailure as failure:
             self._events.ended(task, "FAILED", template_outcome(failure))
             self._end("error", template_outcome(failure), failure.span)
 
-    def _as_ruled(self, task: Task, rule: Rule | None, do: str, outcome: Outcome, names: Mapping[str, Any]) -> Outcome:
-        """The outcome with the result, or the reason to fail, that its rule gives."""
-        if rule is not None and rule.result is not None and outcome["status"] == "ok":
-            page = self._last_page(task, outcome)
-            outcome = {**outcome, "result": templates.render(rule.result, names), "page": page}
-            self.state.records[task.label].outcome = outcome
-        if do != "fail" or rule is None or (outcome["status"] == "error" and rule.message is None):
-            return outcome
-        message = templates.render(rule.message, names) if rule.message is not None else None
-        return failed_by_rule(outcome, "the task's policy failed it" if message is None else str(message))
-
-    def _decide_loss(self, task: Task, outcome: Outcome) -> tuple[int | None, str]:
-        """No attempt reported, so the machine asks the policy itself; a retry is a new call."""
-        names = self.host.scope(self._names.of_call(task, outcome), self._names.of_task())
-        rules = render_task(task, self.host.scope(self._names.of_task()), {}).rules or ()
-        decision = policy.decide(rules, outcome["status"], names, self.state.calls + 1)
-        self.host.journal.emit(
-            "policy.task.evaluated",
-            task.label,
-            task.kind,
-            "COMPLETED",
-            parent=self.state.event_id,
-            rule=decision.rule,
-            do=decision.do,
-            indeterminate=list(decision.indeterminate) or None,
-            **self.host.meta,
-        )
-        return decision.rule, decision.do or ""
-
-    def _action(self, task: Task, rule: Rule | None, outcome: Outcome, exhausted: bool) -> str:
-        if rule is not None:
-            return "fail" if exhausted else rule.do
-        if outcome["status"] == "ok":
-            return "continue"
-        return "fail" if task.policy is None or task.policy.unmatched == "fail" else "continue"
-
-    def _record(self, task: Task, outcome: Outcome) -> None:
-        """Keep the outcome under the task's label; ``last`` moves on success only (dialects.md 2.1)."""
-        state, how = self.state, collect_of(task)
-        state.records[task.label] = TaskRecord(task.kind, outcome)
-        if task.guard is None:
-            state.subject = task.label
-        if outcome["status"] != "ok" or task.guard is not None:
-            return
-        state.last = task.label
-        if how is None:
-            return
-        try:
-            state.collected = collected(how, state.collected, task.kind, outcome.get("result"))
-        except (KeyError, IndexError, ValueError, TypeError) as error:
-            message = f"nothing to collect at {how.path!r} of the response"
-            raise templates.TemplateFailure(message, task.span) from error
-        state.has_collected = True
-
-    def _apply_sets(self, sets: tuple[Assign, ...], names: Mapping[str, Any]) -> None:
-        self.host.assign([(one.target, templates.render(one.value, names)) for one in sets])
-
-    def _act(self, task: Task, rule: Rule | None, do: str, outcome: Outcome, names: Mapping[str, Any]) -> None:
+    def _act(self, task: Task, settled: Settled) -> None:
+        do, rule, outcome, names = settled
         match do:
             case "again" if rule is not None and self._more_pages(rule, names):
                 self._next_page(task, rule, outcome, names)
@@ -287,17 +221,17 @@ class Pipeline:
             task, "COMPLETED" if outcome["status"] == "ok" else "FAILED", outcome, sequence
         )
         if state.has_collected:
-            gathered = {**outcome, "status": "ok", "result": state.collected, "page": self._last_page(task, outcome)}
+            gathered = {
+                **outcome,
+                "status": "ok",
+                "result": state.collected,
+                "page": last_page(self.host, task, outcome),
+            }
             state.records[task.label] = TaskRecord("collected", gathered)
         if outcome["status"] == "ok" and any(sink.level == "task" for sink in task.sinks):
             self._store(task)
         else:
             self._advance(stop)
-
-    def _last_page(self, task: Task, outcome: Outcome) -> Json:
-        """What case rules are about when the step's result is another: the last call's own."""
-        is_asked = self.host.source.dialect == "case"
-        return {"kind": task.kind, "result": outcome.get("result")} if is_asked else None
 
     def _store(self, task: Task) -> None:
         host, state = self.host, self.state

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from noetl_compiler.graph import Json
-from noetl_temporal.machine.tool_calls import Caller
+from noetl_temporal.machine.tasks.calls import Caller
 
 __all__ = ["Host"]
 

@@ -10,13 +10,12 @@ so the last index wins (semantics.md 16). A failed iteration stops the others on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, assert_never
+from collections.abc import Mapping
+from typing import Literal, assert_never
 
 import msgspec
 
-from noetl_compiler import templates
-from noetl_compiler.graph import Json, SourceRef, Step
+from noetl_compiler.graph import Json
 from noetl_temporal.machine import trees
 from noetl_temporal.machine.commands import Cancel, Command, Finish, LoopInput
 from noetl_temporal.machine.errors import ProtocolError
@@ -31,9 +30,9 @@ from noetl_temporal.machine.events import (
 )
 from noetl_temporal.machine.failing import failure_at
 from noetl_temporal.machine.journal import Journal, abridged
-from noetl_temporal.machine.pipeline import End, Pipeline
-from noetl_temporal.machine.scope import Chain
+from noetl_temporal.machine.loops.host import IterationHost, iteration_ids
 from noetl_temporal.machine.state import VERSION, IterationState, LoopState, PipelineState
+from noetl_temporal.machine.tasks.pipeline import End, Pipeline
 
 __all__ = ["LoopMachine"]
 
@@ -132,7 +131,7 @@ class LoopMachine:
             "iteration",
             "STARTED",
             parent=self.input.event_id,
-            **self._meta(index),
+            **iteration_ids(self.input, index),
         )
         state.active[str(index)] = iteration
         pipeline = self._pipeline(iteration)
@@ -181,7 +180,7 @@ class LoopMachine:
             result=abridged(end.outcome.get("result")) if end.status == "ok" else None,
             error=str(error["message"]) if "message" in error else None,
             span=end.span if end.status == "error" else None,
-            **self._meta(iteration.index),
+            **iteration_ids(self.input, iteration.index),
         )
 
     @property
@@ -212,92 +211,8 @@ class LoopMachine:
         }
         self._journal.send(Finish(ended[status]))
 
-    # ---- the host of an iteration's pipeline ----------------------------------------------------------------------
-
     def _pipeline(self, iteration: IterationState) -> Pipeline:
-        return Pipeline(_IterationHost(self, iteration, self._journal), iteration.pipeline)
-
-    def _meta(self, index: int) -> dict[str, Any]:
-        return {
-            "step": self.input.step.name,
-            "loop_id": self.input.loop_id,
-            "iteration": index,
-            "iteration_id": f"{self.input.loop_id}/{index}",
-        }
-
-    def meta_of(self, iteration: IterationState) -> dict[str, Any]:
-        """Correlation ids of an iteration."""
-        return self._meta(iteration.index)
-
-
-class _IterationHost:
-    """See pipeline_host.Host."""
-
-    def __init__(self, machine: LoopMachine, iteration: IterationState, journal: Journal) -> None:
-        self.journal = journal
-        self.step: Step = machine.input.step
-        self.source: SourceRef = machine.input.source
-        self.execution_id = machine.input.execution_id
-        self.prefix = str(iteration.index)
-        self.key = f"{self.execution_id}/{machine.input.loop_id}/{iteration.index}"
-        self.parent_id = iteration.event_id
-        self.iteration: int | None = iteration.index
-        self.meta = machine.meta_of(iteration)
-        self._machine = machine
-        self._own = iteration
-
-    def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The iteration's names over what the playbook sent along."""
-        outer, loop_ctx, own = self._machine.input.scope, self._machine.state.ctx, self._own
-        written: dict[str, Any] = {name: Chain(own.ctx, loop_ctx, outer.get(name) or {}) for name in ("ctx", "vars")}
-        written["now"] = templates.Clock(self.journal.at)
-        return Chain(*layers, self._iteration_names(), written, own.bound, own.ctx, loop_ctx, outer)
-
-    def _iteration_names(self) -> dict[str, Any]:
-        given, index, own = self._machine.input, self._own.index, self._own
-        position, total = index - given.first, len(given.items)
-        item = given.items[position]
-        place = {
-            "index": index,
-            "index0": index,
-            "count": total,
-            "size": total,
-            "length": total,
-            "first": position == 0,
-            "last": position == total - 1,
-        }
-        element = given.step.loop.element if given.step.loop else "item"
-        iter_ = {**place, **{f"_{name}": value for name, value in place.items()}, element: item, **own.bound}
-        names: dict[str, Any] = {element: item, "iter": iter_, "loop": place, "_loop": place}
-        names |= {"_index": index, "loop_index": index}
-        is_old = given.source.dialect in ("v1", "legacy")
-        return {given.step.name: {"result_index": index}, **names} if is_old else names
-
-    def _seen(self) -> list[Mapping[str, Any]]:
-        """Where a name of ctx is looked up. The playbook sent what the body's templates name, and nobody sees more."""
-        outer = self._machine.input.scope
-        return [self._own.ctx, self._machine.state.ctx, outer.get("ctx") or {}, outer.get("vars") or {}, outer]
-
-    def assign(self, values: Sequence[tuple[str, Json]]) -> None:
-        """``iter`` stays here; everything else is for the playbook too."""
-        own = self._own
-        for target, value in values:
-            root, path, how = trees.split_target(target)
-            if root == "iter":
-                own.bound = trees.written(own.bound, path, trees.gathered([own.bound], path, how, value))
-            else:
-                own.ctx = trees.written(own.ctx, path, trees.gathered(self._seen(), path, how, value))
-                own.assigns.append((target, value))
-        if values:
-            self.journal.emit(
-                "ctx.updated",
-                self.step.name,
-                "iteration",
-                "COMPLETED",
-                parent=self.parent_id,
-                targets=[target for target, _ in values],
-                **self.meta,
-            )
+        return Pipeline(IterationHost(self.input, self.state, iteration, self._journal), iteration.pipeline)
 
 
 def _restored(state: Json) -> LoopState:

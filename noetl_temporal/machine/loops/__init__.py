@@ -1,0 +1,1 @@
+"""A loop's run: its items, its iterations, what came of them."""

@@ -1,0 +1,97 @@
+"""The surroundings of a pipeline that runs for one iteration of a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from noetl_compiler import templates
+from noetl_compiler.graph import Json, SourceRef, Step
+from noetl_temporal.machine import trees
+from noetl_temporal.machine.commands import LoopInput
+from noetl_temporal.machine.journal import Journal
+from noetl_temporal.machine.scope import Chain
+from noetl_temporal.machine.state import IterationState, LoopState
+
+__all__ = ["IterationHost", "iteration_ids"]
+
+
+def iteration_ids(input_: LoopInput, index: int) -> dict[str, Any]:
+    """What an event of an iteration says of where it belongs."""
+    return {
+        "step": input_.step.name,
+        "loop_id": input_.loop_id,
+        "iteration": index,
+        "iteration_id": f"{input_.loop_id}/{index}",
+    }
+
+
+class IterationHost:
+    """See tasks.host.Host."""
+
+    def __init__(self, input_: LoopInput, loop: LoopState, iteration: IterationState, journal: Journal) -> None:
+        self.journal = journal
+        self.step: Step = input_.step
+        self.source: SourceRef = input_.source
+        self.execution_id = input_.execution_id
+        self.prefix = str(iteration.index)
+        self.key = f"{self.execution_id}/{input_.loop_id}/{iteration.index}"
+        self.parent_id = iteration.event_id
+        self.iteration: int | None = iteration.index
+        self.meta = iteration_ids(input_, iteration.index)
+        self._input = input_
+        self._loop = loop
+        self._own = iteration
+
+    def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The iteration's names over what the playbook sent along."""
+        outer, loop_ctx, own = self._input.scope, self._loop.ctx, self._own
+        written: dict[str, Any] = {name: Chain(own.ctx, loop_ctx, outer.get(name) or {}) for name in ("ctx", "vars")}
+        written["now"] = templates.Clock(self.journal.at)
+        return Chain(*layers, self._iteration_names(), written, own.bound, own.ctx, loop_ctx, outer)
+
+    def _iteration_names(self) -> dict[str, Any]:
+        given, index, own = self._input, self._own.index, self._own
+        position, total = index - given.first, len(given.items)
+        item = given.items[position]
+        place = {
+            "index": index,
+            "index0": index,
+            "count": total,
+            "size": total,
+            "length": total,
+            "first": position == 0,
+            "last": position == total - 1,
+        }
+        element = given.step.loop.element if given.step.loop else "item"
+        iter_ = {**place, **{f"_{name}": value for name, value in place.items()}, element: item, **own.bound}
+        names: dict[str, Any] = {element: item, "iter": iter_, "loop": place, "_loop": place}
+        names |= {"_index": index, "loop_index": index}
+        is_old = given.source.dialect in ("v1", "legacy")
+        return {given.step.name: {"result_index": index}, **names} if is_old else names
+
+    def _seen(self) -> list[Mapping[str, Any]]:
+        """Where a name of ctx is looked up. The playbook sent what the body's templates name, and nobody sees more."""
+        outer = self._input.scope
+        return [self._own.ctx, self._loop.ctx, outer.get("ctx") or {}, outer.get("vars") or {}, outer]
+
+    def assign(self, values: Sequence[tuple[str, Json]]) -> None:
+        """``iter`` stays here; everything else is for the playbook too."""
+        own = self._own
+        for target, value in values:
+            root, path, how = trees.split_target(target)
+            if root == "iter":
+                own.bound = trees.written(own.bound, path, trees.gathered([own.bound], path, how, value))
+            else:
+                own.ctx = trees.written(own.ctx, path, trees.gathered(self._seen(), path, how, value))
+                own.assigns.append((target, value))
+        if values:
+            self.journal.emit(
+                "ctx.updated",
+                self.step.name,
+                "iteration",
+                "COMPLETED",
+                parent=self.parent_id,
+                targets=[target for target, _ in values],
+                **self.meta,
+            )

@@ -1,0 +1,120 @@
+"""What a finished call comes to.
+
+The activity has told which rule ended it, or the machine asks the same policy itself when no attempt ever reported. In
+this order: the result is recorded, a page is collected, the task's and the rule's ``set`` are rendered against the
+scope before any of them and applied, then the rule may give another result or a reason to fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from noetl_compiler import templates
+from noetl_compiler.graph import Assign, Json, Rule, Task
+from noetl_temporal.machine import policy
+from noetl_temporal.machine.call import Outcome, ToolReport
+from noetl_temporal.machine.failing import failed_by_rule
+from noetl_temporal.machine.state import PipelineState, TaskRecord
+from noetl_temporal.machine.tasks.collect import collect_of, collected
+from noetl_temporal.machine.tasks.host import Host
+from noetl_temporal.machine.tasks.names import PipelineNames
+from noetl_temporal.machine.tasks.rendering import render_task
+from noetl_temporal.machine.tasks.selecting import with_selected
+
+__all__ = ["Settled", "Settling", "last_page"]
+
+
+class Settled(NamedTuple):
+    """What is to be done now (``do``, by which rule), with which outcome; ``names`` are what the call's end binds."""
+
+    do: str
+    rule: Rule | None
+    outcome: Outcome
+    names: Mapping[str, Any]
+
+
+class Settling:
+    """Of the pipeline whose state this is."""
+
+    def __init__(self, host: Host, state: PipelineState, names: PipelineNames) -> None:
+        self._host = host
+        self._state = state
+        self._names = names
+
+    def settle(self, task: Task, report: ToolReport) -> Settled:
+        """Record what a call came to. Raises TemplateFailure."""
+        outcome, index, do = with_selected(task.output, task.kind, report.outcome), report.rule, ""
+        is_lost = outcome["status"] == "error" and all(one.status == "lost" for one in report.attempts)
+        if index is None and is_lost and task.policy is not None:
+            index, do = self._decide_loss(task, outcome)
+        rule = task.policy.rules[index] if task.policy and index is not None else None
+        do = do or _action(task, rule, outcome, report.exhausted)
+        self._record(task, outcome)
+        names = self._names.outcome_scope(task, outcome, len(report.attempts))
+        self._apply_sets((task.set if outcome["status"] == "ok" else ()) + (rule.set if rule else ()), names)
+        return Settled(do, rule, self._as_ruled(task, rule, do, outcome, names), names)
+
+    def _decide_loss(self, task: Task, outcome: Outcome) -> tuple[int | None, str]:
+        """No attempt reported, so the machine asks the policy itself; a retry is a new call."""
+        names = self._host.scope(self._names.of_call(task, outcome), self._names.of_task())
+        rules = render_task(task, self._host.scope(self._names.of_task()), {}).rules or ()
+        decision = policy.decide(rules, outcome["status"], names, self._state.calls + 1)
+        self._host.journal.emit(
+            "policy.task.evaluated",
+            task.label,
+            task.kind,
+            "COMPLETED",
+            parent=self._state.event_id,
+            rule=decision.rule,
+            do=decision.do,
+            indeterminate=list(decision.indeterminate) or None,
+            **self._host.meta,
+        )
+        return decision.rule, decision.do or ""
+
+    def _record(self, task: Task, outcome: Outcome) -> None:
+        """Keep the outcome under the task's label; ``last`` moves on success only (dialects.md 2.1)."""
+        state, how = self._state, collect_of(task)
+        state.records[task.label] = TaskRecord(task.kind, outcome)
+        if task.guard is None:
+            state.subject = task.label
+        if outcome["status"] != "ok" or task.guard is not None:
+            return
+        state.last = task.label
+        if how is None:
+            return
+        try:
+            state.collected = collected(how, state.collected, task.kind, outcome.get("result"))
+        except (KeyError, IndexError, ValueError, TypeError) as error:
+            message = f"nothing to collect at {how.path!r} of the response"
+            raise templates.TemplateFailure(message, task.span) from error
+        state.has_collected = True
+
+    def _apply_sets(self, sets: tuple[Assign, ...], names: Mapping[str, Any]) -> None:
+        self._host.assign([(one.target, templates.render(one.value, names)) for one in sets])
+
+    def _as_ruled(self, task: Task, rule: Rule | None, do: str, outcome: Outcome, names: Mapping[str, Any]) -> Outcome:
+        """The outcome with the result, or the reason to fail, that its rule gives."""
+        if rule is not None and rule.result is not None and outcome["status"] == "ok":
+            page = last_page(self._host, task, outcome)
+            outcome = {**outcome, "result": templates.render(rule.result, names), "page": page}
+            self._state.records[task.label].outcome = outcome
+        if do != "fail" or rule is None or (outcome["status"] == "error" and rule.message is None):
+            return outcome
+        message = templates.render(rule.message, names) if rule.message is not None else None
+        return failed_by_rule(outcome, "the task's policy failed it" if message is None else str(message))
+
+
+def _action(task: Task, rule: Rule | None, outcome: Outcome, exhausted: bool) -> str:
+    if rule is not None:
+        return "fail" if exhausted else rule.do
+    if outcome["status"] == "ok":
+        return "continue"
+    return "fail" if task.policy is None or task.policy.unmatched == "fail" else "continue"
+
+
+def last_page(host: Host, task: Task, outcome: Outcome) -> Json:
+    """What case rules are about when the step's result is another: the last call's own."""
+    is_asked = host.source.dialect == "case"
+    return {"kind": task.kind, "result": outcome.get("result")} if is_asked else None

@@ -1,0 +1,86 @@
+"""HTTP responses: the response itself, its body, and what the case dialect calls a response."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from noetl_compiler.graph import Json
+from noetl_temporal.machine.views.plain import ResultView
+
+__all__ = ["CallView", "HttpView", "body_view"]
+
+
+class HttpView(ResultView):
+    """``{status_code, headers, url, elapsed, data}``: ``body`` is the data, and the body's own keys can be read
+    directly.
+    """
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        if key == "data":
+            return body_view(self._stored)
+        return super().__getitem__(key)
+
+    def _missing(self, key: Any) -> Any:
+        body = self._stored.get("data")
+        if key == "body":
+            return body
+        if isinstance(body, Mapping) and key in body:
+            return cast("Mapping[str, Json]", body)[key]
+        return super()._missing(key)
+
+    def materialise(self) -> Json:
+        return {**self._stored, "body": self._stored.get("data")}
+
+
+class CallStatus(int):
+    """How an HTTP call went, as case playbooks ask for it: by its code, or by a word."""
+
+    __slots__ = ()
+    _WORDS = frozenset({"success", "ok", "completed"})
+
+    def __eq__(self, other: object) -> bool:
+        return int(self) == other or other in self._WORDS
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return int.__hash__(self)
+
+
+class CallView(HttpView):
+    """An HTTP response that also has ``status`` and ``metadata``, which come before the body's keys."""
+
+    __slots__ = ()
+
+    def _missing(self, key: Any) -> Any:
+        if key == "status":
+            return CallStatus(self._stored["status_code"])
+        if key == "metadata":
+            return {name: value for name, value in self._stored.items() if name != "data"}
+        return super()._missing(key)
+
+
+class BodyView(ResultView):
+    """A response's body: its keys first, then the response's. ``data`` is the body itself where it has no such key."""
+
+    __slots__ = ("_response",)
+
+    def __init__(self, body: Mapping[str, Json], response: Mapping[str, Json]) -> None:
+        super().__init__(body)
+        self._response = response
+
+    def _missing(self, key: Any) -> Any:
+        if key == "body":
+            return self._stored
+        if key != "data" and key in self._response:
+            return self._response[key]
+        return super()._missing(key)
+
+
+def body_view(response: Mapping[str, Json]) -> Any:
+    body = response.get("data")
+    return BodyView(cast("Mapping[str, Json]", body), response) if isinstance(body, Mapping) else body

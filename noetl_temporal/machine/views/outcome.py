@@ -1,0 +1,76 @@
+"""The envelope of a call's end, and its error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, cast
+
+from noetl_compiler.graph import Json
+from noetl_temporal.machine.views.tools import result_view
+
+__all__ = ["ErrorView", "OutcomeView"]
+
+
+class ErrorView(Mapping[str, Any]):
+    """An error, or the absence of one: then every field is none, so that ``output.error.retryable`` can be asked."""
+
+    __slots__ = ("_error",)
+    _ALIASES: ClassVar[dict[str, str]] = {"status_code": "status", "type": "kind", "error": "message"}
+    _FIELDS = ("kind", "code", "message", "retryable", "status")
+
+    def __init__(self, error: Mapping[str, Json] | None) -> None:
+        self._error = error
+
+    def __getitem__(self, key: str) -> Any:
+        if self._error is None:
+            return None
+        name = self._ALIASES.get(key, key)
+        if name in self._error or name in self._FIELDS:
+            return self._error.get(name, False if name == "retryable" else None)
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._FIELDS if self._error is not None else ())
+
+    def __len__(self) -> int:
+        return len(self._FIELDS) if self._error is not None else 0
+
+    def materialise(self) -> Json:
+        """The error's fields, or none."""
+        return {name: self[name] for name in self} if self._error is not None else None
+
+
+class OutcomeView(Mapping[str, Any]):
+    """The envelope: status, data (= result), error, http, pg, py, meta. Passed whole it is the task's result."""
+
+    __slots__ = ("_outcome", "_result")
+    _FACTS = ("http", "pg", "py")
+    _NAMES = ("status", "data", "result", "error", "http", "pg", "py", "meta")
+
+    def __init__(self, kind: str, outcome: Mapping[str, Json]) -> None:
+        self._outcome = outcome
+        self._result: Any = result_view(kind, outcome.get("result"), outcome.get("selected"))
+
+    def __getitem__(self, key: str) -> Any:
+        if key in ("data", "result"):
+            return self._result
+        if key == "error":
+            return ErrorView(self._outcome.get("error"))
+        if key in self._FACTS:
+            return ErrorView(None) if self._outcome.get(key) is None else self._outcome[key]
+        if key in ("status", "meta"):
+            return self._outcome.get(key)
+        result: Any = self._result
+        if isinstance(result, Mapping):
+            return cast("Mapping[str, Any]", result)[key]
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._NAMES)
+
+    def __len__(self) -> int:
+        return len(self._NAMES)
+
+    def materialise(self) -> Json:
+        """The result, as `_prev` once was."""
+        return self._result

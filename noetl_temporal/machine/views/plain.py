@@ -1,0 +1,67 @@
+"""Results that are a map or a list, under the names that every dialect gives to the whole of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from noetl_compiler.graph import Json
+
+__all__ = ["ListView", "ResultView"]
+
+_SELF_NAMES = frozenset({"data", "result", "output"})
+_LIST_NAMES = frozenset({*_SELF_NAMES, "results"})
+_COUNT_NAMES = frozenset({"count", "total"})
+
+
+class ResultView(Mapping[str, Any]):
+    """A map result. ``data``, ``result`` and ``output`` mean the result itself where it has no such key; ``extra``
+    has names that lie under its own.
+    """
+
+    __slots__ = ("_extra", "_stored")
+
+    def __init__(self, stored: Mapping[str, Json], extra: Mapping[str, Any] | None = None) -> None:
+        self._stored = stored
+        self._extra = extra or {}
+
+    def __getitem__(self, key: Any) -> Any:
+        if key in self._stored:
+            return self._stored[key]
+        return self._missing(key)
+
+    def _missing(self, key: Any) -> Any:
+        if key in self._extra:
+            return self._extra[key]
+        if key in _SELF_NAMES:
+            return self
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stored)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    def materialise(self) -> Json:
+        """The stored result."""
+        return dict(self._stored)
+
+
+class ListView(list[Any]):
+    """A list result. ``data``, ``result`` and ``results`` mean the list itself, ``count`` and ``total`` its length."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        if key in _COUNT_NAMES:
+            return len(self)
+        if key in _LIST_NAMES:
+            return self
+        raise KeyError(key)
+
+    def materialise(self) -> Json:
+        """The stored result."""
+        return list(self)

@@ -1,0 +1,46 @@
+"""Which view a tool's result gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from noetl_compiler.graph import Json
+from noetl_temporal.machine.views.http import CallView, HttpView, body_view
+from noetl_temporal.machine.views.plain import ListView, ResultView
+from noetl_temporal.machine.views.rows import RowsView
+
+__all__ = ["call_view", "response_view", "result_view"]
+
+_ROW_KINDS = frozenset({"postgres", "duckdb", "ducklake", "snowflake"})
+
+
+def result_view(kind: str, result: Json, extra: Mapping[str, Any] | None = None) -> Any:
+    """A tool's result as templates see it; what is neither map nor list is seen as it is."""
+    if isinstance(result, list):
+        return ListView(cast("list[Json]", result))
+    if not isinstance(result, dict):
+        return result
+    return _map_view(kind, cast("dict[str, Json]", result), extra)
+
+
+def _map_view(kind: str, result: dict[str, Json], extra: Mapping[str, Any] | None) -> ResultView:
+    if kind == "http" and "status_code" in result:
+        return HttpView(result, extra)
+    if kind in _ROW_KINDS and "rows" in result:
+        return RowsView(result, extra)
+    return ResultView(result, extra)
+
+
+def response_view(kind: str, result: Json) -> Any:
+    """What pagination calls ``response``: the body of an HTTP response, any other tool's result."""
+    if kind == "http" and isinstance(result, dict) and "status_code" in result:
+        return body_view(cast("dict[str, Json]", result))
+    return result_view(kind, result)
+
+
+def call_view(kind: str, result: Json) -> Any:
+    """What the case dialect calls ``response``: the tool's whole result."""
+    if kind == "http" and isinstance(result, dict) and "status_code" in result:
+        return CallView(cast("dict[str, Json]", result))
+    return result_view(kind, result)
