@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from noetl_compiler.checks import CHECKS
 from noetl_compiler.codes import Code
+from noetl_compiler.collector import collector_paused
 from noetl_compiler.diagnostics import Diagnostic, Severity, sort_and_dedupe
 from noetl_compiler.dialects import parse
 from noetl_compiler.dialects.fields import is_misspelt
@@ -30,6 +31,7 @@ class Understood:
     diagnostics: tuple[Diagnostic, ...]
 
 
+@collector_paused()
 def understand(source: SourceFile) -> Understood:
     """The nodes and the checked syntax tree of a text, as far as it can be understood."""
     root, found = read(source)
@@ -41,6 +43,7 @@ def understand(source: SourceFile) -> Understood:
     return Understood(source, root, playbook, sort_and_dedupe(report.found))
 
 
+@collector_paused()
 def lowered(found: Understood) -> Result:
     """The graph of what was understood."""
     wrong = any(one.severity is Severity.ERROR for one in found.diagnostics)

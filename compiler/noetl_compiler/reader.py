@@ -6,9 +6,8 @@ deep file would end the process. Scalars mean what PyYAML's ``SafeLoader`` makes
 (``yes`` is true, ``0x10`` is 16), but a date stays text, and a mapping's key is always its text: ``on:`` is
 "on", ``404:`` is "404".
 
-An alias is the very node of its anchor, so nodes share memory. What costs is writing them out, therefore
-nodes, characters and levels are counted as if every alias were written out, against the same budgets as the
-text itself: a bomb of aliases is refused at the alias that goes too far, before anything walks it.
+An alias is the very node of its anchor, so nodes share memory. What costs is writing them out, which
+reading/budget.py bounds.
 
 A wrong tag, a key that is no scalar or a duplicate key is reported and reading goes on without it; a syntax
 error, a second document or an exceeded budget ends the reading. What was found before is reported too.
@@ -26,7 +25,8 @@ from yaml.reader import Reader
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Severity
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain, pointer, value_of
-from noetl_compiler.reading.compose import MAX_CHARS, Composer, Refusal
+from noetl_compiler.reading.budget import MAX_BYTES
+from noetl_compiler.reading.compose import Composer, Refusal
 from noetl_compiler.source import SourceFile, Span
 
 __all__ = [
@@ -41,8 +41,6 @@ __all__ = [
     "read_file",
     "value_of",
 ]
-
-MAX_BYTES = MAX_CHARS
 
 # libyaml compares every new %TAG directive with all before it; a playbook has no use for any
 _TAG_DIRECTIVE = re.compile(r"^%TAG[ \t]", re.MULTILINE)
@@ -106,15 +104,14 @@ def read(source: SourceFile) -> tuple[Node | None, list[Diagnostic]]:
 def _compose(source: SourceFile, composer: Composer) -> None:
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(source.text)
     try:
-        while loader.check_event():
-            composer.feed(loader.get_event())
+        composer.take(iter(loader.get_event, None))
     finally:
         loader.dispose()
 
 
 def _refused_text(source: SourceFile) -> Diagnostic | None:
     """What can be said without parsing: too long, not printable, tag directives."""
-    if len(source.text) > MAX_CHARS or len(source.text.encode(errors="replace")) > MAX_BYTES:
+    if len(source.text) > MAX_BYTES or len(source.text.encode(errors="replace")) > MAX_BYTES:
         hint = "keep data in a file, a table or a request, not in the playbook"
         return _error(source, Code.BUDGET_EXCEEDED, 0, f"the text is longer than {MAX_BYTES:,} bytes", hint)
     if found := Reader.NON_PRINTABLE.search(source.text):

@@ -31,6 +31,7 @@ _UNTIL_END = {
     "{{": re.compile(rf"{_STRING}|\}}\}}|[(\[{{]", re.DOTALL),
     "{%": re.compile(rf"{_STRING}|%\}}|[(\[{{]", re.DOTALL),
 }
+_QUOTES: dict[ScalarStyle, int] = {"plain": 0, "single": 1, "double": 1}
 _NESTED = re.compile(rf"{_STRING}|[()\[\]{{}}]", re.DOTALL)
 
 
@@ -111,7 +112,9 @@ def expression_spans(source: SourceFile, span: Span, text: str, style: ScalarSty
     """
     places = expressions(text)
     start = source.offset(span.line, span.col)
-    raw = source.slice(span)
+    raw = source.text[start : source.offset(span.end_line, span.end_col)]
+    if (before := _QUOTES.get(style)) is not None and raw[before : len(raw) - before] == text:
+        return tuple(_shifted(span, before + begin, before + end) for begin, end in places)
     skip = raw.find("\n") + 1 if style in ("literal", "folded") else 0  # the header line may have a comment
     openings = _pairs(_OPENING, text, raw, skip)
     closings = _pairs(_CLOSING, text, raw, skip)
@@ -119,6 +122,11 @@ def expression_spans(source: SourceFile, span: Span, text: str, style: ScalarSty
         return (span,) * len(places)
     end = {place + 2: at + 2 for place, at in closings.items()}
     return tuple(source.span(start + openings[a], start + end.get(b, len(raw))) for a, b in places)
+
+
+def _shifted(span: Span, start: int, end: int) -> Span:
+    """A part of a scalar that is written as it is meant, which only one of a single line can be."""
+    return Span(span.line, span.col + start, span.line, span.col + end)
 
 
 def _pairs(marker: re.Pattern[str], text: str, raw: str, skip: int) -> dict[int, int] | None:

@@ -24,7 +24,7 @@ from jinja2.exceptions import SecurityError, TemplateSyntaxError
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.graph import Json, Span, Value
 from noetl_compiler.templating import paths as template_paths
-from noetl_compiler.templating.check import Problem, check
+from noetl_compiler.templating.check import Problem, check, free_paths
 from noetl_compiler.templating.clock import Clock
 from noetl_compiler.templating.materialise import materialise
 from noetl_compiler.templating.meter import BudgetExceededError, Meter, NotDataError
@@ -109,7 +109,7 @@ def paths(source: str) -> tuple[str, ...]:
     syntax.
     """
     try:
-        return template_paths.free_paths(source)
+        return free_paths(source)
     except TemplateSyntaxError as error:
         raise TemplateFailure(_syntax_message(error)) from error
 
@@ -159,7 +159,7 @@ def _failure(
 
 def _missing_path(source: str, scope: Mapping[str, Any], name: str) -> tuple[str, str]:
     """The path that ends at ``name`` and leads nowhere, and a hint at a neighbour it may have meant."""
-    for path in template_paths.free_paths(source):
+    for path in free_paths(source):
         parts = path.split(".")
         known, container = template_paths.follow(scope, parts)
         if known < len(parts) and parts[known] == name:

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Json, Span
-from noetl_compiler.reader import MappingNode, ScalarNode, plain, read, read_file, value_of
+from noetl_compiler.reader import MAX_BYTES, MappingNode, ScalarNode, plain, read, read_file, value_of
+from noetl_compiler.reading import budget
+from noetl_compiler.reading.budget import MAX_REPEATED_NODES
 from noetl_compiler.source import SourceFile
 
 
@@ -141,9 +143,8 @@ REFUSED = {
     "too deep in dashes": "- " * 500_000,
     "too deep in question marks": "? " * 500_000,
     "too deep by aliases": "".join(f"a{n}: &a{n} [{f'*a{n - 1}' if n else 1}]\n" for n in range(5000)),
-    "too many nodes": "[" + "1," * 400_001 + "]",
-    "too long": "a" * 4_000_001,
-    "too many bytes": "é" * 2_000_001,
+    "too long": "a" * (MAX_BYTES + 1),
+    "too many bytes": "é" * (MAX_BYTES // 2 + 1),
     "too many findings": "a: 1\n" * 1000,
 }
 
@@ -153,6 +154,17 @@ def test_what_would_cost_too_much_is_refused(name: str) -> None:
     root, diagnostics = read(SourceFile("p.yaml", REFUSED[name]))
     assert root is None
     assert diagnostics[-1].code is Code.BUDGET_EXCEEDED
+
+
+def test_too_many_nodes_are_refused_where_they_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "MAX_NODES", 1000)
+    assert findings("[" + "\n1," * 999 + "]") == []
+    assert findings("[" + "\n1," * 1000 + "]") == [("NT004", 1001, 1)]
+
+
+def test_what_stands_in_the_text_is_no_part_of_what_aliases_repeat() -> None:
+    text = "a: &a [x]\nb: [" + "1," * (2 * MAX_REPEATED_NODES) + "]\nc: *a\n"
+    assert findings(text) == []
 
 
 @pytest.mark.parametrize("number", ["9" * 100_000, "1:" * 100_000 + "1", "0x" + "f" * 100_000])
@@ -216,7 +228,7 @@ def test_no_file_and_no_plain_file_are_findings(tmp_path: Path) -> None:
 
 def test_a_file_that_is_too_long_is_refused_when_read(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
-    path.write_text("é" * 3_000_000, encoding="utf-8")
+    path.write_text("é" * (MAX_BYTES // 2 + 1), encoding="utf-8")
     source, diagnostics = read_file(path)
     assert not diagnostics
     _, (found,) = read(source)

@@ -23,6 +23,8 @@ def warn_of_unbound_expectations(playbook: Playbook, report: Report) -> None:
         around = (step.args, passed.get(step.name.text, NOTHING))
         for task in step.tasks:
             calls = tuple(_calls(task, workbook))
+            if not calls[-1].expects:
+                continue
             values = (*around, *(value for call in calls for value in (call.input, call.config)))
             if not any(isinstance(value.data, str) for value in values):
                 _check(task, calls[-1], frozenset(name for value in values for name in _bound(value)), report)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from noetl_compiler.codes import Code
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 
@@ -22,28 +20,32 @@ _DATA = frozenset(
 
 def warn_of_oversized_data(playbook: Playbook, report: Report) -> None:  # noqa: ARG001 - the same for every check
     """NT112. The smallest value that is too large is told, not what is around it."""
-    for node, size in _oversized(report.root, False)[1] if report.root is not None else ():
+    found: list[tuple[Node, int]] = []
+    if report.root is not None:
+        _measure(report.root, False, found)
+    for node, size in found:
         message = f"this value has {size:,} bytes, and every run carries it along"
         hint = f"keep what is over {LARGEST_VALUE:,} bytes in a file or a table, and read it in a task"
         report.warning(Code.OVERSIZED_DATA, node.span, message, hint)
 
 
-def _oversized(node: Node, is_data: bool) -> tuple[int, list[tuple[Node, int]]]:
-    """The size of a node in bytes, and the values in it that are too large."""
+def _measure(node: Node, is_data: bool, found: list[tuple[Node, int]]) -> int:
+    """The size of a node in bytes. The values in it that are too large are added to those found."""
     if isinstance(node, ScalarNode):
-        size = len(node.text.encode("utf-8", "surrogatepass"))
-        return size, [(node, size)] if size > LARGEST_VALUE else []
-    total, found = 0, list[tuple[Node, int]]()
-    for key, item in _children(node):
-        size, inner = _oversized(item, is_data or key in _DATA)
-        total, found = total + size + len(key), found + inner
-    if is_data and total > LARGEST_VALUE and not found:
-        found.append((node, total))
-    return total, found
-
-
-def _children(node: MappingNode | SequenceNode) -> Iterator[tuple[str, Node]]:
+        size = _bytes(node.text)
+        if size > LARGEST_VALUE:
+            found.append((node, size))
+        return size
+    size, before = 0, len(found)
     if isinstance(node, MappingNode):
-        yield from ((key.text, item) for key, item in node.entries)
+        for key, item in node.entries:
+            size += _bytes(key.text) + _measure(item, is_data or key.text in _DATA, found)
     else:
-        yield from (("", item) for item in node.items)
+        size = sum(_measure(item, is_data, found) for item in node.items)
+    if is_data and size > LARGEST_VALUE and len(found) == before:
+        found.append((node, size))
+    return size
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -35,18 +35,21 @@ class Fields:
         self.report = report
         self.place = place
         self._entries = {key.text: (key, value) for key, value in node.entries}
+        self._present = {key.text: value for key, value in node.entries if not _is_null(value)}
         self._asked: set[str] = set()
 
     def __contains__(self, key: str) -> bool:
-        return self._peek(key) is not None
+        return key in self._present
 
     def node_of(self, *keys: str) -> Node | None:
         """The field under the first of its names; two names at once are an error."""
         self._asked.update(keys)
-        present = [key for key in keys if self._peek(key) is not None]
-        for other in present[1:]:
-            self._conflict(present[0], other)
-        return self._entries[present[0]][1] if present else None
+        if self._present.keys().isdisjoint(keys):  # so it is for nine of ten
+            return None
+        first, *others = (key for key in keys if key in self._present)
+        for other in others:
+            self._conflict(first, other)
+        return self._present[first]
 
     def scalar(self, *keys: str) -> ScalarNode | None:
         """A field that must be a scalar."""
@@ -69,7 +72,7 @@ class Fields:
     def required_name(self, *keys: str, hint: str = "") -> Name | None:
         """A name; its absence is an error."""
         found = self.name(*keys)
-        if found is None and not any(isinstance(self._peek(key), MappingNode | SequenceNode) for key in keys):
+        if found is None and not any(isinstance(self._present.get(key), MappingNode | SequenceNode) for key in keys):
             self.missing(keys[0], hint)
         return found
 
@@ -162,12 +165,6 @@ class Fields:
         message = f'unknown key "{key.text}" in {self.place}'
         self.report.error(Code.UNKNOWN_KEY, key.span, message, nearest(key.text, known))
 
-    def _peek(self, key: str) -> Node | None:
-        found = self._entries.get(key)
-        if found is None or (isinstance(found[1], ScalarNode) and found[1].value is None):
-            return None
-        return found[1]
-
     def _conflict(self, first: str, second: str) -> None:
         related = (Related(self._entries[first][0].span, f'"{first}" is here'),)
         message = f'"{second}" says the same as "{first}"'
@@ -185,6 +182,10 @@ def is_misspelt(word: str, meant: str) -> bool:
     is_like = word[:1] == meant[:1] and word[-1:] == meant[-1:]
     alike = difflib.SequenceMatcher(None, word, meant).ratio() if is_like else 0
     return alike >= _MISSPELT or sorted(word) == sorted(meant)
+
+
+def _is_null(node: Node) -> bool:
+    return isinstance(node, ScalarNode) and node.value is None
 
 
 def kind_of(node: Node) -> str:

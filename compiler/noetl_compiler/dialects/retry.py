@@ -30,7 +30,7 @@ from noetl_compiler.graph import Sink, Span, Template, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Policy, Rule
-from noetl_compiler.templating.paths import paths_read
+from noetl_compiler.templating.check import examine
 
 __all__ = ["PAGES", "Retry", "read_retry", "warn_of_unsaid_pages"]
 
@@ -113,7 +113,7 @@ def _entry(node: Node, report: Report) -> _Part:
 
 
 def _is_about_error(when: Template | None) -> bool:
-    return when is None or any(path.partition(".")[0] in ("error", "last_error") for path in paths_read(when.source))
+    return when is None or any(path.partition(".")[0] in ("error", "last_error") for path in examine(when.source).reads)
 
 
 def _failure(fields: Fields, when: Template | None = None, on: Literal["any", "error"] | None = None) -> _Part:

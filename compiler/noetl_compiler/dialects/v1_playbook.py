@@ -20,7 +20,7 @@ from noetl_compiler.lowering.endings import results_name
 from noetl_compiler.nodes import pointer
 from noetl_compiler.overlay import names_in, overlay, picked, without
 from noetl_compiler.syntax import Arc, Playbook, Step, Task
-from noetl_compiler.templating.paths import paths_read
+from noetl_compiler.templating.check import examine
 from noetl_compiler.templating.uses import uses
 from noetl_compiler.tools import KINDS, ToolKind
 
@@ -45,7 +45,7 @@ def _results_asked_for(playbook: Playbook) -> frozenset[str]:
     loops = {results_name(step.name.text): step.name.text for step in playbook.steps if step.loop and step.tasks}
     if not loops:
         return frozenset()
-    read = {path.partition(".")[0] for use in uses(playbook) for path in paths_read(use.template.source)}
+    read = {path.partition(".")[0] for use in uses(playbook) for path in examine(use.template.source).reads}
     return frozenset(loops[name] for name in loops.keys() & read)
 
 

@@ -19,7 +19,7 @@ from noetl_compiler.graph import Arc, Assign, Route, Span, Step, Template, Value
 from noetl_compiler.nodes import pointer
 from noetl_compiler.overlay import names_in
 from noetl_compiler.own_names import PASSED
-from noetl_compiler.templating.paths import paths_read
+from noetl_compiler.templating.check import examine
 
 __all__ = ["Ways", "boundary", "passed_names", "routers_of"]
 
@@ -105,7 +105,7 @@ def boundary(when: Template | None) -> Literal["any", "ok"]:
     """An arc can follow a failure only if it asks about the outcome (dev/decisions/0007)."""
     if when is None:
         return "ok"
-    names = {path.partition(".")[0] for path in paths_read(when.source)}
+    names = {path.partition(".")[0] for path in examine(when.source).reads}
     return "any" if names & _OUTCOME_NAMES else "ok"
 
 

@@ -1,30 +1,34 @@
 """Parser events to nodes, within budgets (see reader.py for how the whole works).
 
-:class:`Composer` is fed one event after the other. Findings it can go on from are collected; :class:`Refusal`
+:class:`Composer` takes one event after the other. Findings it can go on from are collected; :class:`Refusal`
 ends it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, Literal, NoReturn
 
+import msgspec
 import yaml
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Related, Severity
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from noetl_compiler.reading.budget import Budget, Size
 from noetl_compiler.reading.scalars import ScalarError, is_merge, resolve, short_tag
 from noetl_compiler.source import ScalarStyle, SourceFile, Span, expression_spans
 
-__all__ = ["MAX_CHARS", "MAX_DEPTH", "MAX_NODES", "Composer", "Refusal"]
+__all__ = ["Composer", "Refusal"]
 
-MAX_CHARS = 4_000_000
-MAX_NODES = 400_000
-MAX_DEPTH = 100
 MAX_FINDINGS = 500
 
 _STYLES: dict[str | None, ScalarStyle] = {"'": "single", '"': "double", "|": "literal", ">": "folded"}
 _COLLECTION_TAGS = (None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+_FOREIGN_BREAK = re.compile("[\x85\u2028\u2029\ufeff]")
+"""What the parser counts as the end of a line, or as no column, and an editor does not."""
 
 
 class Refusal(Exception):  # noqa: N818 - an answer, not a fault
@@ -35,42 +39,31 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a fault
         self.diagnostic = diagnostic
 
 
-@dataclass(frozen=True, slots=True)
-class _Anchor:
-    """A finished anchor: its size and height as written out."""
+class _Anchor(msgspec.Struct, frozen=True):
+    """A finished anchor."""
 
     node: Node
-    nodes: int
-    chars: int
-    height: int
+    size: Size
 
 
-@dataclass(slots=True)
-class _Open:
-    """A collection being read. ``nodes`` and ``chars`` are the counts when it began, ``height`` grows with
-    its children.
+class _Open(msgspec.Struct):
+    """A collection being read. ``wants`` is what its next child is: after a key its ``value``, after ``<<`` what is to
+    be ``merged``, after a key that was reported something to be ``dropped``.
 
-    In a mapping ``key`` waits for its value; with ``dropping`` the value to come belongs to a key already
-    reported.
+    ``last`` is the place of its last child, and ``height`` grows with its children. ``before`` is what had been used
+    of the budget when it began, if it has an anchor.
     """
 
-    is_mapping: bool
-    start: int
-    end: int
-    anchor: str | None
-    nodes: int
-    chars: int
+    span: Span
+    last: Span
+    wants: Literal["item", "key", "value", "merged", "dropped"]
+    anchor: str | None = None
+    before: Size | None = None
     height: int = 1
-    items: list[Node] = field(default_factory=list[Node])
-    entries: dict[str, tuple[ScalarNode, Node]] = field(default_factory=dict[str, tuple[ScalarNode, Node]])
-    merged: dict[str, tuple[ScalarNode, Node]] = field(default_factory=dict[str, tuple[ScalarNode, Node]])
     key: ScalarNode | None = None
-    merging: bool = False
-    dropping: bool = False
-
-    @property
-    def wants_key(self) -> bool:
-        return self.is_mapping and self.key is None and not self.merging and not self.dropping
+    items: list[Node] = []
+    entries: dict[str, tuple[ScalarNode, Node]] = {}
+    merged: dict[str, tuple[ScalarNode, Node]] = {}
 
 
 class Composer:
@@ -80,25 +73,27 @@ class Composer:
         self.root: Node | None = None
         self.diagnostics: list[Diagnostic] = []
         self._source = source
+        self._has_foreign_breaks = _FOREIGN_BREAK.search(source.text) is not None
+        self._budget = Budget()
         self._stack: list[_Open] = []
         self._anchors: dict[str, _Anchor | None] = {}
-        self._nodes = self._chars = self._documents = 0
+        self._documents = 0
+        self._takers: dict[type[yaml.Event], Callable[[Any], None]] = {
+            yaml.DocumentStartEvent: self._document,
+            yaml.ScalarEvent: self._scalar,
+            yaml.AliasEvent: self._alias,
+            yaml.SequenceStartEvent: self._open,
+            yaml.SequenceEndEvent: self._close,
+            yaml.MappingStartEvent: self._open,
+            yaml.MappingEndEvent: self._close,
+        }
 
-    def feed(self, event: yaml.Event) -> None:
-        """Take the parser's next event; :class:`Refusal` when reading may not go on."""
-        match event:
-            case yaml.ScalarEvent():
-                self._scalar(event)
-            case yaml.AliasEvent():
-                self._alias(event)
-            case yaml.CollectionStartEvent():
-                self._open(event)
-            case yaml.CollectionEndEvent():
-                self._close(event)
-            case yaml.DocumentStartEvent():
-                self._document(event)
-            case _:
-                pass
+    def take(self, events: Iterable[yaml.Event]) -> None:
+        """Take what the parser gives; :class:`Refusal` when reading may not go on."""
+        takers = self._takers
+        for event in events:
+            if taker := takers.get(event.__class__):
+                taker(event)
 
     def _document(self, event: yaml.DocumentStartEvent) -> None:
         self._documents += 1
@@ -107,19 +102,20 @@ class Composer:
             raise Refusal(self._error(Code.UNSUPPORTED_YAML, self._span(event), message, hint))
 
     def _scalar(self, event: yaml.ScalarEvent) -> None:
-        self._spend(event, 1, len(event.value))
-        span, style = self._span(event), _STYLES.get(event.style, "plain")
-        key_wanted = bool(self._stack) and self._stack[-1].wants_key
-        if key_wanted and is_merge(event.value, event.tag, event.implicit):
-            self._stack[-1].merging = True
+        text, span = event.value, self._span(event)
+        if excess := self._budget.scalar(len(text)):
+            self._refuse(excess, span)
+        is_key = bool(self._stack) and self._stack[-1].wants == "key"
+        if is_key and is_merge(text, event.tag, event.implicit):
+            self._stack[-1].wants = "merged"
             return
-        value = event.value if key_wanted else self._resolved(event, span)
-        marked = "{{" in event.value or "{%" in event.value
-        places = expression_spans(self._source, span, event.value, style) if marked else ()
-        node = ScalarNode(value, event.value, span, style, places)
+        value = text if is_key else self._resolved(event, span)
+        style = _STYLES.get(event.style, "plain")
+        places = expression_spans(self._source, span, text, style) if "{{" in text or "{%" in text else ()
+        node = ScalarNode(value, text, span, style, places)
         if event.anchor:
-            self._anchors[event.anchor] = _Anchor(node, 1, len(event.value), 0)
-        self._add(node, _offsets(event)[1], 0)
+            self._anchors[event.anchor] = _Anchor(node, Size(1, len(text), 0))
+        self._add(node, span, 0)
 
     def _resolved(self, event: yaml.ScalarEvent, span: Span) -> object:
         try:
@@ -137,59 +133,63 @@ class Composer:
         if anchor is None:
             message = f'the alias "*{name}" is inside its own anchor'
             raise Refusal(self._error(Code.UNSUPPORTED_YAML, span, message))
-        self._spend(event, anchor.nodes, anchor.chars, anchor.height)
-        self._add(anchor.node, _offsets(event)[1], anchor.height)
+        if excess := self._budget.alias(anchor.size, len(self._stack)):
+            self._refuse(excess, span)
+        self._add(anchor.node, span, anchor.size.height)
 
     def _open(self, event: yaml.CollectionStartEvent) -> None:
+        span = self._span(event)
         if event.tag not in _COLLECTION_TAGS:
             message = f'the tag "{short_tag(str(event.tag))}" is not supported'
-            self._report(Code.UNSUPPORTED_YAML, self._span(event), message, "remove the tag")
-        before = self._nodes, self._chars
-        self._spend(event, 1, 0, 1)
+            self._report(Code.UNSUPPORTED_YAML, span, message, "remove the tag")
+        opened = _Open(span, span, "key" if isinstance(event, yaml.MappingStartEvent) else "item")
         if event.anchor:
+            opened.anchor, opened.before = event.anchor, self._budget.used
             self._anchors[event.anchor] = None
-        is_mapping = isinstance(event, yaml.MappingStartEvent)
-        self._stack.append(_Open(is_mapping, *_offsets(event), event.anchor, *before))
+        if excess := self._budget.collection(len(self._stack)):
+            self._refuse(excess, span)
+        self._stack.append(opened)
 
     def _close(self, event: yaml.CollectionEndEvent) -> None:
-        done = self._stack.pop()
-        # a block collection ends where the next token starts, so its last child tells the end better
-        start, end = _offsets(event)
-        end = end if end > start else done.end
-        span = self._source.span(done.start, end)
+        done, last = self._stack.pop(), self._span(event)
+        if (last.line, last.col) == (last.end_line, last.end_col):
+            last = done.last  # a block collection ends where the next token starts, so its last child tells better
+        span = Span(done.span.line, done.span.col, last.end_line, last.end_col)
         node: Node = SequenceNode(tuple(done.items), span)
-        if done.is_mapping:
-            node = MappingNode(tuple({**done.merged, **done.entries}.values()), span)
-        if done.anchor:
-            written = self._nodes - done.nodes, self._chars - done.chars
-            self._anchors[done.anchor] = _Anchor(node, *written, done.height)
-        self._add(node, end, done.height)
+        if done.wants == "key":
+            entries = {**done.merged, **done.entries} if done.merged else done.entries
+            node = MappingNode(tuple(entries.values()), span)
+        if done.anchor and done.before:
+            self._anchors[done.anchor] = _Anchor(node, self._budget.used.since(done.before, done.height))
+        self._add(node, span, done.height)
 
-    def _add(self, node: Node, end: int, height: int) -> None:
+    def _add(self, node: Node, span: Span, height: int) -> None:
         """Give a finished node to the collection it stands in."""
         if not self._stack:
             self.root = node
             return
         parent = self._stack[-1]
-        parent.end, parent.height = max(parent.end, end), max(parent.height, height + 1)
-        if not parent.is_mapping:
+        parent.last = span
+        if height >= parent.height:
+            parent.height = height + 1
+        if parent.wants == "item":
             parent.items.append(node)
-        elif parent.wants_key:
+        elif parent.wants == "key":
             self._key(parent, node)
         else:
-            self._entry(parent, node)
+            self._value(parent, node)
 
     def _key(self, parent: _Open, node: Node) -> None:
+        parent.wants = "dropped"
         if not isinstance(node, ScalarNode):
             self._complex_key(node)
-            parent.dropping = True
         elif first := parent.entries.get(node.text):
             message = f'the key "{_shown(node.text)}" stands here for the second time'
             related = (Related(first[0].span, "it is here first"),)
             self._report(Code.DUPLICATE_KEY, node.span, message, "remove or rename one of them", related)
-            parent.dropping = True
         else:  # an alias may bring a scalar that was a number where its anchor stood
-            parent.key = replace(node, value=node.text)
+            parent.key = node if node.value is node.text else replace(node, value=node.text)
+            parent.wants = "value"
 
     def _complex_key(self, node: Node) -> None:
         if self._source.slice(node.span)[:1] == "{" and self._before(node.span) == "{":
@@ -203,12 +203,12 @@ class Composer:
         offset = self._source.offset(span.line, span.col)
         return self._source.text[max(0, offset - 1) : offset]
 
-    def _entry(self, parent: _Open, node: Node) -> None:
-        if parent.key is not None:
+    def _value(self, parent: _Open, node: Node) -> None:
+        if parent.wants == "value" and parent.key is not None:
             parent.entries[parent.key.text] = (parent.key, node)
-        elif parent.merging:
+        elif parent.wants == "merged":
             self._merge(parent, node)
-        parent.key, parent.merging, parent.dropping = None, False, False
+        parent.wants = "key"
 
     def _merge(self, parent: _Open, node: Node) -> None:
         """``<<``: the first of several maps wins, and the mapping's own keys win over all of them."""
@@ -220,24 +220,15 @@ class Composer:
                 hint = 'write "<<: *anchor" or "<<: [*one, *two]"'
                 self._report(Code.UNSUPPORTED_YAML, merged.span, 'the merge key "<<" needs a mapping', hint)
 
-    def _spend(self, event: yaml.NodeEvent, nodes: int, chars: int, height: int = 0) -> None:
-        """Count a node or an alias against the budgets."""
-        self._nodes += nodes
-        self._chars += chars
-        excess = ""
-        if self._nodes > MAX_NODES:
-            excess = f"more than {MAX_NODES:,} nodes"
-        elif self._chars > MAX_CHARS:
-            excess = f"more than {MAX_CHARS:,} characters"
-        elif len(self._stack) + height > MAX_DEPTH:
-            excess = f"more than {MAX_DEPTH} levels"
-        if excess:
-            message = f"with its aliases written out the playbook has {excess}"
-            hint = "keep data in a file, a table or a request, not in the playbook"
-            raise Refusal(self._error(Code.BUDGET_EXCEEDED, self._span(event), message, hint))
+    def _refuse(self, excess: str, span: Span) -> NoReturn:
+        hint = "keep data in a file, a table or a request, not in the playbook"
+        raise Refusal(self._error(Code.BUDGET_EXCEEDED, span, excess, hint))
 
     def _span(self, event: yaml.Event) -> Span:
-        return self._source.span(*_offsets(event))
+        start, end = event.start_mark, event.end_mark
+        if start is None or end is None or self._has_foreign_breaks:
+            return self._source.span(start.index if start else 0, end.index if end else 0)
+        return Span(start.line + 1, start.column + 1, end.line + 1, end.column + 1)
 
     def _report(self, code: Code, span: Span, message: str, hint: str, related: tuple[Related, ...] = ()) -> None:
         self.diagnostics.append(self._error(code, span, message, hint, related))
@@ -249,11 +240,6 @@ class Composer:
         self, code: Code, span: Span, message: str, hint: str = "", related: tuple[Related, ...] = ()
     ) -> Diagnostic:
         return Diagnostic(code, Severity.ERROR, span, message, hint, related, self._source.file)
-
-
-def _offsets(event: yaml.Event) -> tuple[int, int]:
-    start, end = event.start_mark, event.end_mark
-    return (start.index, end.index) if start and end else (0, 0)
 
 
 def _shown(text: str) -> str:

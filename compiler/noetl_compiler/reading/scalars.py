@@ -42,6 +42,9 @@ _CONSTRUCTORS: dict[str, Callable[[Any], Json]] = {
     "int": _CONSTRUCTOR.construct_yaml_int,
     "float": _CONSTRUCTOR.construct_yaml_float,
 }
+_BEGINNINGS = frozenset(Resolver.yaml_implicit_resolvers)
+"""Characters with which a plain scalar may begin that is no text."""
+
 _TEXT = frozenset({"str", "timestamp", "merge", "value"})
 _EXPLICIT = frozenset({"str", *_CONSTRUCTORS})
 
@@ -49,6 +52,8 @@ _EXPLICIT = frozenset({"str", *_CONSTRUCTORS})
 def resolve(text: str, tag: str | None, implicit: tuple[bool, bool]) -> Json:
     """The JSON value of a scalar as an event gives it; :class:`ScalarError` when there is none."""
     if tag in (None, "!"):
+        if not implicit[0] or text[:1] not in _BEGINNINGS:
+            return text
         kind = _kind(text, implicit)
         return text if kind in _TEXT else _number_checked(text, kind)
     kind = str(tag).removeprefix(_PREFIX)

@@ -7,17 +7,19 @@ order of a set.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from jinja2 import nodes
 
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.templating.filters import FILTERS, TESTS
+from noetl_compiler.templating.paths import Applied
 from noetl_compiler.templating.sandbox import ENVIRONMENT, METHODS
 from noetl_compiler.templating.words import Role, find_word
 
-__all__ = ["Problem", "problems_of_names"]
+__all__ = ["Problem", "may_see_inner", "problems_of_names"]
 
 _ALIKE = 0.7
 
@@ -63,6 +65,8 @@ _INNER = frozenset(
 )
 """By which a template would leave its data; other names with underscores may well be keys of data."""
 
+_INNER_NAME = re.compile("|".join(sorted(_INNER)))
+
 
 class Problem(NamedTuple):
     """A finding at offsets of the template. ``forbidden`` tells what is unsafe or not deterministic from bad syntax."""
@@ -74,11 +78,12 @@ class Problem(NamedTuple):
     forbidden: bool = False
 
 
-def problems_of_names(source: str, tree: nodes.Template) -> Iterator[Problem]:
-    """In no order."""
-    for node in tree.find_all((nodes.Call, nodes.Filter, nodes.Test, nodes.Getattr)):
+def problems_of_names(source: str, tree: nodes.Template, applied: Iterable[Applied]) -> Iterator[Problem]:
+    """What is wrong with all that the tree applies, in no order."""
+    bound = _bound_in(tree) if "{%" in source else frozenset[str]()
+    for node in applied:
         match node:
-            case nodes.Call(node=nodes.Name(name=name)) if not _is_bound(name, tree):
+            case nodes.Call(node=nodes.Name(name=name)) if name not in bound:
                 yield from _function(source, name, node.lineno)
             case nodes.Call(node=nodes.Getattr() as called) if not _is_of_jinja(called.node):
                 yield from _method(source, called)
@@ -87,10 +92,21 @@ def problems_of_names(source: str, tree: nodes.Template) -> Iterator[Problem]:
                 yield from _named(source, node)
             case nodes.Test():
                 yield from _unknown(source, node.name, "test", node.lineno)
-            case nodes.Getattr() if _is_inner(node) and not any(map(_is_inner, _attributes(node.node))):
-                yield _inner(source, node)
             case _:
                 pass
+    if may_see_inner(source):
+        yield from _all_inner(source, tree)
+
+
+def may_see_inner(source: str) -> bool:
+    """Whether a part of Python may be meant somewhere."""
+    return _INNER_NAME.search(source) is not None
+
+
+def _bound_in(tree: nodes.Template) -> frozenset[str]:
+    """Names of which the template itself makes something: its macros and variables. Only statements do."""
+    stored = (node.name for node in tree.find_all(nodes.Name) if node.ctx != "load")
+    return frozenset({*stored, *(macro.name for macro in tree.find_all(nodes.Macro))})
 
 
 def _function(source: str, name: str, line: int) -> Iterator[Problem]:
@@ -133,6 +149,12 @@ def _named(source: str, node: nodes.Filter) -> Iterator[Problem]:
         yield from _unknown(source, given.value, "filter" if node.name == "map" else "test", node.lineno, "named")
 
 
+def _all_inner(source: str, tree: nodes.Template) -> Iterator[Problem]:
+    for node in tree.find_all(nodes.Getattr):
+        if _is_inner(node) and not any(map(_is_inner, _attributes(node.node))):
+            yield _inner(source, node)
+
+
 def _is_inner(node: nodes.Getattr) -> bool:
     return node.attr in _INNER
 
@@ -173,9 +195,3 @@ _FILTER_NAMES = {"sorted": "sort", "reversed": "reverse"}
 def _is_of_jinja(owner: nodes.Node) -> bool:
     """``loop.cycle()`` and ``self.block()``."""
     return isinstance(owner, nodes.Name) and owner.name in ("loop", "self")
-
-
-def _is_bound(name: str, tree: nodes.Template) -> bool:
-    """Whether the template itself makes something of that name: a macro, a variable."""
-    stored = (node.name for node in tree.find_all(nodes.Name) if node.ctx != "load")
-    return name in {*stored, *(macro.name for macro in tree.find_all(nodes.Macro))}

@@ -2,48 +2,43 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from jinja2.exceptions import TemplateSyntaxError
 
 from noetl_compiler.source import expressions
-from noetl_compiler.templating.calls import Problem, problems_of_names
-from noetl_compiler.templating.paths import paths_in, unguarded
-from noetl_compiler.templating.program import compiled, parsed
+from noetl_compiler.templating.calls import Problem, may_see_inner, problems_of_names
+from noetl_compiler.templating.paths import lone_path, survey, unguarded
+from noetl_compiler.templating.program import compiled, forbid_excess, parsed
+from noetl_compiler.templating.remembered import Remembered
 from noetl_compiler.templating.syntax_errors import explained
 from noetl_compiler.templating.words import broken_part
 
-__all__ = ["Facts", "Problem", "check", "examine"]
+__all__ = ["Facts", "Problem", "check", "examine", "free_paths"]
 
 _SURELY_SHALLOW = 150
 
 
 class Facts(NamedTuple):
     """What is known of a template without running it. ``reads`` has the sorted dotted paths of the scope it names,
-    ``needs`` those it cannot do without. Both are empty when it is no template at all, and one with other problems is
-    not asked what it needs.
+    ``asked`` those it only asks about, ``needs`` those it cannot do without. All are empty when it is no template at
+    all, and one with other problems is not asked what it needs.
     """
 
     problems: tuple[Problem, ...] = ()
     reads: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
 
 
-@lru_cache(maxsize=1024)
+_known: Remembered[Facts] = Remembered()
+
+
 def examine(source: str) -> Facts:
     """Everything about a template; problems are in reading order."""
-    try:
-        tree = parsed(source)
-        problems = tuple(sorted(problems_of_names(source, tree), key=_place))
-        if not problems and _may_be_too_deep(source):
-            compiled(source)
-        reads = paths_in(tree)
-        return Facts(problems, reads, unguarded(reads, tree) if reads and not problems else ())
-    except TemplateSyntaxError as error:
-        return Facts((_syntax(source, error),))
-    except RecursionError:
-        return Facts((Problem("the template is nested too deeply", "split it", 0, len(source)),))
+    known = _known.get(source)
+    return known if known is not None else _known.keep(source, _examined(source))
 
 
 def check(source: str) -> tuple[Problem, ...]:
@@ -51,9 +46,51 @@ def check(source: str) -> tuple[Problem, ...]:
     return examine(source).problems
 
 
+def free_paths(source: str) -> tuple[str, ...]:
+    """The sorted dotted paths of the scope a template names; raises TemplateSyntaxError."""
+    facts = examine(source)
+    if facts.problems and not facts.reads:
+        parsed(source)
+    return facts.reads
+
+
+def _examined(source: str) -> Facts:
+    """Without statements a template is no more than its expressions, and many templates have the same."""
+    if (path := lone_path(source)) and not may_see_inner(source):
+        return Facts((), (path,), (), (path,))
+    try:
+        places = expressions(source)
+        forbid_excess(places)
+        if "{%" in source or "{#" in source or places == ((0, len(source)),):
+            return _parsed(source)
+        facts = [examine(source[begin:end]) for begin, end in places]
+        return _parsed(source) if any(one.problems for one in facts) else _together(facts)
+    except TemplateSyntaxError as error:
+        return Facts((_syntax(source, error),))
+    except RecursionError:
+        return Facts((Problem("the template is nested too deeply", "split it", 0, len(source)),))
+
+
+def _together(facts: Sequence[Facts]) -> Facts:
+    reads = tuple(sorted({path for one in facts for path in one.reads}))
+    asked = tuple(sorted({path for one in facts for path in one.asked}))
+    return Facts((), reads, asked, unguarded(reads, asked))
+
+
+def _parsed(source: str) -> Facts:
+    tree = parsed(source)
+    reads, asked, applied = survey(tree)
+    problems = tuple(sorted(problems_of_names(source, tree, applied), key=_place))
+    if not problems and _may_be_too_deep(source):
+        compiled(source)
+    return Facts(problems, reads, asked, () if problems else unguarded(reads, asked))
+
+
 def _may_be_too_deep(source: str) -> bool:
     """Short expressions that parse also compile; compiling one costs many times what parsing does."""
-    return "{%" in source or any(end - start > _SURELY_SHALLOW for start, end in expressions(source))
+    if "{%" in source or len(source) <= _SURELY_SHALLOW:
+        return "{%" in source
+    return any(end - start > _SURELY_SHALLOW for start, end in expressions(source))
 
 
 def _place(problem: Problem) -> tuple[int, int]:

@@ -6,76 +6,88 @@ analysis tells which names are free, so the variable of a ``{% for %}`` is none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Any
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from jinja2 import meta, nodes
-from jinja2.exceptions import TemplateSyntaxError
 
 from noetl_compiler.graph import Json
 from noetl_compiler.templating.materialise import materialise
 from noetl_compiler.templating.meter import Meter
-from noetl_compiler.templating.program import parsed
 from noetl_compiler.templating.sandbox import ENVIRONMENT
 
-__all__ = ["follow", "free_paths", "paths_in", "paths_read", "project", "unguarded"]
+__all__ = ["Applied", "Survey", "follow", "lone_path", "project", "survey", "unguarded"]
+
+Applied: TypeAlias = nodes.Call | nodes.Filter | nodes.Test
 
 _ASKING = frozenset({"defined", "undefined", "default", "d"})
+_GLOBALS = frozenset(str(name) for name in ENVIRONMENT.globals)
+_PATH = re.compile(r"\{\{\s*([a-z_]\w*(?:\.[a-z_]\w*){0,20})\s*\}\}", re.ASCII | re.IGNORECASE)
+_NO_NAMES = _GLOBALS | {"and", "else", "false", "if", "in", "is", "none", "not", "or", "true"}
 
 
-@lru_cache(maxsize=1024)
-def free_paths(source: str) -> tuple[str, ...]:
-    """Sorted dotted paths; raises TemplateSyntaxError."""
-    tree = parsed(source)
-    try:
-        return paths_in(tree)
-    except RecursionError as error:
-        raise TemplateSyntaxError("the template is nested too deeply", 1) from error
+class Survey(NamedTuple):
+    """What stands in a template: the sorted dotted paths it reads, those of them it asks about (``a.b is defined``,
+    ``a.b | default(0)``), and everything it calls or applies.
+    """
+
+    reads: tuple[str, ...]
+    asked: tuple[str, ...]
+    applied: tuple[Applied, ...]
 
 
-def paths_read(source: str) -> tuple[str, ...]:
-    """The same, but none when the source is no template: NT301 tells that at its place."""
-    try:
-        return free_paths(source)
-    except TemplateSyntaxError:
-        return ()
+def lone_path(source: str) -> str | None:
+    """The path that is all there is in a template, as in most of them; None when only a parser can tell."""
+    found = _PATH.fullmatch(source)
+    return found[1] if found and found[1].partition(".")[0].lower() not in _NO_NAMES else None
 
 
-def paths_in(tree: nodes.Template) -> tuple[str, ...]:
-    """Sorted dotted paths. Only statements bind names, so Jinja's analysis, which is slow, is asked only for them."""
+def survey(tree: nodes.Template) -> Survey:
+    """One walk over the tree. Jinja's own analysis is slow, and asked only where statements bind names."""
     found: set[str] = set()
-    _collect(tree, found)
-    hidden: set[str] = {str(name) for name in ENVIRONMENT.globals}
+    applied: list[Applied] = []
+    waiting: list[nodes.Node] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Applied):
+            applied.append(node)
+        path, rest = _path(node)
+        if path:
+            found.add(path)
+        waiting += rest
+    hidden: set[str] = set(_GLOBALS)
     if not all(isinstance(node, nodes.Output) for node in tree.body):
         hidden |= {path.partition(".")[0] for path in found} - meta.find_undeclared_variables(tree)
-    return tuple(sorted(path for path in found if path.partition(".")[0] not in hidden))
+    reads = tuple(sorted(path for path in found if path.partition(".")[0] not in hidden))
+    return Survey(reads, tuple(sorted(_asked(applied))), tuple(applied))
 
 
-def unguarded(paths: Sequence[str], tree: nodes.Template) -> tuple[str, ...]:
-    """Those of the tree's paths which it reads without asking whether they are there: ``a.b is defined``, ``a.b |
-    default(0)``.
-    """
-    asking = [node for node in tree.find_all((nodes.Test, nodes.Filter)) if node.name in _ASKING]
-    guarded = [".".join(_path(node.node)[0]) for node in asking if node.node is not None]
-    return tuple(path for path in paths if not any(_related(path, other) for other in guarded if other))
+def unguarded(reads: Iterable[str], asked: Iterable[str]) -> tuple[str, ...]:
+    """The paths that are read without asking whether they, what is above or what is below is there."""
+    guards = set(asked)
+    if not guards:
+        return tuple(reads)
+    above = {one for path in guards for one in _upwards(path)}
+    return tuple(path for path in reads if path not in above and guards.isdisjoint(_upwards(path)))
 
 
-def _collect(node: nodes.Node, found: set[str]) -> None:
+def _asked(applied: Iterable[Applied]) -> set[str]:
+    asking = (node for node in applied if not isinstance(node, nodes.Call) and node.name in _ASKING)
+    return {path for node in asking if node.node is not None and (path := _path(node.node)[0])}
+
+
+def _upwards(path: str) -> Iterator[str]:
+    """``a.b.c``, ``a.b``, ``a``."""
+    while path:
+        yield path
+        path = path.rpartition(".")[0]
+
+
+def _path(node: nodes.Node) -> tuple[str, list[nodes.Node]]:
+    """The path that ends in this node, and the nodes that are left to be looked at. A method belongs to no path."""
     if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Getattr):
-        _collect(node.node.node, found)
-        for child in node.iter_child_nodes(exclude=("node",)):
-            _collect(child, found)
-        return
-    parts, rest = _path(node)
-    if parts:
-        found.add(".".join(parts))
-    for child in rest:
-        _collect(child, found)
-
-
-def _path(node: nodes.Node) -> tuple[list[str], list[nodes.Node]]:
-    """The path that ends in this node, and the nodes that are left to be looked at."""
+        return "", [node.node.node, *node.iter_child_nodes(exclude=("node",))]
     steps: list[str] = []
     rest: list[nodes.Node] = []
     while isinstance(node, nodes.Getattr | nodes.Getitem):
@@ -87,8 +99,18 @@ def _path(node: nodes.Node) -> tuple[list[str], list[nodes.Node]]:
             steps.append(name)
         node = node.node
     if isinstance(node, nodes.Name):
-        return [node.name, *reversed(steps)], rest
-    return [], [*rest, *(node.iter_child_nodes() if not steps and not rest else [node])]
+        return ".".join([node.name, *reversed(steps)]), rest
+    return "", [*rest, *(_children(node) if not steps and not rest else [node])]
+
+
+def _children(node: nodes.Node) -> Iterator[nodes.Node]:
+    """As ``iter_child_nodes`` does it for any node, with less ado."""
+    for name in node.fields:
+        value = getattr(node, name)
+        if isinstance(value, nodes.Node):
+            yield value
+        elif isinstance(value, list):
+            yield from (item for item in value if isinstance(item, nodes.Node))
 
 
 def _constant_name(node: nodes.Getattr | nodes.Getitem) -> str | None:
@@ -96,10 +118,6 @@ def _constant_name(node: nodes.Getattr | nodes.Getitem) -> str | None:
         return node.attr
     name = node.arg.value if isinstance(node.arg, nodes.Const) else None
     return name if isinstance(name, str) and "." not in name else None
-
-
-def _related(path: str, other: str) -> bool:
-    return path == other or path.startswith(f"{other}.") or other.startswith(f"{path}.")
 
 
 def project(scope: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Json]:

@@ -1,12 +1,8 @@
-"""A template compiled once, and the process-wide store of them.
-
-The store is a plain dict with no order of use: what playbooks need fits, and when a process has seen more
-than ``_MAX_STORED`` characters of templates it starts anew, which costs one compilation each.
-"""
+"""A template compiled once, and remembered."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jinja2 import Template, nodes
@@ -15,13 +11,14 @@ from jinja2.exceptions import TemplateError, TemplateSyntaxError
 from noetl_compiler.source import expressions
 from noetl_compiler.templating.meter import Meter
 from noetl_compiler.templating.metering import LONE, prepare
+from noetl_compiler.templating.remembered import Remembered
 from noetl_compiler.templating.sandbox import ENVIRONMENT, ScopeContext
 
-__all__ = ["Program", "TemplateError", "TemplateSyntaxError", "compiled", "parsed"]
+__all__ = ["Program", "TemplateError", "TemplateSyntaxError", "compiled", "forbid_excess", "parsed"]
 
 _MAX_EXPRESSIONS = 2_000
 _MAX_EXPRESSION_CHARS = 50_000
-_MAX_STORED = 20_000_000
+_SURELY_FEW = _MAX_EXPRESSIONS * len("{{}}")
 _FILE = "<template>"
 
 
@@ -50,36 +47,29 @@ class Program:
         return line
 
 
-_programs: dict[str, Program] = {}
-_stored = 0
+_programs: Remembered[Program] = Remembered()
 
 
 def compiled(source: str) -> Program:
     """The program of a source; TemplateSyntaxError when there is none."""
     program = _programs.get(source)
-    return program if program is not None else _store(source, _compile(source))
-
-
-def _store(source: str, program: Program) -> Program:
-    global _stored
-    if _stored > _MAX_STORED:
-        _programs.clear()
-        _stored = 0
-    _stored += len(source) + 1000
-    _programs[source] = program
-    return program
+    return program if program is not None else _programs.keep(source, _compile(source))
 
 
 def parsed(source: str) -> nodes.Template:
     """The syntax tree, not rewritten; TemplateSyntaxError also for one too large or too deep."""
-    places = expressions(source)
-    too_many = len(places) > _MAX_EXPRESSIONS
-    if too_many or sum(end - start for start, end in places) > _MAX_EXPRESSION_CHARS:
-        raise TemplateSyntaxError("the template has more expressions than a template may have", 1)
+    if len(source) > _SURELY_FEW:
+        forbid_excess(expressions(source))
     try:
         return ENVIRONMENT.parse(source)
     except (RecursionError, ValueError, OverflowError, MemoryError) as error:
         raise TemplateSyntaxError(_why(error), 1) from error
+
+
+def forbid_excess(places: Sequence[tuple[int, int]]) -> None:
+    """TemplateSyntaxError when these are more expressions than a template may have."""
+    if len(places) > _MAX_EXPRESSIONS or sum(end - start for start, end in places) > _MAX_EXPRESSION_CHARS:
+        raise TemplateSyntaxError("the template has more expressions than a template may have", 1)
 
 
 def _compile(source: str) -> Program:

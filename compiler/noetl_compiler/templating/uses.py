@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import cast
+from functools import cache
+from typing import Any, cast
 
-import msgspec
-
-from noetl_compiler.graph import Json, Template, Value
+from noetl_compiler.graph import Span, Template, Value
+from noetl_compiler.nodes import at
 from noetl_compiler.syntax import Loop, Playbook, Step, Task
 
 __all__ = ["Place", "Use", "uses"]
@@ -78,34 +78,32 @@ def _of_task(step: Step | None, task: Task) -> Iterator[Use]:
 
 
 def _at(place: Place, step: Step | None, task: Task | None, *parts: object) -> Iterator[Use]:
-    for part in parts:
-        for template, is_predicate in _found(part):
-            yield Use(template, place, step, task, is_predicate)
+    found: list[tuple[Template, bool]] = []
+    for part in filter(None, parts):
+        _collect(part, found)
+    for template, is_predicate in found:
+        yield Use(template, place, step, task, is_predicate)
 
 
-def _found(part: object) -> Iterator[tuple[Template, bool]]:
+def _collect(part: Any, found: list[tuple[Template, bool]]) -> None:
     """Templates, and whether each is a predicate: those stand alone, others in a value."""
     if isinstance(part, Template):
-        yield part, True
+        found.append((part, True))
     elif isinstance(part, Value):
-        for pointer, span in part.templates.items():
-            yield Template(_text_at(part.data, pointer), span), False
+        found += [(Template(str(at(part.data, place)), span), False) for place, span in part.templates.items()]
     elif isinstance(part, tuple):
-        for item in cast("tuple[object, ...]", part):
-            yield from _found(item)
+        for item in cast("tuple[Any, ...]", part):
+            _collect(item, found)
     else:
-        for name in _field_names(part):
-            yield from _found(getattr(part, name))
+        for name in _field_names(part.__class__):
+            if item := getattr(part, name):
+                _collect(item, found)
 
 
-def _field_names(part: object) -> tuple[str, ...]:
-    if isinstance(part, msgspec.Struct):
-        return part.__struct_fields__
-    return tuple(getattr(part, "__dataclass_fields__", ()))
-
-
-def _text_at(data: Json, pointer: str) -> str:
-    for token in pointer.split("/")[1:]:
-        name = token.replace("~1", "/").replace("~0", "~")
-        data = cast("Json", data[name] if isinstance(data, dict) else data[int(token)])
-    return str(data)
+@cache
+def _field_names(kind: type[Any]) -> tuple[str, ...]:
+    """The fields of a struct; what is no struct, and a place, has no template in it."""
+    if kind is Span:
+        return ()
+    names: tuple[str, ...] = getattr(kind, "__struct_fields__", ())
+    return names or tuple(getattr(kind, "__dataclass_fields__", ()))

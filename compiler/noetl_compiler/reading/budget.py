@@ -1,0 +1,75 @@
+"""How large a document may be.
+
+What stands in the text pays for itself: it costs time and memory in proportion to its length, and a plain playbook of
+20,000 steps passes. What an alias repeats costs a few characters however large it is, so that has a far smaller budget
+of its own. It is counted as if it were written out, at the alias, before anything walks it: a bomb of aliases is
+refused at the one that goes too far. Levels are counted so that later phases may recurse.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_NODES", "MAX_REPEATED_CHARS", "MAX_REPEATED_NODES", "Budget", "Size"]
+
+MAX_BYTES = 16_000_000
+"""Of a text in UTF-8. A step has 200 to 800."""
+
+MAX_NODES = 2_000_000
+"""Scalars, keys, mappings and sequences that stand in the text. A step has 20 to 60."""
+
+MAX_REPEATED_NODES = 100_000
+"""Nodes that all aliases together repeat."""
+
+MAX_REPEATED_CHARS = 2_000_000
+"""Characters of scalars that all aliases together repeat."""
+
+MAX_DEPTH = 100
+
+
+class Size(NamedTuple):
+    """What a node has in it with its aliases written out; ``height`` is 0 for a scalar."""
+
+    nodes: int
+    chars: int
+    height: int = 0
+
+    def since(self, before: Size, height: int) -> Size:
+        """What was used since then, by a node of this height."""
+        return Size(self.nodes - before.nodes, self.chars - before.chars, height)
+
+
+class Budget:
+    """What was used so far. What uses more says of what there is too much, ``""`` while all is well."""
+
+    __slots__ = ("_chars", "_nodes", "_repeated_chars", "_repeated_nodes")
+
+    def __init__(self) -> None:
+        self._nodes = self._chars = self._repeated_nodes = self._repeated_chars = 0
+
+    @property
+    def used(self) -> Size:
+        """Everything so far, written out."""
+        return Size(self._nodes + self._repeated_nodes, self._chars + self._repeated_chars)
+
+    def scalar(self, chars: int) -> str:
+        """A scalar that stands in the text."""
+        self._nodes += 1
+        self._chars += chars
+        return f"the playbook has more than {MAX_NODES:,} nodes" if self._nodes > MAX_NODES else ""
+
+    def collection(self, depth: int) -> str:
+        """A mapping or a sequence that stands in the text, ``depth`` collections around it."""
+        return f"the playbook has more than {MAX_DEPTH} levels" if depth >= MAX_DEPTH else self.scalar(0)
+
+    def alias(self, repeated: Size, depth: int) -> str:
+        """An alias, ``depth`` collections around it."""
+        self._repeated_nodes += repeated.nodes
+        self._repeated_chars += repeated.chars
+        if self._repeated_nodes > MAX_REPEATED_NODES:
+            return f"the aliases repeat more than {MAX_REPEATED_NODES:,} nodes"
+        if self._repeated_chars > MAX_REPEATED_CHARS:
+            return f"the aliases repeat more than {MAX_REPEATED_CHARS:,} characters"
+        if depth + repeated.height > MAX_DEPTH:
+            return f"with its aliases written out the playbook has more than {MAX_DEPTH} levels"
+        return ""
