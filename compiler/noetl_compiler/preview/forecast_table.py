@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple, TypeAlias
+
 from noetl_compiler.diagnostics import columns, printable
 from noetl_compiler.forecast import Amount, Forecast, StepForecast
 
-__all__ = ["forecast_table"]
+__all__ = ["Table", "forecast_table", "table_of"]
+
+Cells: TypeAlias = tuple[str, ...]
 
 _HEAD = ("step", "items", "calls", "children", "runs", "events", "bytes", "actions", "with retries", "")
 _ASSUMED = (
@@ -14,30 +18,46 @@ _ASSUMED = (
 )
 
 
+class Table(NamedTuple):
+    """Rows of cells: of the steps that cost something, and of the whole run."""
+
+    head: Cells
+    steps: list[Cells]
+    whole: list[Cells]
+    assumed: str
+    warnings: tuple[str, ...]
+
+
+def table_of(found: Forecast) -> Table:
+    """The table's parts, for a terminal or a page."""
+    steps = [_row(step) for step in found.steps if step.most.calls or step.most.children or step.assumed]
+    return Table(_HEAD, steps, _whole(found), _ASSUMED, tuple(map(printable, found.warnings)))
+
+
 def forecast_table(found: Forecast) -> str:
     """Many lines without a line break at the end."""
-    shown = [step for step in found.steps if step.most.calls or step.most.children or step.assumed]
-    rows = [_HEAD, *map(_row, shown), *_whole(found)]
+    table = table_of(found)
+    rows = [table.head, *table.steps, *table.whole]
     widths = [max(columns(row[column]) for row in rows) for column in range(len(_HEAD))]
     lines = [_line(row, widths) for row in rows]
     lines.insert(1, "-" * len(lines[0].rstrip()))
-    return "\n".join([*lines, _ASSUMED, *(f"warning: {printable(one)}" for one in found.warnings)])
+    return "\n".join([*lines, table.assumed, *(f"warning: {one}" for one in table.warnings)])
 
 
-def _row(step: StepForecast) -> tuple[str, ...]:
+def _row(step: StepForecast) -> Cells:
     items = f"{step.items:,}" if step.items else ""
     retried = f"{step.actions_with_retries:,}"
     return _cells(printable(step.step), items, step.most, _size(step.bytes), retried, "; ".join(step.assumed))
 
 
-def _whole(found: Forecast) -> list[tuple[str, ...]]:
+def _whole(found: Forecast) -> list[Cells]:
     most = _cells("in all", "", found.most, _size(found.bytes), f"{found.actions_with_retries:,}", "")
     if found.least == found.most:
         return [most]
     return [("at most", *most[1:]), _cells("at least", "", found.least, "", "", "")]
 
 
-def _cells(name: str, items: str, amount: Amount, size: str, retried: str, notes: str) -> tuple[str, ...]:
+def _cells(name: str, items: str, amount: Amount, size: str, retried: str, notes: str) -> Cells:
     children = f"{amount.children:,}" if amount.children else ""
     runs = f"{amount.workflow_runs:,}" if amount.workflow_runs else ""
     return (
@@ -54,7 +74,7 @@ def _cells(name: str, items: str, amount: Amount, size: str, retried: str, notes
     )
 
 
-def _line(row: tuple[str, ...], widths: list[int]) -> str:
+def _line(row: Cells, widths: list[int]) -> str:
     cells = [row[0] + " " * (widths[0] - columns(row[0]))]
     cells += [cell.rjust(width) for cell, width in zip(row[1:-1], widths[1:-1], strict=True)]
     return "  ".join([*cells, row[-1]]).rstrip()

@@ -1,4 +1,4 @@
-"""A graph as one HTML page that needs no network and runs no script: picture, forecast, each step explained."""
+"""A graph as one HTML page that needs no network and runs no script: picture, cost, findings, each step explained."""
 
 from __future__ import annotations
 
@@ -8,31 +8,38 @@ from importlib.resources import files
 from jinja2 import Environment
 from markupsafe import Markup
 
-from noetl_compiler.diagnostics import Diagnostic, one_line
+from noetl_compiler.diagnostics import Diagnostic, one_line, printable
 from noetl_compiler.forecast import Forecast
 from noetl_compiler.graph import Graph
 from noetl_compiler.preview.explain import explain
-from noetl_compiler.preview.forecast_table import forecast_table
+from noetl_compiler.preview.forecast_table import table_of
 from noetl_compiler.preview.order import reading_order
 from noetl_compiler.preview.outline import heading
 from noetl_compiler.preview.svg import svg
+from noetl_compiler.preview.tree import tree
 
 __all__ = ["page"]
 
 
 def page(graph: Graph, forecast: Forecast, findings: Sequence[Diagnostic] = ()) -> str:
-    """The whole document; ``findings`` stand at its head."""
+    """The whole document. A step's box in the picture leads to its explanation."""
     template = files("noetl_compiler.preview").joinpath("page.html").read_text(encoding="utf-8")
+    steps = reading_order(graph)
+    ids = {step.name: f"step-{index}" for index, step in enumerate(steps)}
     return (
         Environment(autoescape=True)
         .from_string(template)
         .render(
-            name=graph.source.name,
-            heading=heading(graph),
-            findings=[one_line(found) for found in findings],
-            picture=Markup(svg(graph)),  # noqa: S704 - svg() escapes every text of the playbook
-            forecast=forecast_table(forecast),
-            steps=[{"name": step.name, "text": explain(graph, step.name)} for step in reading_order(graph)],
+            name=printable(graph.source.name),
+            heading=[printable(line) for line in heading(graph)],
+            findings=[(found.severity.value, printable(one_line(found))) for found in findings],
+            picture=Markup(svg(graph, {name: f"#{id_}" for name, id_ in ids.items()})),  # noqa: S704 - svg() escapes
+            tree=tree(graph),
+            cost=table_of(forecast),
+            steps=[
+                {"name": printable(step.name), "id": ids[step.name], "text": explain(graph, step.name)}
+                for step in steps
+            ],
             version=graph.version,
             digest=graph.digest,
         )

@@ -1,0 +1,66 @@
+"""Frames around the steps of each loop's region, outer loops first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from noetl_compiler.forecasting.counts import loops_around
+from noetl_compiler.graph import Graph
+from noetl_compiler.preview.shapes import Box
+
+__all__ = ["Frame", "frames"]
+
+MARGIN, HEADING = 16.0, 11.0
+
+
+class Frame(NamedTuple):
+    """A rectangle with its label, in pixels."""
+
+    label: str
+    left: float
+    top: float
+    width: float
+    height: float
+
+
+def frames(graph: Graph, boxes: Sequence[Box]) -> list[Frame]:
+    """None around a region with a strange box between its own, as that would be told to belong to it."""
+    around = loops_around(graph)
+    loops = [name for name, step in graph.steps.items() if step.loop and step.loop.region]
+    inside = {loop: {name for name, outer in around.items() if loop in outer} for loop in loops}
+    return list(_drawn(graph, sorted(loops, key=lambda loop: len(around[loop])), inside, boxes, around))
+
+
+def _drawn(
+    graph: Graph,
+    loops: Sequence[str],
+    inside: Mapping[str, set[str]],
+    boxes: Sequence[Box],
+    around: Mapping[str, Sequence[str]],
+) -> Iterator[Frame]:
+    deepest = max((len(outer) for outer in around.values()), default=0)
+    for name in loops:
+        own = [box for box in boxes if box.name in inside[name]]
+        loop = graph.steps[name].loop
+        if not own or loop is None:
+            continue
+        margin = MARGIN * (deepest - len(around[name])) / max(1, deepest)
+        left, right = min(_left(box) for box in own) - margin, max(_right(box) for box in own) + margin
+        top, bottom = min(box.y for box in own) - margin, max(box.y + box.height for box in own) + margin
+        frame = Frame(f"each {loop.element}", left, top - HEADING, right - left, bottom - top + HEADING)
+        if not any(_overlaps(frame, box) for box in boxes if box.name not in inside[name]):
+            yield frame
+
+
+def _left(box: Box) -> float:
+    return box.x - box.width / 2
+
+
+def _right(box: Box) -> float:
+    return box.x + box.width / 2
+
+
+def _overlaps(frame: Frame, box: Box) -> bool:
+    beside = _right(box) <= frame.left or _left(box) >= frame.left + frame.width
+    return not beside and box.y < frame.top + frame.height and box.y + box.height > frame.top

@@ -1,0 +1,68 @@
+"""Arrows that lead back: around the right side of what lies between their ends, each on a lane of its own.
+
+An arrow leaves a box on its right, or from below where another box stands on its right, and enters likewise. Shorter
+ones are set first, so a longer one goes around them and around their labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from noetl_compiler.preview.arrows import Arrow
+from noetl_compiler.preview.shapes import GAP, Curve, Node, Point, Row
+
+__all__ = ["around"]
+
+LANE = 18.0
+_SIDE = 0.3
+"""The share of a box's width or height by which an arrow back stands beside its middle."""
+
+
+@dataclass(slots=True)
+class _Lane:
+    """What a lane takes: the rows it passes, and how far its label reaches."""
+
+    first: int
+    last: int
+    right: float
+
+
+def around(arrows: Sequence[tuple[Arrow, float]], nodes: Mapping[str, Node], rows: Sequence[Row]) -> list[Curve]:
+    """A curve for each arrow, given with the width of its label."""
+    edges = [max((node.box.x + node.box.width / 2 for node in row), default=0.0) for row in rows]
+    lanes: list[_Lane] = []
+    curves: list[Curve] = []
+    for arrow, label in sorted(arrows, key=lambda one: nodes[one[0].start].row - nodes[one[0].end].row):
+        start, end = nodes[arrow.start], nodes[arrow.end]
+        first, last = max(0, end.row - 1), min(len(rows) - 1, start.row + 1)
+        beside = [lane.right for lane in lanes if lane.first <= last and lane.last >= first]
+        x = max([*edges[first : last + 1], *beside]) + LANE
+        lanes.append(_Lane(first, last, x + label))
+        leaving, entering = _leaving(start, rows, x), _entering(end, rows, x)
+        middle = (leaving[-1][1] + entering[0][1]) / 2
+        curves.append(Curve(arrow, [*leaving, *entering], (x + label / 2, middle) if label else None, is_back=True))
+    return curves
+
+
+def _leaving(start: Node, rows: Sequence[Row], x: float) -> list[Point]:
+    box = start.box
+    if not _is_beside_another(start, rows):
+        y = box.y + box.height * (0.5 + _SIDE)
+        return [(box.x + box.width / 2, y), (x, y)]
+    bottom = max(other.box.y + other.box.height for other in rows[start.row])
+    side, y = box.x + box.width * _SIDE, bottom + GAP / 3
+    return [(side, box.y + box.height), (side, y), (x, y)]
+
+
+def _entering(end: Node, rows: Sequence[Row], x: float) -> list[Point]:
+    box = end.box
+    if not _is_beside_another(end, rows):
+        y = box.y + box.height * (0.5 - _SIDE)
+        return [(x, y), (box.x + box.width / 2, y)]
+    side, y = box.x + box.width * _SIDE, box.y - GAP / 3
+    return [(x, y), (side, y), (side, box.y)]
+
+
+def _is_beside_another(node: Node, rows: Sequence[Row]) -> bool:
+    return any(other.box.x > node.box.x for other in rows[node.row])
