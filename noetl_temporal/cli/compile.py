@@ -10,9 +10,10 @@ import click
 
 from noetl_compiler import Result
 from noetl_compiler.catalog import read_catalog, with_calls
-from noetl_compiler.findings_json import diagnostics_json, sarif
+from noetl_compiler.findings_json import diagnostics_json
 from noetl_compiler.forecast import Sizes
 from noetl_compiler.phases import lowered
+from noetl_compiler.sarif import sarif
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.output import Text, print_texts, terminal_width, write_texts
 from noetl_temporal.cli.payload import read_payload
@@ -96,7 +97,8 @@ def _graphs(results: Sequence[Result], wanted: Wanted) -> list[Text]:
 
 def _findings(results: Sequence[Result], form: str) -> list[Text]:
     diagnostics = [found for result in results for found in result.diagnostics]
-    return [Text("findings", sarif(diagnostics) if form == "sarif" else diagnostics_json(diagnostics))]
+    as_text = sarif(diagnostics, str(Path.cwd())) if form == "sarif" else diagnostics_json(diagnostics)
+    return [Text("findings", as_text)]
 
 
 def _compiled(paths: Sequence[str], folder: Path | None) -> list[Result]:

@@ -114,3 +114,15 @@ def test_findings_for_programs_stand_alone_on_stdout(bare: Site) -> None:
     as_sarif = bare.noetl("compile", ETL, "--diagnostics", "sarif", "-o", "findings.sarif")
     assert as_sarif.returncode == 0
     assert json.loads((bare.folder / "findings.sarif").read_text())["version"] == "2.1.0"
+
+
+def test_of_very_many_findings_the_errors_are_shown(bare: Site) -> None:
+    warned = "".join(f"  - {{step: s{index}, tool: {{kind: noop}}}}\n" for index in range(2000))
+    wrong = "  - {step: last, tool: {kind: nop}}\n"
+    file = bare.write(f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: x}}\nworkflow:\n{warned}{wrong}")
+    done = bare.noetl("compile", str(file))
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) < 1000
+    assert 'error[NT501]: unknown tool kind "nop"' in done.stderr
+    assert "1,901 more findings are not shown" in done.stderr
+    assert len(json.loads(bare.noetl("compile", str(file), "--diagnostics", "json").stdout)) == 2001
