@@ -13,6 +13,7 @@ from noetl_compiler.dialects.fields import is_misspelt
 from noetl_compiler.lower import lower
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.reader import read
+from noetl_compiler.reading.aliases import with_alias_places
 from noetl_compiler.report import Report
 from noetl_compiler.result import Result
 from noetl_compiler.source import SourceFile
@@ -40,7 +41,7 @@ def understand(source: SourceFile) -> Understood:
     if playbook is not None:
         for check in CHECKS:
             check(playbook, report)
-    return Understood(source, root, playbook, sort_and_dedupe(report.found))
+    return Understood(source, root, playbook, with_alias_places(source, sort_and_dedupe(report.found)))
 
 
 @collector_paused()

@@ -42,6 +42,8 @@ __all__ = [
     "value_of",
 ]
 
+_START = Span(1, 1, 1, 1)
+
 # libyaml compares every new %TAG directive with all before it; a playbook has no use for any
 _TAG_DIRECTIVE = re.compile(r"^%TAG[ \t]", re.MULTILINE)
 
@@ -68,8 +70,7 @@ def read_file(path: Path) -> tuple[SourceFile, list[Diagnostic]]:
     try:
         return SourceFile(name, _decoded(data)), []
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        return SourceFile(name, ""), [_unreadable(name, f"line {line} is not UTF-8 text")]
+        return SourceFile(name, ""), [_not_utf8(name, data, error.start)]
 
 
 def _decoded(data: bytes) -> str:
@@ -79,9 +80,16 @@ def _decoded(data: bytes) -> str:
     return data.decode("utf-8-sig")
 
 
-def _unreadable(name: str, message: str) -> Diagnostic:
+def _not_utf8(name: str, data: bytes, offset: int) -> Diagnostic:
+    line = data.count(b"\n", 0, offset) + 1
+    before = data[data.rfind(b"\n", 0, offset) + 1 : offset].decode("utf-8-sig")
+    span = Span(line, len(before) + 1, line, len(before) + 2)
+    return _unreadable(name, f"the byte 0x{data[offset]:02X} is not UTF-8 text", span)
+
+
+def _unreadable(name: str, message: str, span: Span = _START) -> Diagnostic:
     hint = "give the path of a YAML file saved as UTF-8"
-    return Diagnostic(Code.UNREADABLE_FILE, Severity.ERROR, Span(1, 1, 1, 1), message, hint, file=name)
+    return Diagnostic(Code.UNREADABLE_FILE, Severity.ERROR, span, message, hint, file=name)
 
 
 def read(source: SourceFile) -> tuple[Node | None, list[Diagnostic]]:

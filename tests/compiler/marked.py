@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from noetl_compiler import compile_text
+from dataclasses import replace
+from pathlib import Path
+
+from noetl_compiler import compile_file, compile_text
+from noetl_compiler.catalog import read_catalog, with_calls
 from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import Diagnostic
+from noetl_compiler.phases import understand
+from noetl_compiler.reader import read_file
 from noetl_compiler.source import SourceFile
+
+CORPUS = Path(__file__).parent / "corpus"
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
 
@@ -23,3 +32,25 @@ def steps(*lines: str, head: str = "") -> str:
 def one(tool: str, more: str = "", head: str = "workload: {known: 1}\n") -> str:
     """A v10 playbook of one step with a tool and more fields."""
     return steps(f"{{step: start, {more}tool: {tool}}}", head=head)
+
+
+def cases(folder: str) -> list[Path]:
+    """Those of ``corpus/ok`` or ``corpus/err``: a playbook, or a folder that is a catalog."""
+    return sorted(path for path in (CORPUS / folder).iterdir() if path.suffix == ".yaml" or path.is_dir())
+
+
+def playbooks_in(path: Path) -> list[Path]:
+    """The files of a case."""
+    return sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+
+
+def findings_in(path: Path) -> list[Diagnostic]:
+    """All that is told of a case, each file called by its mere name, also in hints."""
+    found = compile_file(path).diagnostics if path.is_file() else _found_among(path)
+    return [replace(one, file=Path(one.file).name, hint=one.hint.replace(f"{path}/", "")) for one in found]
+
+
+def _found_among(folder: Path) -> list[Diagnostic]:
+    catalog = read_catalog(folder)
+    understood = [understand(read_file(path)[0]) for path in playbooks_in(folder)]
+    return [found for one in understood for found in with_calls(one, catalog).diagnostics]

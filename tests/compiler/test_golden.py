@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from noetl_compiler import Result, compile_text
+from noetl_compiler import compile_file
+from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import one_line
 from noetl_compiler.graph import decode, encode
+from tests.compiler.marked import cases, findings_in, playbooks_in
 
-CORPUS = Path(__file__).parent / "corpus"
 MARK = "# ERROR"
 
 Golden = Callable[[Path, str], None]
 
 
-def compiled(path: Path) -> Result:
-    return compile_text(path.read_text(encoding="utf-8"), path.name)
-
-
-def cases(folder: str) -> list[Path]:
-    return sorted((CORPUS / folder).glob("*.yaml"))
-
-
 @pytest.mark.parametrize("path", cases("ok"), ids=lambda path: path.stem)
 def test_a_playbook_has_its_graph(path: Path, golden: Golden) -> None:
-    graph = compiled(path).graph
+    graph = compile_file(path).graph
     assert graph is not None
     assert decode(encode(graph)) == graph
     shown = json.dumps(json.loads(encode(graph)), indent=1, ensure_ascii=False)
@@ -37,9 +30,18 @@ def test_a_playbook_has_its_graph(path: Path, golden: Golden) -> None:
 
 @pytest.mark.parametrize("path", cases("err"), ids=lambda path: path.stem)
 def test_a_mistake_is_told_at_its_place(path: Path, golden: Golden) -> None:
-    diagnostics = compiled(path).diagnostics
-    told = [f"{one_line(found)} ({found.hint})" if found.hint else one_line(found) for found in diagnostics]
+    """A folder is a catalog: each of its playbooks is compiled beside the others."""
+    found = findings_in(path)
+    told = [f"{one_line(one)} ({one.hint})" if one.hint else one_line(one) for one in found]
     golden(path.with_suffix(".out"), "\n".join(told) + "\n")
-    lines = path.read_text(encoding="utf-8").splitlines()
-    marked = {number for number, line in enumerate(lines, 1) if MARK in line}
-    assert {found.span.line for found in diagnostics} == marked
+    assert {(one.file, one.span.line) for one in found} == set(marks_in(path))
+
+
+def marks_in(path: Path) -> Iterator[tuple[str, int]]:
+    for file in playbooks_in(path):
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        yield from ((file.name, number) for number, line in enumerate(lines, 1) if MARK in line)
+
+
+def test_every_code_has_a_case() -> None:
+    assert {one.code for path in cases("err") for one in findings_in(path)} == set(Code)

@@ -17,6 +17,7 @@ from noetl_compiler.diagnostics import Diagnostic
 from noetl_compiler.findings_json import diagnostics_json
 from noetl_compiler.sarif import sarif
 from noetl_compiler.source import Span
+from tests.compiler.marked import findings_in
 from tests.compiler.test_findings_json import ERR, FOUND, WARNING
 
 PARTS = {
@@ -81,9 +82,13 @@ def check_log(log: Any) -> None:
     assert len(set(prints)) == len(prints)
 
 
-@pytest.mark.parametrize("path", sorted(ERR.glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    sorted(ERR.glob("*.yaml")) + [path for path in sorted(ERR.iterdir()) if path.is_dir()],
+    ids=lambda path: path.stem,
+)
 def test_every_code_makes_a_valid_log(path: Path) -> None:
-    diagnostics = compile_text(path.read_text(encoding="utf-8"), path.name).diagnostics
+    diagnostics = findings_in(path)
     log = json.loads(sarif(diagnostics))
     check_log(log)
     assert len(log["runs"][0]["results"]) == len(diagnostics) == len(json.loads(diagnostics_json(diagnostics))) > 0

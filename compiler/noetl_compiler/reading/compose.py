@@ -26,6 +26,7 @@ __all__ = ["Composer", "Refusal"]
 MAX_FINDINGS = 500
 
 _STYLES: dict[str | None, ScalarStyle] = {"'": "single", '"': "double", "|": "literal", ">": "folded"}
+_PROPERTIES = re.compile(r"(?:[!&]\S*(?:\s+(?:#[^\n]*\n\s*)*|$))*")
 _COLLECTION_TAGS = (None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 _FOREIGN_BREAK = re.compile("[\x85\u2028\u2029\ufeff]")
 """What the parser counts as the end of a line, or as no column, and an editor does not."""
@@ -110,6 +111,7 @@ class Composer:
             self._stack[-1].wants = "merged"
             return
         value = text if is_key else self._resolved(event, span)
+        span = self._without_properties(event, span)
         style = _STYLES.get(event.style, "plain")
         places = expression_spans(self._source, span, text, style) if "{{" in text or "{%" in text else ()
         node = ScalarNode(value, text, span, style, places)
@@ -142,6 +144,7 @@ class Composer:
         if event.tag not in _COLLECTION_TAGS:
             message = f'the tag "{short_tag(str(event.tag))}" is not supported'
             self._report(Code.UNSUPPORTED_YAML, span, message, "remove the tag")
+        span = self._without_properties(event, span)
         opened = _Open(span, span, "key" if isinstance(event, yaml.MappingStartEvent) else "item")
         if event.anchor:
             opened.anchor, opened.before = event.anchor, self._budget.used
@@ -229,6 +232,16 @@ class Composer:
         if start is None or end is None or self._has_foreign_breaks:
             return self._source.span(start.index if start else 0, end.index if end else 0)
         return Span(start.line + 1, start.column + 1, end.line + 1, end.column + 1)
+
+    def _without_properties(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, span: Span) -> Span:
+        """The place of a node without its anchor and its tag."""
+        if not (event.anchor or event.tag):
+            return span
+        text = self._source.text
+        start, end = self._source.offset(span.line, span.col), self._source.offset(span.end_line, span.end_col)
+        found = _PROPERTIES.match(text, start, end if isinstance(event, yaml.ScalarEvent) else len(text))
+        start = found.end() if found else start
+        return self._source.span(start, max(start, end))
 
     def _report(self, code: Code, span: Span, message: str, hint: str, related: tuple[Related, ...] = ()) -> None:
         self.diagnostics.append(self._error(code, span, message, hint, related))

@@ -20,7 +20,6 @@ from noetl_compiler.source import SourceFile
 __all__ = ["span_in_scalar"]
 
 _BLANK = frozenset(" \t\r\n\x85\u2028\u2029")
-_PROPERTIES = re.compile(r"(?:[!&]\S*\s+)*")
 _HEADER = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _UNIT = {
     "double": re.compile(r"\\(?:\r\n|x..|u.{4}|U.{8}|.)|.", re.DOTALL),
@@ -51,10 +50,9 @@ def _aligned(source: SourceFile, node: ScalarNode) -> tuple[list[int], list[tupl
 def _written(source: SourceFile, node: ScalarNode) -> Iterator[tuple[str, int, int]]:
     """Every character the raw text stands for, with its start and end offset in the file; no white space."""
     base, raw = source.offset(node.span.line, node.span.col), source.slice(node.span)
-    first = _PROPERTIES.match(raw).end()  # type: ignore[union-attr]  # it matches anything
-    last = len(raw)
+    first, last = 0, len(raw)
     if node.style in ("literal", "folded"):
-        first = _HEADER.match(raw, first).end()  # type: ignore[union-attr]
+        first = _HEADER.match(raw).end()  # type: ignore[union-attr]  # it matches anything
     elif node.style != "plain":
         first, last = first + 1, last - 1
     for char, start, end in _units(raw, first, last, node.style):

@@ -1,0 +1,59 @@
+"""A finding in an anchor's text is told there, with the aliases that bring the text elsewhere."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import pytest
+
+from noetl_compiler import compile_text
+from noetl_compiler.source import SourceFile
+from tests.compiler.marked import steps
+
+Found: TypeAlias = list[tuple[str, list[tuple[int, str]]]]
+
+USED = "{step: %s, tool: *tool}"
+
+
+def related(text: str) -> Found:
+    """The text at every finding, and at the places it is related to with their lines."""
+    source = SourceFile("", text)
+    return [
+        (source.slice(one.span), [(other.span.line, source.slice(other.span)) for other in one.related])
+        for one in compile_text(text).diagnostics
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        (["{step: start, tool: &tool {kind: nop}}"], [("nop", [])]),
+        (["{step: start, tool: &tool {kind: nop}, next: b}", USED % "b"], [("nop", [(6, "*tool")])]),
+        (
+            ["{step: start, tool: {kind: &kind nop}, next: b}", "{step: b, tool: {kind: *kind}}"],
+            [("nop", [(6, "*kind")])],
+        ),
+        (
+            ["{step: start, tool: &tool {kind: noop, mesage: x}, next: b}", "{step: b, tool: {<<: *tool, name: c}}"],
+            [("mesage", [(6, "*tool")])],
+        ),
+    ],
+)
+def test_the_aliases_of_a_wrong_anchor_are_told(
+    lines: list[str], found: list[tuple[str, list[tuple[int, str]]]]
+) -> None:
+    told = related(steps(*lines))
+    assert [one for one in told if one[0] != "b"] == found
+
+
+def test_only_the_first_of_many_aliases_are_told() -> None:
+    many = [USED % f"s{index}" for index in range(9)]
+    names = ", ".join(f"s{index}" for index in range(9))
+    first = f"{{step: start, tool: &tool {{kind: nop}}, next: {{spec: {{mode: inclusive}}, arcs: [{names}]}}}}"
+    told = dict(related(steps(first, *many)))
+    assert [line for line, _ in told["nop"]] == [6, 7, 8]
+
+
+def test_a_star_in_a_text_is_no_alias() -> None:
+    text = steps("{step: start, tool: {kind: nop, message: 'a & b, *c'}}")
+    assert related(text) == [("nop", [])]
