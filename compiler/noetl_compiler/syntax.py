@@ -193,7 +193,7 @@ class Playbook:
     """A whole playbook as its front end understood it.
 
     ``dialect`` is the one whose names and defaults count. That need not be the one of its form: a migrated playbook
-    has the form of v10 and says which dialect it came from. ``has_vars``: it names variables below ``vars``.
+    has the form of v10 and says which dialect it came from.
     """
 
     dialect: Dialect
@@ -209,5 +209,4 @@ class Playbook:
     final: Name | None = None
     no_next_is_error: bool = False
     failure: Failure | None = None
-    has_vars: bool = False
     timeout: Timeout | None = None

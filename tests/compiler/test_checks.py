@@ -165,7 +165,9 @@ def test_a_foreign_name_is_told_once() -> None:
     assert marked(legacy, Code.FOREIGN_NAME) == ["outcome"]
 
 
-@pytest.mark.parametrize(("head", "more"), [("vars: {b: 1}\n", ""), ("", "vars: {b: '{{ output.b }}'}, ")])
+@pytest.mark.parametrize(
+    ("head", "more"), [("vars: {b: 1}\n", ""), ("", "vars: {b: '{{ output.b }}'}, "), ("", "set_vars: {b: 1}, ")]
+)
 def test_vars_are_at_home_where_the_playbook_has_some(head: str, more: str) -> None:
     assert marked(one("{kind: noop, message: '{{ vars.b }}'}", more, head), Code.FOREIGN_NAME) == []
 

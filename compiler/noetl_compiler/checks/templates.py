@@ -29,7 +29,7 @@ def check_templates(playbook: Playbook, report: Report) -> None:
         if use.step is not None or use.task is None or use.task.label.text in called:  # else nobody binds anything
             warn_of_undefined_names(use, facts, names, report)
         warn_of_early_results(use, facts, names, order, report)
-        warn_of_foreign_names(use, facts, playbook, report)
+        warn_of_foreign_names(use, facts, playbook.dialect, report)
         warn_of_odd_condition(use, facts, report)
 
 

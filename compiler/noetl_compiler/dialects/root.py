@@ -68,7 +68,6 @@ def read_playbook(
         no_next_is_error=executor.no_next_is_error,
         failure=executor.failure,
         timeout=executor.timeout,
-        has_vars="vars" in fields or any(node.get("vars") for node in _step_nodes(fields, around)),
     )
     fields.ignore("tracing", why="Temporal traces every run")
     fields.node_of("description", "desc")
