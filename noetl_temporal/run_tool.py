@@ -28,7 +28,7 @@ from noetl_temporal.attempt_log import AttemptLog, now
 from noetl_temporal.machine.call import Outcome as PlainOutcome
 from noetl_temporal.machine.call import SinkCall, SinkRecord, ToolCall, ToolReport
 from noetl_temporal.machine.policy import Decision, allows, decide
-from noetl_temporal.machine.scope import Chain, call_names
+from noetl_temporal.machine.scope import Chain, call_names, sink_config
 from noetl_temporal.naming import activity_type
 from noetl_temporal.tool_outcome import fitted, guarded, refusal
 
@@ -140,7 +140,7 @@ class _Attempt:
         async def run() -> Outcome:
             if not allows(sink.guard, "ok", self._scope(outcome)):
                 return Outcome("ok")
-            config: dict[str, Json] = templates.render(sink.config, self._scope(outcome)) or {}
+            config = sink_config(sink.config, self._scope(outcome))
             done.append(
                 await store(sink.kind, config, sink.mode, sink.key, _content(self._kind, outcome), sink.auth, context)
             )

@@ -192,7 +192,7 @@ class VisibleNames:
             tasks = _tasks(self._steps(use))
             names |= PIPELINE | {task.label.text for task in tasks} | (BEFORE if len(tasks) > 1 else _NONE)
         if use.place in (Place.OUTCOME, Place.AFTER, Place.ARC):
-            names |= OUTCOME
+            names |= OUTCOME | _beside_statements(use)
         if use.place is Place.AFTER and any(step.sinks for step in self._steps(use)):
             names |= SAVED
         return names | EVENT if self._has_event(use) else names
@@ -257,3 +257,9 @@ def _collected(task: Task | None) -> frozenset[str]:
     """The running values of pagination."""
     rules = task.policy.rules if task and task.policy else ()
     return frozenset(name for rule in rules if rule.body.collect for name in (rule.body.collect.into, "accumulated"))
+
+
+def _beside_statements(use: Use) -> frozenset[str]:
+    """``params`` in the statement of a sink."""
+    sinks = use.task.sinks if use.task else use.step.sinks if use.step else ()
+    return frozenset({"params"} if any("statement" in names_in(sink.config) for sink in sinks) else ())

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from noetl_compiler.graph import Json
+from noetl_compiler import templates
+from noetl_compiler.graph import Json, Value
+from noetl_compiler.overlay import names_in, picked, without
 from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.views import (
     ErrorView,
@@ -21,7 +23,7 @@ from noetl_temporal.machine.views import (
     result_view,
 )
 
-__all__ = ["Chain", "call_names", "event_names", "outcome_names", "own_step"]
+__all__ = ["Chain", "call_names", "event_names", "outcome_names", "own_step", "sink_config"]
 
 
 class Chain(Mapping[str, Any]):
@@ -116,3 +118,16 @@ def event_names(name: str, step: str, outcome: Outcome | None) -> dict[str, Any]
     """``event`` as arcs see it."""
     payload = outcome.get("result") if outcome else None
     return {"event": {"name": EventName(name), "type": EventName(name), "step": step, "payload": payload}}
+
+
+def sink_config(config: Value, scope: Mapping[str, Any]) -> dict[str, Json]:
+    """The configuration of a sink. A statement may read the values beside it, its ``params`` or else its ``data``, as
+    ``params``, which is how v1 bound them.
+    """
+    names = names_in(config)
+    given = next((name for name in ("params", "data") if name in names), None)
+    if "statement" not in names or given is None:
+        return templates.render(config, scope) or {}
+    values: Json = templates.render(picked(config, [given]), scope)
+    others: Json = templates.render(without(config, [given]), Chain({"params": values[given]}, scope))
+    return {**others, **values}

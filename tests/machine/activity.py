@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl_compiler import templates
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.policy import allows, decide
-from noetl_temporal.machine.scope import Chain, call_names
+from noetl_temporal.machine.scope import Chain, call_names, sink_config
 
 from .driver import Answer, report_of
 
@@ -32,7 +31,7 @@ class Activity:
             scope = Chain(call.scope, names) if call.aside else Chain(names, call.scope)
             if outcome["status"] == "ok":
                 allowed = [sink for sink in call.sinks if allows(sink.guard, "ok", scope)]
-                self.stored += [templates.render(sink.config, scope) for sink in allowed]
+                self.stored += [sink_config(sink.config, scope) for sink in allowed]
             decision = decide(call.rules or (), outcome["status"], scope, attempt)
             if decision.do != "retry":
                 return ToolReport(outcome, decision.rule, decision.exhausted)

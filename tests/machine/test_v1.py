@@ -8,6 +8,7 @@ import pytest
 
 from noetl_temporal.machine.call import ToolCall
 
+from .activity import Activity
 from .driver import error, run_text
 
 HEAD = "apiVersion: noetl.io/v1\nkind: Playbook\nname: x\npath: x\nworkload: {numbers: [1, 2], city: {name: Rome}}\n"
@@ -130,6 +131,15 @@ workflow:
     rule = call.rules[0]
     assert (rule.when, rule.attempts, rule.delay, rule.backoff) == ("{{ last_error is not none }}", 3, 2.0, "none")
     assert call.scope["step"]["name"] == "start"
+
+
+@pytest.mark.parametrize("values", ["data", "params"])
+def test_the_statement_of_a_save_reads_the_values_beside_it(values: str) -> None:
+    save = f"{values}: {{n: '{{{{ result.n + 1 }}}}'}}, statement: 'insert into t values ({{{{ params.n }}}})'"
+    activity = Activity(lambda _call: {"n": 1})
+    step = f"{{step: start, type: http, endpoint: u, save: {{storage: postgres, {save}}}}}"
+    run_text(f"{HEAD}workflow:\n  - {step}\n", activity)
+    assert activity.stored == [{"statement": "insert into t values (2)", values: {"n": 2}}]
 
 
 def test_what_a_step_binds_is_rendered_once() -> None:
