@@ -31,7 +31,8 @@ __all__ = [
 Level = Literal["attempt", "task"]
 Mode = Literal["insert", "append", "upsert", "replace", "merge"]
 
-SINK_KINDS = frozenset({"postgres", "duckdb", "http", "python"})
+_STORES = frozenset({"postgres", "duckdb"})
+SINK_KINDS = _STORES | {"http", "python"}
 EVENT_KINDS = frozenset({"", "event", "event_log"})
 """Kinds that mean the event log, as a v1 ``save`` without any does."""
 
@@ -103,8 +104,9 @@ def read_sink(node: Node, report: Report, level: Level) -> Sink | None:
     if kind.text in EVENT_KINDS:
         _tell_of_event_log(node.span, report)
         return None
-    if kind.text not in SINK_KINDS:
-        report.warning(Code.NO_EXECUTOR, kind.span, f'a sink of kind "{kind.text}" cannot be run here')
+    if kind.text not in _STORES:
+        message = f'a sink of kind "{kind.text}" cannot be run here: the graph is complete, but a run will refuse it'
+        report.warning(Code.NO_EXECUTOR, kind.span, message)
     return Sink(kind.text, config, node.span, auth_value(auth, kind.text), mode or "insert", level, guard)
 
 
