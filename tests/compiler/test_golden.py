@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl_compiler import compile_file
+from noetl_compiler import compile_text
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import one_line
 from noetl_compiler.graph import decode, encode
@@ -21,7 +21,7 @@ Golden = Callable[[Path, str], None]
 
 @pytest.mark.parametrize("path", cases("ok"), ids=lambda path: path.stem)
 def test_a_playbook_has_its_graph(path: Path, golden: Golden) -> None:
-    graph = compile_file(path).graph
+    graph = compile_text(path.read_text(encoding="utf-8"), path.name).graph
     assert graph is not None
     assert decode(encode(graph)) == graph
     shown = json.dumps(json.loads(encode(graph)), indent=1, ensure_ascii=False)
