@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from noetl_compiler import compile_text
@@ -39,6 +39,7 @@ DATA: st.SearchStrategy[Json] = st.recursive(
 
 
 @given(st.dictionaries(TEXTS, DATA, min_size=1, max_size=4))
+@example({'"\x85': None})
 def test_what_is_written_is_read_again(data: dict[str, Json]) -> None:
     nothing = SourceFile("", "")
     document = MappingNode(tuple(Region(MappingNode((), NOWHERE)).entries(Value(data))), NOWHERE)

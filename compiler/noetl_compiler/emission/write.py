@@ -27,6 +27,8 @@ __all__ = ["write"]
 _SHORT = 80
 
 _NOT_IN_A_BLOCK = re.compile("[^\n\t\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_BREAK = re.compile("[\n\x85\u2028\u2029]")
+"""In single quotes a break is folded away."""
 _BLOCK = re.compile(r"\n* *[^ \n\t]")
 """A first line that begins with a tab would be taken for wrong indentation."""
 
@@ -110,4 +112,4 @@ class _Emitter(Emitter):
         event: Any = self.event
         text: str = event.value
         escapes = '"' in text or "\\" in text
-        return '"' if style == "'" and (not escapes or "\n" in text) else style
+        return '"' if style == "'" and (not escapes or _BREAK.search(text)) else style
