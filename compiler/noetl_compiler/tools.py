@@ -142,6 +142,8 @@ KINDS: Mapping[str, ToolKind] = MappingProxyType(
         "subscription": ToolKind(),
         "wasm": ToolKind(),
         "provider": ToolKind(),
+        "task_sequence": ToolKind(),
+        "cursor_worker": ToolKind(),
         "event": ToolKind(),
         "event_log": ToolKind(),
     }

@@ -10,11 +10,12 @@ from typing import Literal
 from noetl_compiler import graph
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related
+from noetl_compiler.dialects.cursors import read_cursor
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.layers import read_call_defaults, total_of
 from noetl_compiler.dialects.reducers import read_reducers
 from noetl_compiler.dialects.values import amount, expression, timeout
-from noetl_compiler.graph import Cursor, Template, Value
+from noetl_compiler.graph import Cursor, Template
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Loop, Name
@@ -54,7 +55,7 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
     if fields.node_of("pagination") is not None and len(node.entries) == 1:
         return None  # one call and its pages, so no loop (pagination.py)
     element = fields.name("iterator", "element", "as") or Name("item", node.span)
-    collection, cursor = fields.node_of("in", "collection", "items"), _read_cursor(fields)
+    collection, cursor = fields.node_of("in", "collection", "items"), read_cursor(fields)
     _check_source(fields, collection, cursor)
     policy = fields.fields("policy", "the policy of a loop") or Fields(MappingNode((), node.span), report, "")
     body = graph.Loop(
@@ -112,24 +113,6 @@ def _check_source(fields: Fields, collection: Node | None, cursor: Cursor | None
         related = (Related(collection.span, "the collection is here"),)
         message = "a loop goes over a collection or a cursor, not both"
         fields.report.error(Code.CONFLICTING_FIELDS, cursor.span, message, "remove one of them", related)
-
-
-def _read_cursor(fields: Fields) -> Cursor | None:
-    """``{kind, auth, claim}``, with the ``frame`` of the loop's spec in its config."""
-    frame = fields.mapping("frame")
-    inner = fields.fields("cursor", "a cursor")
-    if inner is None:
-        return None
-    kind, auth = inner.required_name("kind"), inner.node_of("auth", "credential")
-    if "claim" not in inner:
-        inner.missing("claim")
-    entries = inner.rest({"claim", "params", "database"})
-    if frame is not None:
-        entries += ((ScalarNode("frame", "frame", frame.span, "plain"), frame),)
-    inner.close()
-    config: Value = value_of(MappingNode(entries, inner.span))
-    stored = value_of(auth) if auth else None
-    return Cursor(kind.text if kind else "", config, inner.span, stored)
 
 
 def _read_failure(policy: Fields) -> Literal["fail", "best_effort"]:

@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Severity
+from noetl_compiler.dialects.executor import read_executor
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.keychain import read_keychain
-from noetl_compiler.dialects.layers import layered, read_call_defaults, total_of
-from noetl_compiler.dialects.policies import read_failure
+from noetl_compiler.dialects.layers import layered
 from noetl_compiler.dialects.reducers import reduced
 from noetl_compiler.dialects.tasks import Surroundings, read_workbook
-from noetl_compiler.dialects.values import mapping_value, timeout
-from noetl_compiler.graph import Timeout, Value
+from noetl_compiler.dialects.values import mapping_value
+from noetl_compiler.graph import Value
 from noetl_compiler.lower import final_name
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.overlay import overlay
-from noetl_compiler.syntax import NO_DEFAULTS, CallDefaults, Dialect, Failure, Name, Playbook, Step, Task
+from noetl_compiler.syntax import Name, Playbook, Step, Task
 from noetl_compiler.walks import called_tasks
 
 __all__ = ["read_playbook"]
-
-_STORAGE = "results are kept inline or by reference as their size demands"
-_DIALECTS: Mapping[str, Dialect] = MappingProxyType({"v1": "v1", "legacy": "legacy", "case": "case", "v10": "v10"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Executor:
-    entry: Name | None = None
-    final: Name | None = None
-    no_next_is_error: bool = False
-    failure: Failure | None = None
-    timeout: Timeout | None = None
-    dialect: Dialect | None = None
-    defaults: CallDefaults = NO_DEFAULTS
 
 
 def read_playbook(
@@ -47,7 +32,7 @@ def read_playbook(
     fields.node_of("apiVersion", "api_version")
     fields.node_of("kind")
     name, path, version = _identity(fields)
-    executor = _read_executor(fields, around)
+    executor = read_executor(fields, around)
     final = final_name(executor.final, _step_names(fields, around))
     around = replace(around, dialect=executor.dialect or around.dialect, final=final)
     steps = _read_steps(fields, around, read_step)
@@ -188,41 +173,3 @@ def _read_workload(fields: Fields) -> Value:
         return workload
     wrapped = MappingNode(((ScalarNode("spec", "spec", older.span, "plain"), older),), older.span)
     return overlay(value_of(wrapped), workload)
-
-
-def _read_executor(fields: Fields, around: Surroundings) -> _Executor:
-    executor = fields.fields("executor", "the executor")
-    if executor is None:
-        return _Executor()
-    executor.node_of("profile")
-    executor.node_of("version")
-    executor.node_of("requires")
-    spec = executor.fields("spec", "the executor's spec")
-    executor.close()
-    return _read_executor_spec(spec, around) if spec else _Executor()
-
-
-def _read_executor_spec(spec: Fields, around: Surroundings) -> _Executor:
-    policy = spec.fields("policy", "the executor's policy") or Fields(MappingNode((), spec.span), around.report, "")
-    limit = timeout(spec.node_of("timeout"), around.report)
-    found = _Executor(
-        spec.name("entry_step"),
-        spec.name("final_step"),
-        spec.flag("no_next_is_error") or False,
-        read_failure(policy),
-        total_of(limit),
-        _read_dialect(spec, around),
-        read_call_defaults(spec, policy, limit, "ctx"),
-    )
-    policy.ignore("results", "limits", why=_STORAGE)
-    policy.close()
-    spec.close()
-    return found
-
-
-def _read_dialect(spec: Fields, around: Surroundings) -> Dialect | None:
-    """Whose names and defaults count in a playbook that has been given the form of v10 (dev/decisions/0012)."""
-    if around.dialect == "v10":
-        return spec.choice("dialect", _DIALECTS)
-    spec.ignore("dialect", why="a playbook in the form of its own dialect is read as that")
-    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noetl_compiler.dialects.cursors import FRAME_WORDS
 from noetl_compiler.dialects.reducers import REDUCERS
 from noetl_compiler.schema.collecting import STRATEGIES
 from noetl_compiler.schema.place import Place, Places, Property, Shape, without_effect
@@ -31,6 +32,8 @@ _MODES = told_words(
         "concurrent": 'An older word for "parallel".',
     }
 )
+
+_ABOUT_FRAME = "How many rows a claimer of a cursor takes at a time, and for how long it holds them."
 
 LOOP_PROPERTIES = (
     Property(
@@ -75,7 +78,9 @@ LOOP_PROPERTIES = (
     ),
     Property("policy", "What failed iterations mean for the step as a whole.", ref("loop_policy")),
     without_effect("distribution", "iterations always run where there is room"),
-    Property("frame", "How many rows a claimer of a cursor takes at a time, and for how long it holds them.", MAPPING),
+    Property(
+        "frame", "How many rows a claimer of a cursor takes at a time, and for how long it holds them.", ref("frame")
+    ),
 )
 
 _SETTINGS = (
@@ -83,6 +88,16 @@ _SETTINGS = (
     Property("reduce", "How what the iterations set under a name becomes one value.", ref("reduce")),
     *DEFAULTS,
 )
+
+_FRAME = {
+    "max_rows": "At most so many rows.",
+    "max_seconds": "What was claimed is worked on for at most so long.",
+    "lease_seconds": "For how long the rows are the claimer's own.",
+    "heartbeat_seconds": "How often the claimer says that it is alive.",
+    "row_concurrency": "How many rows of a frame are worked on at once.",
+    "max_attempts": "How often a frame is tried.",
+}
+_ROW_OR_FRAME = "Whether this is done for each row or for the frame as a whole."
 
 LOOPS: Places = (
     Place(
@@ -157,6 +172,15 @@ LOOPS: Places = (
         ),
     ),
     Shape("reduce", {"type": "object", "additionalProperties": words(*sorted(REDUCERS))}),
+    Place(
+        "frame",
+        _ABOUT_FRAME,
+        (
+            *(Property(name, about, AMOUNT) for name, about in _FRAME.items()),
+            Property("max_bytes", "At most so many bytes.", TEXT),
+            *(Property(name, _ROW_OR_FRAME, words(*meanings)) for name, meanings in FRAME_WORDS.items()),
+        ),
+    ),
     Place(
         "cursor",
         "Claims rows of a database until none is left.",

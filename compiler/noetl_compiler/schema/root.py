@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noetl_compiler.dialects.executor import PROFILES
 from noetl_compiler.schema.calls import DESC
 from noetl_compiler.schema.place import Place, Places, Property, without_effect
 from noetl_compiler.schema.policies import FAILURE
@@ -67,12 +68,22 @@ ROOT: Places = (
         "executor",
         "Where the playbook begins and ends, and what a failure means for it.",
         (
-            Property("profile", "Where the playbook runs; every value means wherever a worker is free."),
-            Property("version", "The version of the runtime that the playbook was written for."),
-            Property("requires", "The tools and features that the playbook needs."),
+            Property(
+                "profile", "Where the playbook runs; every value means wherever a worker is free.", words(*PROFILES)
+            ),
+            Property("version", "The version of the runtime that the playbook was written for.", TEXT),
+            Property("requires", "The tools and features that the playbook needs.", ref("requirements")),
             Property(
                 "spec", "Where the playbook begins and ends, and what a failure means for it.", ref("executor_spec")
             ),
+        ),
+    ),
+    Place(
+        "requirements",
+        "The tools and features that the playbook needs.",
+        (
+            Property("tools", "The kinds of tools that the playbook calls.", list_of(TEXT)),
+            Property("features", "What an engine must be able to do.", list_of(TEXT)),
         ),
     ),
     Place(

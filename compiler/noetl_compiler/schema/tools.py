@@ -38,6 +38,8 @@ KIND_MEANINGS: Mapping[str, str] = MappingProxyType(
         "agent": "Asks an agent of the platform.",
         "mcp": "Calls a tool of an MCP server.",
         "gateway": "Calls the platform's gateway.",
+        "task_sequence": "Runs the tasks of a step, as the platform writes it for itself.",
+        "cursor_worker": "Claims the rows of a cursor, as the platform writes it for itself.",
         "subscription": "Listens to a subscription of the platform.",
         "wasm": "Runs a WebAssembly module.",
         "provider": "Calls a provider of the platform.",

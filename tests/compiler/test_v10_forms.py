@@ -1,0 +1,204 @@
+"""What v10 says in several ways comes to the same graph: both its spellings, and the looser shapes of other engines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from noetl_compiler import compile_or_raise, compile_text
+from noetl_compiler.diagnostics import Severity
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: forms}\n"
+OTHERS = "- {step: other, tool: {kind: noop}, next: {arcs: [{step: end}]}}\n- {step: end}\n"
+
+
+def without_places(part: Any) -> Any:
+    """The graph's JSON without spans and digest; a template is its text."""
+    if isinstance(part, dict):
+        kept = {key: without_places(item) for key, item in part.items() if key not in ("span", "digest")}
+        return kept | ({"templates": sorted(part["templates"])} if "templates" in part else {})
+    return [without_places(item) for item in part] if isinstance(part, list | tuple) else part
+
+
+def graph_of(step: str, rest: str = "") -> Any:
+    text = f"{HEAD}{rest}workflow:\n- {{step: start, {step}}}\n{OTHERS}"
+    return without_places(msgspec.to_builtins(compile_or_raise(text)))
+
+
+TOOL = "tool: {kind: noop}"
+CURSOR = "cursor: {kind: postgres, claim: x}, iterator: i"
+ERROR = "\"{{ output.status == 'error' }}\""
+AGAIN_OR_BREAK = f"rules: [{{when: {ERROR}, then: {{do: retry, attempts: 2}}}}, {{else: {{then: {{do: break}}}}}}]"
+ADMIT = "policy: {admit: {rules: [{when: '{{ workload.go }}', then: {allow: true}}, {else: {then: {allow: false}}}]}}"
+SAME = {
+    "args of a step": (f"args: {{a: 1}}, {TOOL}", f"input: {{a: 1}}, {TOOL}"),
+    "args of a task": ("tool: {kind: noop, args: {a: 1}}", "tool: {kind: noop, input: {a: 1}}"),
+    "args of an arc": (
+        f"{TOOL}, next: {{arcs: [{{step: other, args: {{a: 1}}}}]}}",
+        f"{TOOL}, next: {{arcs: [{{step: other, input: {{a: 1}}}}]}}",
+    ),
+    "set_ctx of a task": ("tool: {kind: noop, set_ctx: {a: 1}}", "tool: {kind: noop, set: {ctx.a: 1}}"),
+    "set_ctx and set_iter of a rule": (
+        "tool: {kind: noop, spec: {policy: {rules: [{else: {do: continue, set_ctx: {a: 1}, set_iter: {b: 2}}}]}}}",
+        "tool: {kind: noop, spec: {policy: {rules: [{else: {do: continue, set: {ctx.a: 1, iter.b: 2}}}]}}}",
+    ),
+    "set_ctx of an arc": (
+        f"{TOOL}, next: {{arcs: [{{step: other, set_ctx: {{a: 1}}}}]}}",
+        f"{TOOL}, next: {{arcs: [{{step: other, set: {{ctx.a: 1}}}}]}}",
+    ),
+    "step.x is set in ctx": (f"{TOOL}, set: {{step.a: 1}}", f"{TOOL}, set: {{ctx.a: 1}}"),
+    "a labelled task": ("tool: [{first: {kind: noop}}]", "tool: [{name: first, kind: noop}]"),
+    "a task without a name": (
+        "tool: [{kind: noop}, {kind: noop}]",
+        "tool: [{name: task_0, kind: noop}, {name: task_1, kind: noop}]",
+    ),
+    "a single tool": (TOOL, "tool: [{name: start_task, kind: noop}]"),
+    "spec.result": (
+        "tool: {kind: noop, spec: {result: {select: [{path: $.a, as: b}]}}}",
+        "tool: {kind: noop, output: {select: [{path: $.a, as: b}]}}",
+    ),
+    "eval": (
+        f"tool: {{kind: noop, eval: [{{expr: {ERROR}, do: retry, attempts: 2}}, {{else: {{do: break}}}}]}}",
+        f"tool: {{kind: noop, spec: {{policy: {{{AGAIN_OR_BREAK}}}}}}}",
+    ),
+    "else of a rule": (
+        "tool: {kind: noop, spec: {policy: {rules: [{else: {do: break}}]}}}",
+        "tool: {kind: noop, spec: {policy: {rules: [{else: {then: {do: break}}}]}}}",
+    ),
+    "a rule with neither when nor else": (
+        "tool: {kind: noop, spec: {policy: {rules: [{then: {do: break}}]}}}",
+        "tool: {kind: noop, spec: {policy: {rules: [{else: {then: {do: break}}}]}}}",
+    ),
+    "next as a word": (f"{TOOL}, next: other", f"{TOOL}, next: {{arcs: [{{step: other}}]}}"),
+    "next as a list of words": (
+        f"{TOOL}, next: [other, end]",
+        f"{TOOL}, next: {{spec: {{mode: inclusive}}, arcs: [{{step: other}}, {{step: end}}]}}",
+    ),
+    "next as a list of steps": (
+        f"{TOOL}, next: [{{step: other, when: '{{{{ workload.go }}}}', args: {{a: 1}}}}, {{step: end}}]",
+        f"{TOOL}, next: {{arcs: [{{step: other, when: '{{{{ workload.go }}}}', input: {{a: 1}}}}, {{step: end}}]}}",
+    ),
+    "when of a step": (f"when: '{{{{ workload.go }}}}', {TOOL}", f"spec: {{{ADMIT}}}, {TOOL}"),
+    "lifecycle": (f"spec: {{policy: {{lifecycle: {{timeout_s: 5}}}}}}, {TOOL}", f"spec: {{timeout: 5}}, {TOOL}"),
+    "the shorter of two limits": (
+        f"spec: {{policy: {{lifecycle: {{timeout_s: 9, deadline_s: 5}}}}}}, {TOOL}",
+        f"spec: {{timeout: 5}}, {TOOL}",
+    ),
+    "spec of a loop": (
+        f"loop: {{in: [1], iterator: i, spec: {{mode: parallel, max_in_flight: 3}}}}, {TOOL}",
+        f"loop: {{in: [1], iterator: i, mode: parallel, max_in_flight: 3}}, {TOOL}",
+    ),
+    "policy of a loop": (
+        f"loop: {{in: [1], iterator: i, spec: {{policy: {{exec: local, mode: parallel, max_in_flight: 3}}}}}}, {TOOL}",
+        f"loop: {{in: [1], iterator: i, spec: {{mode: parallel, max_in_flight: 3}}}}, {TOOL}",
+    ),
+    "async": (
+        f"loop: {{collection: [1], element: i, mode: async, concurrency: 3}}, {TOOL}",
+        f"loop: {{in: [1], iterator: i, spec: {{mode: parallel, max_in_flight: 3}}}}, {TOOL}",
+    ),
+    "16 at once": (
+        f"loop: {{in: [1], iterator: i, spec: {{mode: parallel}}}}, {TOOL}",
+        f"loop: {{in: [1], iterator: i, spec: {{mode: parallel, max_in_flight: 16}}}}, {TOOL}",
+    ),
+    "a cursor is parallel": (
+        f"loop: {{{CURSOR}, spec: {{mode: cursor, max_in_flight: 2}}}}, {TOOL}",
+        f"loop: {{{CURSOR}, spec: {{mode: parallel, max_in_flight: 2}}}}, {TOOL}",
+    ),
+    "durations": (
+        f"spec: {{timeout: 1.5m}}, {TOOL}",
+        f"spec: {{timeout: 90}}, {TOOL}",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_two_ways_to_say_the_same(name: str) -> None:
+    one, other = SAME[name]
+    assert graph_of(one, "workload: {go: true}\n") == graph_of(other, "workload: {go: true}\n")
+
+
+FRAME = "max_rows: 5, max_seconds: 30, max_bytes: 64MiB, lease_seconds: 120, heartbeat_seconds: 30, row_concurrency: 2"
+
+
+def test_a_cursor_with_its_frame_is_all_in_the_graph() -> None:
+    cursor = 'cursor: {kind: postgres, auth: pg, claim: "SELECT {{ __frame_max_rows }}"}'
+    frame = f"frame: {{{FRAME}, process: row, retry_mode: whole_frame, max_attempts: 3}}"
+    loop = graph_of(f"loop: {{{cursor}, iterator: row, spec: {{mode: cursor, {frame}}}}}, {TOOL}")["steps"]["start"][
+        "loop"
+    ]
+    config = loop["cursor"]["config"]
+    assert (loop["cursor"]["kind"], loop["cursor"]["auth"]["data"]) == ("postgres", "pg")
+    assert (config["data"]["claim"], config["templates"]) == ("SELECT {{ __frame_max_rows }}", ["/claim"])
+    assert config["data"]["frame"] == {
+        "max_rows": 5,
+        "max_seconds": 30,
+        "max_bytes": "64MiB",
+        "lease_seconds": 120,
+        "heartbeat_seconds": 30,
+        "row_concurrency": 2,
+        "process": "row",
+        "retry_mode": "whole_frame",
+        "max_attempts": 3,
+    }
+
+
+def test_secrets_of_the_keychain_are_all_in_the_graph() -> None:
+    entry = "{name: key, kind: oauth2, endpoint: '{{ workload.url }}/token', data: {scope: a}, auto_renew: true}"
+    [found] = graph_of(TOOL, f"keychain: [{entry}]\nworkload: {{url: x}}\n")["keychain"]
+    assert (found["name"], found["kind"]) == ("key", "oauth2")
+    assert found["config"]["data"] == {
+        "endpoint": "{{ workload.url }}/token",
+        "data": {"scope": "a"},
+        "auto_renew": True,
+    }
+    assert found["config"]["templates"] == ["/endpoint"]
+
+
+WRONG = {
+    "policy that is inclusive": (
+        "tool: {kind: noop, spec: {policy: {mode: inclusive, rules: [{else: {do: break}}]}}}",
+        "NT105",
+    ),
+    "a frame without a cursor": (f"loop: {{in: [1], iterator: i, spec: {{frame: {{max_rows: 1}}}}}}, {TOOL}", "NT105"),
+    "an unknown word of a frame": (
+        f"loop: {{{CURSOR}, frame: {{proces: row}}}}, {TOOL}",
+        "NT102",
+    ),
+    "a collection and a cursor": (
+        f"loop: {{in: [1], {CURSOR}}}, {TOOL}",
+        "NT109",
+    ),
+    "a circuit without failures": ("tool: {kind: noop, spec: {policy: {circuit: {window: 3}}}}", "NT104"),
+    "a reducer that is none": (
+        f"loop: {{in: [1], iterator: i, spec: {{reduce: {{ctx.a: max}}}}}}, {TOOL}",
+        "NT106",
+    ),
+    "a script from nowhere": ("tool: {kind: python, script: {source: {type: file}}}", "NT104"),
+    "an unknown source of a script": ("tool: {kind: python, script: {uri: x, source: {type: ftp}}}", "NT106"),
+    "a field of another source": ("tool: {kind: python, script: {uri: x, source: {type: file, region: eu}}}", "NT102"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_told(name: str) -> None:
+    step, code = WRONG[name]
+    found = compile_text(f"{HEAD}workflow:\n- {{step: start, {step}}}\n{OTHERS}").diagnostics
+    assert code in {one.code.value for one in found}
+
+
+@pytest.mark.parametrize(
+    ("executor", "code", "severity"),
+    [
+        ("profile: cloudy", "NT106", Severity.ERROR),
+        ("requires: {tools: [htpp]}", "NT501", Severity.WARNING),
+        ("requires: {feature: [x]}", "NT102", Severity.ERROR),
+        ("requires: {tools: http}", "NT103", Severity.ERROR),
+        ("spec: {entry_step: nowhere}", "NT203", Severity.ERROR),
+        ("spec: {final_step: nowhere}", "NT203", Severity.ERROR),
+    ],
+)
+def test_what_an_executor_says_is_checked(executor: str, code: str, severity: Severity) -> None:
+    found = compile_text(f"{HEAD}executor: {{{executor}}}\nworkflow:\n- {{step: start, {TOOL}}}\n{OTHERS}").diagnostics
+    assert (code, severity) in {(one.code.value, one.severity) for one in found}
