@@ -186,6 +186,24 @@ def test_a_lost_call_is_decided_by_the_machine() -> None:
     assert run.of("policy.task.evaluated")[0].meta["do"] == "retry"
 
 
+def test_every_page_has_its_own_calls_after_a_loss() -> None:
+    lost = "{when: \"{{ output.error.kind == 'worker_lost' }}\", then: {do: retry, attempts: 2}}"
+    more = "{when: '{{ output.data.more }}', then: {do: again, attempts: 9}}"
+    text = pipeline(
+        f"      - {{name: a, kind: noop, spec: {{policy: {{rules: [{lost}, {more}], on_unmatched: fail}}}}}}\n"
+    )
+    pages = iter([None, {"more": True}, None, {"more": True}, None, {"more": False}])
+
+    def answer(_call: ToolCall) -> ToolReport:
+        page = next(pages)
+        if page is None:
+            return error("gone", "worker_lost")
+        return ToolReport({"status": "ok", "result": page}, rule=1 if page["more"] else None)
+
+    run = run_text(text, answer)
+    assert (run.finish.status, len(run.calls)) == ("completed", 6)
+
+
 def test_the_request_overrides_the_workload_deeply_and_its_text_is_never_rendered() -> None:
     text = playbook(
         '  - step: start\n    tool: {kind: noop, message: "{{ workload.a.x }} {{ workload.a.y }} {{ workload.t }}"}\n',

@@ -58,8 +58,8 @@ def _emit_started(execution: Execution, step: Step, loop: Loop, run: StepRun, si
 
 
 def emit_loop_end(execution: Execution, step: Step, run: StepRun, end: End) -> None:
-    """The event of the loop's end, with its counts."""
-    failed = end.status == "error"
+    """The event of the loop's end, with its counts. One that was cancelled did not get done either."""
+    failed = end.status != "ok"
     execution.journal.emit(
         "loop.failed" if failed else "loop.done",
         step.name,

@@ -108,7 +108,7 @@ class StepRuns:
         is_tolerant = step.loop is not None and step.loop.failure == "best_effort"
         add_failures(self._execution, report.failures, handled=is_tolerant)
         if report.status == "cancelled":
-            return self._leave(step, run, end._replace(status="cancelled"))
+            end = end._replace(status="cancelled")
         return self._end_loop(step, run, end)
 
     def cancel_all(self) -> list[Ended]:

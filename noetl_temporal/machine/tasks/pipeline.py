@@ -193,6 +193,7 @@ class Pipeline:
             self.state.config = self.state.config if rule.patch is not None else None
         self.state.done_id = self._events.ended(task, "COMPLETED", outcome)
         self.state.page += 1
+        self.state.calls = 0
         self._go(rule, names)
 
     def _go(self, rule: Rule, names: Mapping[str, Any]) -> None:

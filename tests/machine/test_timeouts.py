@@ -1,0 +1,110 @@
+"""A step, a loop and a playbook that do not end in their time: errors of kind timeout, which arcs can handle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noetl_compiler import compile_or_raise
+from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunLoop, StartTimer
+from noetl_temporal.machine.domain import EPOCH_MS
+from noetl_temporal.machine.events import Event, LoopFinished, LoopReport, Started, TimerFired, ToolFinished
+from noetl_temporal.machine.playbook import Machine
+
+from .driver import error, ok
+from .playbooks import playbook, step
+
+REPAIR = "next: {arcs: [{step: repair, when: \"{{ event.name == 'step.failed' and error.kind == 'timeout' }}\"}]}"
+NO_ITEM_ENDED = LoopReport("cancelled", [None], {"total": 1, "success": 0, "failed": 0, "skipped": 1})
+
+
+def slow(tool: str = "tool: {kind: noop}", spec: str = "spec: {timeout: 30s}") -> str:
+    return playbook(f"  - step: start\n    {spec}\n    {tool}\n    {REPAIR}\n{step('repair')}")
+
+
+class Watched:
+    """A machine whose commands are kept by what they are."""
+
+    def __init__(self, text: str) -> None:
+        self.machine = Machine(compile_or_raise(text), execution_id=7)
+        self.now = EPOCH_MS
+        self.commands: list[Command] = []
+
+    def feed(self, event: type[Event], *args: Any, **more: Any) -> list[Command]:
+        self.now += 10
+        made = self.machine.feed(event(self.now, *args, **more))
+        self.commands += made
+        return made
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        return [one for one in self.commands if isinstance(one, kind)]
+
+    def types(self) -> list[str]:
+        return [one.event.type for one in self.of(Emit)]
+
+    def finish(self) -> Finish:
+        """Let the last call end well."""
+        self.feed(ToolFinished, self.of(CallTool)[-1].call.id, ok("repaired"))
+        [finish] = self.of(Finish)
+        return finish
+
+
+def test_a_step_that_is_late_is_cancelled_and_its_failure_can_be_handled() -> None:
+    run = Watched(slow())
+    run.feed(Started, {})
+    [timer], [call] = run.of(StartTimer), run.of(CallTool)
+    assert (timer.timer_id, timer.seconds) == ("start#1:timeout", 30)
+    assert run.feed(TimerFired, timer.timer_id) == [Cancel(call.call.id)]
+    run.feed(ToolFinished, call.call.id, error("cancelled", "cancelled"), cancelled=True)
+    finish = run.finish()
+    assert (finish.status, finish.result) == ("completed", "repaired")
+    assert [(one.kind, one.handled) for one in finish.failures] == [("timeout", True)]
+
+
+def test_a_step_that_ends_in_its_time_stops_the_clock() -> None:
+    run = Watched(slow())
+    run.feed(Started, {})
+    made = run.feed(ToolFinished, run.of(CallTool)[0].call.id, ok())
+    assert Cancel("start#1:timeout") in made
+    assert run.machine.feed(TimerFired(run.now, "start#1:timeout")) == [] if not run.of(Finish) else True
+
+
+def test_a_step_that_only_waits_is_late_at_once() -> None:
+    policy = "policy: {rules: [{when: '{{ output.data.again }}', then: {do: jump, to: start_task, delay: 99}}]}"
+    run = Watched(slow(f"tool: {{kind: noop, spec: {{{policy}}}}}"))
+    run.feed(Started, {})
+    report = ok({"again": True})
+    report = type(report)(report.outcome, rule=0)
+    run.feed(ToolFinished, run.of(CallTool)[0].call.id, report)
+    made = run.feed(TimerFired, "start#1:timeout")
+    assert Cancel("start#1:start_task:wait1") in made
+    assert run.finish().failures[0].kind == "timeout"
+
+
+@pytest.mark.parametrize("where", ["step", "loop"])
+def test_a_loop_that_is_late_fails_its_step(where: str) -> None:
+    own = ", spec: {timeout: 30s}" if where == "loop" else ""
+    loop = f"loop: {{in: [1], iterator: item{own}}}\n    tool: {{kind: noop}}"
+    run = Watched(slow(loop, "spec: {timeout: 30s}" if where == "step" else "spec: {}"))
+    run.feed(Started, {})
+    [asked] = run.of(RunLoop)
+    assert run.feed(TimerFired, "start#1:timeout") == [Cancel(asked.loop_id)]
+    run.feed(LoopFinished, asked.loop_id, NO_ITEM_ENDED)
+    assert run.finish().failures[0].kind == "timeout"
+    assert run.types().index("loop.failed") < run.types().index("step.failed")
+
+
+def test_a_playbook_that_is_late_stops_what_runs_and_fails() -> None:
+    head = "executor: {spec: {timeout: 5m}}\n"
+    run = Watched(playbook(step("start", "never") + step("never"), head))
+    run.feed(Started, {})
+    [timer], [call] = run.of(StartTimer), run.of(CallTool)
+    assert (timer.timer_id, timer.seconds) == ("playbook:timeout", 300)
+    assert Cancel(call.call.id) in run.feed(TimerFired, timer.timer_id)
+    run.feed(ToolFinished, call.call.id, error("cancelled", "cancelled"), cancelled=True)
+    [finish] = run.of(Finish)
+    assert finish.status == "failed"
+    assert [one.kind for one in finish.failures] == ["timeout"]
+    assert finish.steps["start"]["status"] == "cancelled"
+    assert "never" not in finish.steps
