@@ -189,9 +189,8 @@ def test_a_lost_call_is_decided_by_the_machine() -> None:
 def test_every_page_has_its_own_calls_after_a_loss() -> None:
     lost = "{when: \"{{ output.error.kind == 'worker_lost' }}\", then: {do: retry, attempts: 2}}"
     more = "{when: '{{ output.data.more }}', then: {do: again, attempts: 9}}"
-    text = pipeline(
-        f"      - {{name: a, kind: noop, spec: {{policy: {{rules: [{lost}, {more}], on_unmatched: fail}}}}}}\n"
-    )
+    policy = f"{{rules: [{lost}, {more}], on_unmatched: fail}}"
+    text = pipeline(f"      - {{name: a, kind: noop, spec: {{policy: {policy}}}}}\n")
     pages = iter([None, {"more": True}, None, {"more": True}, None, {"more": False}])
 
     def answer(_call: ToolCall) -> ToolReport:

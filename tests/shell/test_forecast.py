@@ -18,7 +18,9 @@ from noetl_compiler.forecast import Amount, Forecast, Sizes, forecast
 from noetl_compiler.forecasting import counts, prices, repeats
 from noetl_temporal import limits, workflows
 from noetl_temporal.client import NoetlClient, RunHandle
-from noetl_temporal.machine import loop_items, pipeline, policy
+from noetl_temporal.machine import policy
+from noetl_temporal.machine.loops import items
+from noetl_temporal.machine.tasks import pipeline
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
 from tests.shell.conftest import HEAD, Shell
@@ -180,7 +182,7 @@ async def test_what_there_was_lies_between_least_and_most(shell: Shell, servers:
 def test_its_numbers_are_those_of_the_interpreter() -> None:
     assert prices.LOOP_EVENTS == workflows.LOOP_EVENTS
     assert prices.STORED_BYTES == limits.STORE_FROM_BYTES
-    assert counts.MAX_IN_FLIGHT == loop_items.MAX_IN_FLIGHT
-    assert counts.DEFAULT_IN_FLIGHT == loop_items.DEFAULT_IN_FLIGHT
+    assert counts.MAX_IN_FLIGHT == items.MAX_IN_FLIGHT
+    assert counts.DEFAULT_IN_FLIGHT == items.DEFAULT_IN_FLIGHT
     assert repeats.DEFAULT_PAGES == pipeline.DEFAULT_PAGES
     assert repeats.DEFAULT_ATTEMPTS == policy.DEFAULT_ATTEMPTS
