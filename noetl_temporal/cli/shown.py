@@ -12,6 +12,7 @@ from noetl_compiler import Result, preview
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.forecast import Sizes, forecast
 from noetl_compiler.graph import Graph, Json, encode
+from noetl_compiler.reader import read
 
 __all__ = ["FORMATS", "Wanted", "shown"]
 
@@ -47,7 +48,7 @@ def shown(graph: Graph, result: Result, wanted: Wanted) -> str:
             hint = nearest(name, graph.steps) or f"there are {', '.join(graph.steps)}"
             raise click.UsageError(f"{graph.source.file} has no step {json.dumps(name)}: {hint}")
     if wanted.step is not None:
-        return preview.explain(graph, wanted.step, wanted.width)
+        return preview.explain(graph, wanted.step, _origins(result), wanted.width)
     if wanted.cost:
         foreseen = forecast(graph, wanted.request, wanted.sizes)
         return msgspec.json.encode(foreseen).decode() if wanted.form == "json" else preview.forecast_table(foreseen)
@@ -65,6 +66,13 @@ def _whole(graph: Graph, result: Result, wanted: Wanted) -> str:
         case "svg":
             return preview.svg(graph)
         case "html":
-            return preview.page(graph, forecast(graph, wanted.request, wanted.sizes), result.diagnostics)
+            return preview.page(
+                graph, forecast(graph, wanted.request, wanted.sizes), result.diagnostics, _origins(result)
+            )
         case _:
             return preview.tree(graph, wanted.width)
+
+
+def _origins(result: Result) -> preview.Origins:
+    root, _ = read(result.source)
+    return preview.Origins(root)

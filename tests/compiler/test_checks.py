@@ -107,6 +107,7 @@ def test_rules_after_one_that_always_matches(rules: str, dead: int) -> None:
         ("{{ 'a' }}", True),
         ("{{ 1 == 1 }}", True),
         ("{{ [] }}", True),
+        ("{{ 'a' * 10**9 }}", True),
     ],
 )
 def test_conditions_that_decide_nothing(when: str, is_constant: bool) -> None:

@@ -194,3 +194,8 @@ def test_a_default_that_only_a_run_knows_is_not_known() -> None:
     text = (HEAD + LOOP).replace("[Oslo, Rome]", "'{{ env.CITIES }}'")
     assert forecast(compile_or_raise(text)).steps[0].assumed[0].startswith("items unknown")
     assert forecast(compile_or_raise(text), {"cities": [1, 2, 3]}).steps[0].items == 3
+
+
+def test_a_workload_that_is_one_template_is_not_known() -> None:
+    text = (HEAD + LOOP).replace("{cities: [Oslo, Rome], width: 700, tries: 5}", '"{{ payload.all }}"')
+    assert forecast(compile_or_raise(text)).steps[0].items == 1

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from noetl_compiler import compile_or_raise
 from noetl_compiler.forecast import forecast
 from noetl_compiler.graph import Arc, Graph, Loop, Route, SourceRef, Span, Step, Template, Value, seal
-from noetl_compiler.preview import dot, explain, page, svg
+from noetl_compiler.preview import dot, page, svg
 from noetl_compiler.preview.arrows import Arrow
 from noetl_compiler.preview.layers import place
 from noetl_compiler.preview.shapes import Box, Curve
@@ -137,16 +137,3 @@ def test_a_page_needs_nothing_from_outside_and_has_every_step(path: Path) -> Non
     links, ids = re.findall(r'href="#([^"]+)"', html), re.findall(r' id="(step-[^"]+)"', html)
     assert links == ids
     assert len(ids) == len(graph.steps)
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_explanation_cites_the_place_of_each_part(path: Path) -> None:
-    graph = compile_or_raise(path.read_text(encoding="utf-8"), str(path))
-    for step in graph.steps.values():
-        text = explain(graph, step.name)
-        assert f"{path}:{step.span.line}:{step.span.col}" in text
-        for task in step.tasks:
-            assert f"{task.label}: an activity noetl.{task.kind}" in text
-            assert f"line {task.span.line}" in text
-        for arc in step.route.arcs:
-            assert f"-> {arc.to}" in text

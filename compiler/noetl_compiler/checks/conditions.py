@@ -10,7 +10,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.graph import Span
 from noetl_compiler.report import Report
 from noetl_compiler.source import expressions
-from noetl_compiler.templates import predicate
+from noetl_compiler.templates import TemplateFailure, predicate
 from noetl_compiler.templating.check import Facts
 from noetl_compiler.templating.truth import lone_expression
 from noetl_compiler.templating.uses import Use
@@ -29,11 +29,17 @@ def warn_of_odd_condition(use: Use, facts: Facts, report: Report) -> None:
         message = "the text around the expression makes this condition always true"
         report.warning(Code.CONSTANT_CONDITION, span, message, "put all of it into the braces")
     elif not facts.reads and not _is_plain(source):
-        answer = "true" if predicate(source, {}).matched else "false"
-        message = f"this condition reads nothing, so it is always {answer}"
+        message = f"this condition reads nothing, so it {_answer(source)}"
         report.warning(Code.CONSTANT_CONDITION, span, message, "compare something the run decides")
     elif facts.reads:
         _warn_of_value(use, report)
+
+
+def _answer(source: str) -> str:
+    try:
+        return f"is always {'true' if predicate(source, {}).matched else 'false'}"
+    except TemplateFailure as failure:
+        return f"always fails: {failure.message}"
 
 
 def _has_text(source: str) -> bool:

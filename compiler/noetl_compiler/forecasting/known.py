@@ -25,7 +25,7 @@ def known_names(graph: Graph, request: Mapping[str, Json]) -> dict[str, Json]:
     """What templates can read before a run: the request over the workload, without defaults that only a run knows."""
     defaults = names_in(graph.workload)
     scope = {**defaults, "workload": defaults, "payload": request}
-    for name in {place.split("/")[1] for place in graph.workload.templates} - request.keys():
+    for name in {place.split("/")[1] for place in graph.workload.templates if place} - request.keys():
         found: Json = rendered(picked(graph.workload, [name]), scope)
         defaults = {key: value for key, value in defaults.items() if key != name} | (found or {})
     workload = _merged(defaults, request)

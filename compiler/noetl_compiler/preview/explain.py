@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from noetl_compiler.graph import Arc, Graph, Rule, Sink, Span, Step, Task
+from noetl_compiler.conditions import read_condition
+from noetl_compiler.forecasting.counts import loops_around
+from noetl_compiler.graph import AdmitRule, Arc, Assign, Graph, Json, Loop, Rule, Sink, Step, Task
 from noetl_compiler.lowering.routes import boundary
 from noetl_compiler.overlay import names_in
+from noetl_compiler.own_names import CHOSEN, PASSED
 from noetl_compiler.preview.order import falls_to_final
-from noetl_compiler.preview.outline import Line
+from noetl_compiler.preview.origins import Origins
+from noetl_compiler.preview.outline import Line, takes_every_error
 from noetl_compiler.preview.tree import drawn
 from noetl_compiler.preview.words import (
+    asked,
     condition,
     guard_in_words,
     loop_in_words,
@@ -19,7 +24,7 @@ from noetl_compiler.preview.words import (
     sink_in_words,
 )
 
-__all__ = ["explain", "explanation"]
+__all__ = ["explain"]
 
 _ACTIONS = {
     "retry": "Temporal calls the same activity again, and shows the attempt and its cause",
@@ -36,77 +41,147 @@ _BOUNDARIES = {
 }
 
 
-def explain(graph: Graph, name: str, width: int | None = None) -> str:
-    """Many lines without a line break at the end, broken at ``width`` columns if given. Raises KeyError for a step that
-    is not there.
+def explain(graph: Graph, name: str, origins: Origins | None = None, width: int | None = None) -> str:
+    """Many lines without a line break at the end, broken at ``width`` columns if given. With ``origins`` each part
+    tells the keys of the playbook that it was made of. Raises KeyError for a step that is not there.
     """
-    return "\n".join(drawn(explanation(graph, graph.steps[name]), width=width))
+    return "\n".join(drawn(_Explanation(graph, graph.steps[name], origins or Origins()).line(), width=width))
 
 
-def explanation(graph: Graph, step: Step) -> Line:
-    """The step and below it every part of it."""
-    return Line(
-        f"{step.name}  {_place(graph, step.span)}",
-        [*_origin(graph, step), *_arrival(graph, step), *_loop(step), *_tasks(step), *_ways(graph, step)],
-    )
+class _Explanation:
+    """One step, and below it every part of it."""
 
+    def __init__(self, graph: Graph, step: Step, origins: Origins) -> None:
+        self._graph, self._step, self._origins = graph, step, origins
 
-def _place(graph: Graph, span: Span) -> str:
-    return f"{graph.source.file}:{span.line}:{span.col}"
+    def line(self) -> Line:
+        place = f"{self._graph.source.file}:{self._step.span.line}:{self._step.span.col}"
+        parts = (self._origin, self._arrival, self._bound, self._loop, self._tasks, self._ending, self._ways)
+        return Line(f"{self._step.name}  {place}", [line for part in parts for line in part()])
 
+    def _origin(self) -> Iterator[Line]:
+        graph, step = self._graph, self._step
+        if step.injected and step.name == graph.final:
+            yield Line("added: the playbook has no step of this name, and every path has to end somewhere")
+        elif step.injected and step.join == "each":
+            yield Line("added: here each path of an iteration arrives, and its results are gathered")
+        elif step.injected:
+            yield Line(f"added: a choice at line {step.span.line} has several targets, and this leads to all of them")
+        for name in loops_around(graph)[step.name][:1]:
+            loop = graph.steps[name].loop
+            yield Line(f"runs in the workflow of the loop {name}, for each {loop.element if loop else ''}".rstrip())
+        if step.name == graph.entry:
+            yield Line("a run begins here")
+        if step.name == graph.final:
+            yield Line(
+                "a run ends here, once every other path has: failed if a failure was not handled, else completed"
+            )
 
-def _origin(graph: Graph, step: Step) -> Iterator[Line]:
-    if step.injected and step.name == graph.final:
-        yield Line("added: the playbook has no step of this name, and every path has to end somewhere")
-    elif step.injected:
-        yield Line(f"added: a choice at line {step.span.line} has several targets, and this leads to all of them")
-    if step.name == graph.entry:
-        yield Line("a run begins here")
-    if step.name == graph.final:
-        yield Line("a run ends here, once every other path has: failed if a failure was not handled, else completed")
+    def _arrival(self) -> Iterator[Line]:
+        step, steps = self._step, self._graph.steps.values()
+        before = [one.name for one in steps if any(arc.to == step.name for arc in one.route.arcs)]
+        if len(before) > 1 and step.join == "wave":
+            names = ", ".join(before)
+            yield Line(f"reached from {names}: runs once, when no path that could still come here is on its way")
+        elif step.join != "wave":
+            yield Line("runs for each arrival" if step.join == "each" else "runs at the first arrival of several")
+        for rule in step.admit:
+            verb = "runs" if rule.allow else "is skipped"
+            yield self._at(f"{verb} {condition(rule.when) or 'otherwise'}", rule)
 
+    def _bound(self) -> Iterator[Line]:
+        for name, value in names_in(self._step.args).items():
+            yield Line(f"{name} is bound to {_given(value)}")
+        for rule in self._step.enter:
+            only = guard_in_words(rule.guard, "enter") if rule.guard else ""
+            yield from (Line(f"on entering{only and f', {only}'}, {text}") for text in _sets(rule.set))
+        if self._step.timeout and self._step.timeout.total:
+            yield Line(f"at most {shown(self._step.timeout.total)} s: a timer, then an error of kind timeout")
 
-def _arrival(graph: Graph, step: Step) -> Iterator[Line]:
-    before = [one.name for one in graph.steps.values() if any(arc.to == step.name for arc in one.route.arcs)]
-    if len(before) > 1 and step.join == "wave":
-        names = ", ".join(before)
-        yield Line(f"reached from {names}: runs once, when no path that could still come here is on its way")
-    elif step.join != "wave":
-        yield Line("runs for each arrival" if step.join == "each" else "runs at the first arrival of several")
-    for rule in step.admit:
-        verb = "runs" if rule.allow else "is skipped"
-        yield Line(f"{verb} {condition(rule.when) or 'otherwise'}  line {rule.span.line}")
-    for name in names_in(step.args):
-        yield Line(f"{name} is bound to {shown(step.args.data[name])}")
-
-
-def _loop(step: Step) -> Iterator[Line]:
-    if step.loop is None:
-        return
-    line = Line(f"{loop_in_words(step.loop)}  line {step.loop.span.line}")
-    line.below.append(
-        Line("a child workflow noetl.loop, so that its history is its own; it continues as new when long")
-    )
-    if step.loop.mode == "parallel":
-        line.below.append(Line("results keep the order of the items; names that iterations set are applied at the end"))
-    yield line
-
-
-def _tasks(step: Step) -> Iterator[Line]:
-    if not step.tasks and step.loop is None:
-        yield Line("no task: it costs no activity, the workflow only decides where to go on")
-    for task in step.tasks:
-        yield Line(
-            f"{task.label}: an activity noetl.{task.kind} on the queue of {task.queue}  line {task.span.line}",
-            [*_aside(task), *_call(task), *map(_sink, task.sinks), *_policy(task)],
+    def _loop(self) -> Iterator[Line]:
+        loop = self._step.loop
+        if loop is None:
+            return
+        line = self._at(loop_in_words(loop), loop)
+        line.below.append(
+            Line("a child workflow noetl.loop, so that its history is its own; it continues as new when long")
         )
+        if loop.enter is not None:
+            begins = ", ".join(arc.to for arc in loop.enter.arcs)
+            line.below.append(
+                Line(f"an iteration begins at {begins} and is over at {loop.end}, or when no path is left")
+            )
+        if loop.mode == "parallel":
+            line.below.append(
+                Line("results keep the order of the items; names that iterations set are applied at the end")
+            )
+        yield line
+
+    def _tasks(self) -> Iterator[Line]:
+        if not self._step.tasks and self._step.loop is None:
+            yield Line("no task: it costs no activity, the workflow only decides where to go on")
+        for task in self._step.tasks:
+            line = self._at(f"{task.label}: an activity noetl.{task.kind} on the queue of {task.queue}", task)
+            line.below = [*_aside(task), *_call(task), *map(self._sink, task.sinks), *self._policy(task)]
+            yield line
+
+    def _sink(self, sink: Sink) -> Line:
+        once = "rows and a key are stored in one transaction, so a retry never doubles them"
+        line = self._at(sink_in_words(sink), sink)
+        line.below = [Line(once)] if sink.kind == "postgres" else []
+        return line
+
+    def _policy(self, task: Task) -> Iterator[Line]:
+        if task.policy is None:
+            yield Line("no policy: success goes on, an error fails the step")
+            return
+        for rule in task.policy.rules:
+            line = self._at(rule_in_words(rule), rule)
+            line.below = [Line(_ACTIONS[rule.do])]
+            yield line
+        if not takes_every_error(task.policy):
+            passed = "is passed over" if task.policy.unmatched == "continue" else "fails the step"
+            yield Line(f"an error that no rule matches {passed}")
+
+    def _ending(self) -> Iterator[Line]:
+        yield from (Line(f"then {text}") for text in _sets(self._step.set))
+        if self._step.result is not None:
+            yield Line(f"its result is {shown(self._step.result)}")
+
+    def _ways(self) -> Iterator[Line]:
+        route = self._step.route
+        if self._step.name == self._graph.final or (not route.arcs and self._step.join == "each"):
+            return
+        several = (
+            "every way that matches is taken" if route.mode == "inclusive" else "the first way that matches is taken"
+        )
+        ways = [*(self._way(arc) for arc in route.arcs), *self._otherwise()]
+        yield Line(several if len(route.arcs) > 1 else "the way on", ways)
+
+    def _way(self, arc: Arc) -> Line:
+        found = read_condition(arc.when, arc.on, "loop" if self._step.loop else "call")
+        is_chosen = arc.when is not None and CHOSEN.rstrip(".") in arc.when.source
+        why = ", as it does not ask about the outcome" if arc.on == boundary(arc.when) == "ok" else ""
+        line = self._at(f"-> {arc.to} {asked(found) if is_chosen else condition(arc.when)}".rstrip(), arc)
+        line.below = [Line(f"{_BOUNDARIES[found.on]}{why}"), *map(Line, _sets(arc.set))]
+        return line
+
+    def _otherwise(self) -> Iterator[Line]:
+        graph, step = self._graph, self._step
+        if falls_to_final(graph, step):
+            yield Line(f"-> {graph.final} when none matches")
+        if all(arc.on == "ok" for arc in step.route.arcs):
+            yield Line(f"-> {graph.final} after a failure, which is not handled: the playbook will fail")
+
+    def _at(self, text: str, part: Arc | Loop | Rule | Sink | Task | AdmitRule) -> Line:
+        return Line(f"{text}  {self._origins.of(part.span, self._step.span)}")
 
 
 def _aside(task: Task) -> Iterator[Line]:
     if task.guard is not None:
         only = guard_in_words(task.guard)
         yield Line("beside the step's own task: it sees what came of that, and its result is not the step's")
-        yield Line(f"only {only}" if only else "every time")
+        yield Line(only if only.startswith("unless") else f"only {only}" if only else "every time")
 
 
 def _call(task: Task) -> Iterator[Line]:
@@ -116,50 +191,21 @@ def _call(task: Task) -> Iterator[Line]:
         yield Line(f"at most {shown(task.timeout.total)} s a call; then an error of kind timeout")
     if not task.idempotent:
         yield Line("when its worker is lost it is not called again, but ends as an error of kind unknown_outcome")
-    for assign in task.set:
-        yield Line(f"then sets {assign.target} = {shown(assign.value)}")
+    yield from (Line(f"then {text}") for text in _sets(task.set))
 
 
-def _sink(sink: Sink) -> Line:
-    once = "; rows and a key are stored in one transaction, so a retry never doubles them"
-    return Line(f"{sink_in_words(sink)}{once if sink.kind == 'postgres' else ''}  line {sink.span.line}")
+def _sets(assigns: tuple[Assign, ...]) -> Iterator[str]:
+    for assign in assigns:
+        if assign.target.startswith(PASSED):
+            yield from (f"passes {name} = {_given(value)}" for name, value in names_in(assign.value).items())
+        elif not assign.target.startswith(CHOSEN):
+            yield f"sets {assign.target} = {shown(assign.value)}"
 
 
-def _policy(task: Task) -> Iterator[Line]:
-    if task.policy is None:
-        yield Line("no policy: success goes on, an error fails the step")
-        return
-    yield from map(_rule, task.policy.rules)
-    closed = any(rule.when is None and rule.on != "ok" for rule in task.policy.rules)
-    if not closed:
-        passed = "is passed over" if task.policy.unmatched == "continue" else "fails the step"
-        yield Line(f"an error that no rule matches {passed}")
-
-
-def _rule(rule: Rule) -> Line:
-    return Line(f"{rule_in_words(rule)}  line {rule.span.line}", [Line(_ACTIONS[rule.do])])
-
-
-def _ways(graph: Graph, step: Step) -> Iterator[Line]:
-    if step.name == graph.final:
-        return
-    several = len(step.route.arcs) > 1
-    mode = (
-        "every way that matches is taken" if step.route.mode == "inclusive" else "the first way that matches is taken"
-    )
-    yield Line(mode if several else "the way on", [*(_way(arc) for arc in step.route.arcs), *_otherwise(graph, step)])
-
-
-def _way(arc: Arc) -> Line:
-    why = ", as it does not ask about the outcome" if arc.on == boundary(arc.when) == "ok" else ""
-    follows = Line(f"{_BOUNDARIES[arc.on]}{why}")
-    line = Line(f"-> {arc.to} {condition(arc.when)}".rstrip() + f"  line {arc.span.line}", [follows])
-    line.below += [Line(f"sets {assign.target} = {shown(assign.value)}") for assign in arc.set]
-    return line
-
-
-def _otherwise(graph: Graph, step: Step) -> Iterator[Line]:
-    if falls_to_final(graph, step):
-        yield Line(f"-> {graph.final} when none matches")
-    if all(arc.on == "ok" for arc in step.route.arcs):
-        yield Line(f"-> {graph.final} after a failure, which is not handled: the playbook will fail")
+def _given(value: Json) -> str:
+    """A value; what lowering keeps for itself is told as what it stands for."""
+    if isinstance(value, str) and PASSED.rstrip(".") in value:
+        return "what the way here passes"
+    if isinstance(value, str) and CHOSEN.rstrip(".") in value:
+        return "what that rule gave for the item"
+    return shown(value)

@@ -14,6 +14,7 @@ from noetl_compiler.graph import Graph
 from noetl_compiler.preview.explain import explain
 from noetl_compiler.preview.forecast_table import table_of
 from noetl_compiler.preview.order import reading_order
+from noetl_compiler.preview.origins import Origins
 from noetl_compiler.preview.outline import heading
 from noetl_compiler.preview.svg import svg
 from noetl_compiler.preview.tree import tree
@@ -21,7 +22,7 @@ from noetl_compiler.preview.tree import tree
 __all__ = ["page"]
 
 
-def page(graph: Graph, forecast: Forecast, findings: Sequence[Diagnostic] = ()) -> str:
+def page(graph: Graph, forecast: Forecast, findings: Sequence[Diagnostic] = (), origins: Origins | None = None) -> str:
     """The whole document. A step's box in the picture leads to its explanation."""
     template = files("noetl_compiler.preview").joinpath("page.html").read_text(encoding="utf-8")
     steps = reading_order(graph)
@@ -37,7 +38,7 @@ def page(graph: Graph, forecast: Forecast, findings: Sequence[Diagnostic] = ()) 
             tree=tree(graph),
             cost=table_of(forecast),
             steps=[
-                {"name": printable(step.name), "id": ids[step.name], "text": explain(graph, step.name)}
+                {"name": printable(step.name), "id": ids[step.name], "text": explain(graph, step.name, origins)}
                 for step in steps
             ],
             version=graph.version,

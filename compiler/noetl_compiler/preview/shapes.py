@@ -34,7 +34,7 @@ class Box:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A box in its row, of a step or a label, or a joint that arrows pass. ``pull``: how much it draws its neighbours."""
+    """A box in its row, of a step or a label, or a joint that arrows pass. ``pull`` is what it draws others with."""
 
     box: Box
     row: int

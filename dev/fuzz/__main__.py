@@ -1,0 +1,84 @@
+"""Feed the compiler what nobody writes, for some minutes, and keep what it cannot take.
+
+    python -m dev.fuzz reader --minutes 10                 mutated text
+    python -m dev.fuzz templates --minutes 10              random templates, checked and rendered
+    python -m dev.fuzz playbooks --minutes 10 --seed 7     mutated structure: compiled, previewed, forecast, migrated
+
+A finding is an exception, a case that takes longer than its limit, or memory over the limit. Each kind is written once
+into the folder of ``--keep``, and the exit status is 1. A finding that is understood becomes a test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import resource
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from dev.fuzz import playbooks, templates, texts
+
+ROOT = Path(__file__).parents[2]
+SEEDS = (ROOT / "tests/compiler/corpus", ROOT / "dev/examples", ROOT / "tests/acceptance/playbooks")
+MEMORY_BYTES = 2 * 1024**3
+
+Subject = tuple[Callable[[random.Random, list[str]], str], Callable[[str], None], float]
+SUBJECTS: dict[str, Subject] = {
+    "reader": (texts.mutated, texts.compiled, 3.0),
+    "templates": (templates.generated, templates.examined, 2.0),
+    "playbooks": (playbooks.mutated, playbooks.shown, 5.0),
+}
+"""What makes a case, what must take it, and the seconds it may take."""
+
+
+def main() -> int:
+    """The number of kinds of findings is zero or the exit status is 1."""
+    given = _arguments()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    make, take, limit = SUBJECTS[given.subject]
+    seeds = [file.read_text(encoding="utf-8") for folder in given.seeds for file in sorted(folder.rglob("*.y*ml"))]
+    chance, end = random.Random(given.seed), time.monotonic() + given.minutes * 60
+    found: dict[str, Path] = {}
+    cases = 0
+    while time.monotonic() < end:
+        case = make(chance, seeds)
+        cases += 1
+        finding = _finding(take, case, limit)
+        if finding and finding.splitlines()[-1] not in found:
+            file = given.keep / f"{given.subject}-{given.seed}-{len(found) + 1}.txt"
+            file.write_text(case, encoding="utf-8", errors="surrogatepass")
+            found[finding.splitlines()[-1]] = file
+            print(f"{finding}\n{file}\n", flush=True)
+    print(f"{cases:,} cases, {len(found)} kinds of findings")
+    return int(bool(found))
+
+
+def _finding(take: Callable[[str], None], case: str, limit: float) -> str:
+    """What went wrong; its last line names the kind."""
+    began = time.process_time()
+    try:
+        take(case)
+    except Exception as error:
+        places = traceback.extract_tb(error.__traceback__)
+        return f"{traceback.format_exc()}{type(error).__name__} at {places[-1].filename}:{places[-1].lineno}"
+    seconds = time.process_time() - began
+    return f"took {seconds:.1f} s\nslow" if seconds > limit else ""
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m dev.fuzz", description=__doc__.split("\n")[0])
+    parser.add_argument("subject", choices=SUBJECTS)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--seed", type=int, default=1, help="the same seed makes the same cases")
+    parser.add_argument(
+        "--seeds", type=Path, nargs="+", default=SEEDS, metavar="FOLDER", help="playbooks to begin with"
+    )
+    parser.add_argument("--keep", type=Path, default=Path(), metavar="FOLDER", help="where findings are written")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+"""Playbooks whose parts are left out, replaced, exchanged and put where they do not belong."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Iterator
+from typing import Any, cast
+
+import yaml
+
+from noetl_compiler import compile_text
+from noetl_compiler.emission import migrate
+from noetl_compiler.forecast import forecast
+from noetl_compiler.preview import dot, explain, forecast_table, mermaid, page, svg, tree
+from noetl_compiler.source import SourceFile
+
+__all__ = ["mutated", "shown"]
+
+VALUES: tuple[Any, ...] = (
+    *(None, "", 0, -1, 1.5, 10**30, True, [], {}, [[]], [None], {"": 1}, ["a"], {"a": 1}, "x", "end", "😀", "a/b~c"),
+    *("{{ x }}", "{{", "{% if %}", "{{ event.name == 'call.done' }}", "{{ 'a' * 10**9 }}"),
+    *({"step": "end"}, [{"step": "end"}], {"kind": "http"}, {"when": "{{ x }}", "then": {"do": "retry"}}),
+)
+KEYS = (
+    *(
+        "when",
+        "then",
+        "else",
+        "step",
+        "next",
+        "loop",
+        "tool",
+        "case",
+        "retry",
+        "sink",
+        "set",
+        "with",
+        "args",
+        "end_loop",
+    ),
+    *("type", "call", "save", "task", "iterator", "in", "spec", "policy", "rules", "name", "do", "kind", "arcs"),
+)
+Spot = tuple[Any, Any]
+"""A mapping or a list, and a key or an index in it."""
+
+
+def mutated(chance: random.Random, seeds: list[str]) -> str:
+    """One of the seeds after one to three changes of its structure."""
+    while True:
+        try:
+            found: Any = yaml.safe_load(chance.choice(seeds))
+        except yaml.YAMLError:
+            continue
+        for _ in range(chance.randint(1, 3)):
+            spots = list(_spots(found))
+            if spots:
+                _change(chance, chance.choice(spots), chance.choice(spots))
+        return yaml.safe_dump(found, sort_keys=False, allow_unicode=True)
+
+
+def _spots(node: Any) -> Iterator[Spot]:
+    places: Any = (
+        list(node) if isinstance(node, dict) else range(len(cast("list[Any]", node)) if isinstance(node, list) else 0)
+    )
+    for place in places:
+        yield node, place
+        yield from _spots(node[place])
+
+
+def _change(chance: random.Random, spot: Spot, other: Spot) -> None:
+    holder, place = spot
+    match chance.randrange(4):
+        case 0:
+            del holder[place]
+        case 1:
+            holder[place] = copy.deepcopy(chance.choice(VALUES))
+        case 2:
+            holder[place] = copy.deepcopy(other[0][other[1]])
+        case _ if isinstance(holder, dict):
+            holder[chance.choice(KEYS)] = copy.deepcopy(cast("Any", holder)[place])
+        case _:
+            holder.append(copy.deepcopy(holder[place]))
+
+
+def shown(text: str) -> None:
+    """What compiles can be shown, forecast, and migrated to what migrates to itself."""
+    result = compile_text(text, "case.yaml")
+    graph = result.graph
+    if graph is None:
+        return
+    foretold = forecast(graph)
+    for show in (tree, mermaid, dot, svg):
+        show(graph)
+    forecast_table(foretold)
+    page(graph, foretold, result.diagnostics)
+    explain(graph, graph.entry)
+    moved = migrate(SourceFile("case.yaml", text))
+    assert not moved.defect, moved.defect
+    if moved.text is not None:
+        assert migrate(SourceFile("case.yaml", moved.text)).text == moved.text, "a migrated playbook migrates on"

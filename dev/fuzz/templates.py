@@ -1,0 +1,119 @@
+"""Templates out of a grammar: sound ones mostly, with what is costly, unsafe or broken among them."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from noetl_compiler import templates
+from noetl_compiler.conditions import read_condition
+from noetl_compiler.graph import Span, Template, Value
+from noetl_compiler.templating.filters import FILTERS, TESTS
+
+__all__ = ["examined", "generated"]
+
+SPAN = Span(1, 1, 1, 2)
+SCOPE: dict[str, Any] = {
+    "ctx": {"n": 3, "items": list(range(50)), "text": "a b c", "map": {"a": {"b": [1, 2, {"c": "d"}]}}},
+    "workload": {"cities": [{"name": "Oslo", "hot": False}, {"name": "Rome", "hot": True}]},
+    "event": {"name": "call.done"},
+    "output": {"status": "ok", "http": {"status": 200}, "data": {"rows": [{"id": 1}]}},
+    "x": 1,
+    "s": "text",
+}
+ATOMS = (
+    *(
+        "x",
+        "s",
+        "ctx.n",
+        "ctx.items",
+        "ctx.map.a.b[2].c",
+        "workload.cities",
+        "output.data.rows[0].id",
+        "missing",
+        "a.b.c",
+    ),
+    *("0", "1", "-3", "2.5", "10**9", "9**99", "'a'", '"%1000000d"', "''", "true", "none", "[]", "{}", "range(10**6)"),
+    *(
+        "ctx.__class__",
+        "s.__init__.__globals__",
+        "''.join",
+        "s.format",
+        "now()",
+        "namespace(a=1)",
+        "loop.index",
+        "cycler('a')",
+    ),
+)
+OPERATORS = ("+", "-", "*", "/", "//", "%", "**", "~", "==", "!=", "<", ">=", "in", "not in", "and", "or")
+METHODS = (
+    ".upper()",
+    ".split(' ')",
+    ".replace('a', 'b')",
+    ".ljust(10**8)",
+    ".items()",
+    ".format(1)",
+    "[0]",
+    "[-1]",
+    "['a']",
+)
+
+
+def generated(chance: random.Random, seeds: list[str]) -> str:
+    """One expression, a text with two, or a statement around one; now and then with a piece missing."""
+    del seeds
+    one, other = _expression(chance, 5), _expression(chance, 3)
+    text = chance.choice(
+        (
+            f"{{{{ {one} }}}}",
+            f"a {{{{ {one} }}}} b {{{{- {other} -}}}}",
+            f"{{% if {one} %}}{{{{ {other} }}}}{{% else %}}no{{% endif %}}",
+            f"{{% for i in {one} %}}{{{{ i }}}}{{% for j in {other} %}}{{{{ j }}}}{{% endfor %}}{{% endfor %}}",
+            f"{{% set a = {one} %}}{{{{ a ~ {other} }}}}",
+        )
+    )
+    if chance.random() < 0.1:
+        cut = chance.randrange(len(text))
+        text = text[:cut] + text[cut + chance.randint(1, 4) :]
+    return text
+
+
+def _expression(chance: random.Random, depth: int) -> str:
+    if depth == 0 or chance.random() < 0.2:
+        return chance.choice(ATOMS)
+    inner = _expression(chance, depth - 1)
+    match chance.randrange(8):
+        case 0 | 1:
+            return f"({inner} {chance.choice(OPERATORS)} {_expression(chance, depth - 1)})"
+        case 2 | 3:
+            return f"{inner} | {chance.choice(sorted(FILTERS))}{_arguments(chance, depth)}"
+        case 4:
+            return f"({inner} is {chance.choice(('', 'not '))}{chance.choice(sorted(TESTS))})"
+        case 5:
+            return inner + chance.choice(METHODS)
+        case 6:
+            return f"[{inner}, {_expression(chance, depth - 1)}]"
+        case _:
+            return f"({inner} if {_expression(chance, depth - 1)} else {chance.choice(ATOMS)})"
+
+
+def _arguments(chance: random.Random, depth: int) -> str:
+    if chance.random() < 0.5:
+        return ""
+    named = chance.choice(("", "attribute=", "width="))
+    return f"({named}{_expression(chance, depth - 1)})"
+
+
+def examined(source: str) -> None:
+    """Checked, told in words, asked as a condition, rendered alone and inside of data."""
+    templates.check(source)
+    read_condition(Template(source, SPAN))
+    for run in (
+        lambda: templates.render_text(source, SCOPE),
+        lambda: templates.predicate(source, SCOPE),
+        lambda: templates.render(Value({"a": source}, {"/a": SPAN}), SCOPE),
+    ):
+        try:
+            run()
+        except templates.TemplateFailure:
+            continue

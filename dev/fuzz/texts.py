@@ -1,0 +1,60 @@
+"""Playbooks with pieces cut out, moved, doubled and put in."""
+
+from __future__ import annotations
+
+import random
+
+from noetl_compiler import compile_text
+
+__all__ = ["compiled", "mutated"]
+
+PIECES = (
+    *(
+        "&a ",
+        "*a",
+        "<<: *a",
+        "!!python/object:x ",
+        "!!set ",
+        "? ",
+        "- ",
+        ": ",
+        "\n---\n",
+        "\n...\n",
+        "%YAML 1.2\n",
+        "#",
+    ),
+    *("{", "}", "[", "]", ",", '"', "'", "|\n", ">-\n", "\t", "\r", "\x00", "\x85", "\u2028", "\ufeff", "\ud800", "😀"),
+    *("{{ ", " }}", "{% ", " %}", "{#", "{{ x }}", "{% if x %}", "~", "null", "yes", "1e999", "0x1f", "2024-01-01"),
+    *("step: ", "tool: ", "next: ", "when: ", "then: ", "loop: ", "- - - - - ", "[" * 200, "{a: " * 100, "x" * 5_000),
+)
+
+
+def mutated(chance: random.Random, seeds: list[str]) -> str:
+    """One of the seeds after one to six changes."""
+    text = chance.choice(seeds)
+    for _ in range(chance.randint(1, 6)):
+        start = chance.randrange(len(text) + 1)
+        end = min(len(text), start + int(chance.expovariate(1 / 20)))
+        text = text[:start] + _instead(chance, seeds, text[start:end]) + text[end:]
+    return text
+
+
+def _instead(chance: random.Random, seeds: list[str], cut: str) -> str:
+    match chance.randrange(5):
+        case 0:
+            return ""
+        case 1:
+            return cut + chance.choice(PIECES)
+        case 2:
+            return cut * chance.choice((2, 3, 50))
+        case 3:
+            other = chance.choice(seeds)
+            start = chance.randrange(len(other) + 1)
+            return other[start : start + chance.randint(1, 400)]
+        case _:
+            return "".join(chance.choice((char, char, chr(chance.randrange(1, 0x3000)))) for char in cut)
+
+
+def compiled(text: str) -> None:
+    """Its findings must be made."""
+    compile_text(text, "case.yaml")
