@@ -205,3 +205,15 @@ def test_the_steps_of_a_parallel_loop_set_names_in_parallel() -> None:
 
 def test_the_steps_of_a_loop_know_its_element_and_its_end_the_results() -> None:
     assert marked(region("sequential"), Code.UNDEFINED_NAME) == ["i_gone"]
+
+
+@pytest.mark.parametrize(("tool", "told"), [("kind: http, url: u", True), ("kind: noop", False)])
+def test_what_cannot_fail_needs_no_rule_for_errors(tool: str, told: bool) -> None:
+    text = one(f"{{{tool}, spec: {{policy: {{rules: [{{when: '{{{{ workload.known }}}}', then: {{do: break}}}}]}}}}}}")
+    assert bool(marked(text, Code.ERRORS_UNMATCHED)) == told
+
+
+@pytest.mark.parametrize("when", ["true", "'{{ true }}'", "'{{ 1 == 1 }}'"])
+def test_a_rule_that_always_matches_covers_errors(when: str) -> None:
+    text = one(f"{{kind: http, url: u, spec: {{policy: {{rules: [{{when: {when}, then: {{do: continue}}}}]}}}}}}")
+    assert marked(text, Code.ERRORS_UNMATCHED) == []

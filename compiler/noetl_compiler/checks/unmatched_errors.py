@@ -13,6 +13,7 @@ from noetl_compiler.syntax import Playbook, Policy
 __all__ = ["warn_of_unmatched_errors"]
 
 _HINT = "add - else: {then: {do: fail}}, or on_unmatched: fail"
+_NEVER_FAIL = frozenset({"noop"})
 _ABOUT_ERRORS = re.compile(r"\b(?:status|status_code|success|error|last_error|event|http|pg|py)\b")
 
 
@@ -22,7 +23,9 @@ def warn_of_unmatched_errors(playbook: Playbook, report: Report) -> None:
         return
     for task in (*playbook.workbook, *(task for step in playbook.steps for task in step.tasks)):
         policy = task.policy
-        if policy is None or policy.unmatched is not None or report.has_error_in(policy.span):
+        if policy is None or policy.unmatched is not None or task.kind.text in _NEVER_FAIL:
+            continue
+        if report.has_error_in(policy.span):
             continue
         if uncovered := _uncovered(policy, task.label.text):
             report.warning(Code.ERRORS_UNMATCHED, policy.span, uncovered, _HINT)
@@ -30,16 +33,14 @@ def warn_of_unmatched_errors(playbook: Playbook, report: Report) -> None:
 
 def _uncovered(policy: Policy, label: str) -> str:
     """What is wrong with the rules; "" when there is one for every error."""
-    covering = [holds_after(rule.body.when, "error") for rule in policy.rules if _is_about_errors(rule.body)]
-    if True in covering:
+    rules = [(rule.body, holds_after(rule.body.when, "error")) for rule in policy.rules if rule.body.on != "ok"]
+    if any(holds for _, holds in rules):
         return ""
-    if None in covering:
+    if any(holds is None and _asks_of_outcome(rule) for rule, holds in rules):
         return f'the rules of task "{label}" cover only some errors, so after any other a failed call goes on'
     return f'no rule of task "{label}" covers errors, so a failed call goes on'
 
 
-def _is_about_errors(rule: Rule) -> bool:
-    """Whether a rule matches always or asks how the call went; what else it asks about is there after a success."""
-    if rule.on != "any":
-        return rule.on == "error"
-    return rule.when is None or _ABOUT_ERRORS.search(rule.when.source) is not None
+def _asks_of_outcome(rule: Rule) -> bool:
+    """Whether a rule asks how the call went; what else it asks about is there after a success."""
+    return rule.when is not None and _ABOUT_ERRORS.search(rule.when.source) is not None
