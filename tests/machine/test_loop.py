@@ -139,3 +139,23 @@ workflow:
 def test_where_order_by_and_limit(extra: str, expected: list[int]) -> None:
     run = run_text(LEGACY.replace(" LOOP", extra), message)
     assert run.finish.result == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "items", "expected"),
+    [
+        (", spec: {mode: chunked, chunk_size: 2}", "[1, 2, 3]", [[1, 2], [3]]),
+        (", spec: {mode: chunked, chunk_size: 2}, limit: 3", "[1, 2, 3, 4, 5]", [[1, 2], [3]]),
+        (", chunk_size: 5", "[1, 2, 3]", [[1, 2, 3]]),
+        (", chunk_size: 5", "[]", []),
+    ],
+)
+def test_chunks_are_lists_of_items(spec: str, items: str, expected: list[Any]) -> None:
+    run = run_text(loop(spec, items=items), message)
+    assert [call.config["message"] for call in run.calls if call.step == "start"] == expected
+
+
+def test_the_items_of_a_map_are_asked_for() -> None:
+    text = loop(items="{a: 1, b: 2}").replace("workload.items }}", "workload['items'] | items }}")
+    run = run_text(text, message)
+    assert [call.config["message"] for call in run.calls if call.step == "start"] == [["a", 1], ["b", 2]]

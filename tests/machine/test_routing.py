@@ -72,6 +72,22 @@ def test_join_each_runs_for_every_arrival() -> None:
     assert steps_run(run).count("end") == 1
 
 
+def test_join_any_runs_for_the_first_arrival_alone() -> None:
+    meet = "  - step: meet\n    spec: {join: any}\n    tool: {kind: noop}\n"
+    text = playbook(
+        step("start", "a", "b", mode="inclusive") + step("a", "meet") + step("b", "slow") + step("slow", "meet") + meet
+    )
+    run = run_text(text, lambda call: call.step)
+    assert steps_run(run).count("meet") == 1
+    assert steps_run(run).index("meet") < steps_run(run).index("slow")
+
+
+def test_several_ways_without_a_condition_are_taken_at_once() -> None:
+    text = "apiVersion: noetl.io/v1\nkind: Playbook\nmetadata: {name: x}\nworkflow:\n"
+    text += "- {step: start, tool: noop, next: [a, {step: b}]}\n- {step: a, tool: noop}\n- {step: b, tool: noop}\n"
+    assert steps_run(run_text(text, lambda call: call.step)) == ["start", "a", "b", "end"]
+
+
 def test_a_loop_back_enters_the_join_again() -> None:
     text = playbook(
         """
