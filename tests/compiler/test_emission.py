@@ -200,3 +200,39 @@ def test_a_text_with_windows_line_ends_keeps_them() -> None:
     text = LEGACY.read_text(encoding="utf-8")
     unix, windows = (migrate(SourceFile("", one)).text or "" for one in (text, text.replace("\n", "\r\n")))
     assert windows == unix.replace("\n", "\r\n")
+
+
+LOOKS = """\
+metadata: {name: 'x'}
+workload:
+  'on': "yes"
+  single: 'it''s'
+  double: "plain"
+  escaped: "two\\nlines"
+  folded: >-
+    a text that is folded because it is rather long for one line, so long that it
+    goes on
+  template: '{{ payload.x }}'
+workflow:
+  - step: start
+    desc: 'Begin'
+    tool:
+      kind: python
+      args: {a: '{{ workload.single }}'}
+      code: |
+
+        print(1)
+    next:
+      arcs:
+        - step: end
+          when: '{{ output.status == "ok" }}'
+  - step: end
+"""
+
+
+def test_what_is_written_again_keeps_its_looks() -> None:
+    text = migrate(SourceFile("", LOOKS)).text or ""
+    kept = ["'on': \"yes\"", "single: 'it''s'", 'double: "plain"', 'escaped: "two\\nlines"', "desc: 'Begin'"]
+    kept += ["folded: >-\n", "'{{ payload.x }}'", "input: {a: '{{ workload.single }}'}", "code: |\n\n        print(1)"]
+    kept += ["when: '{{ output.status == \"ok\" }}'", "metadata: {name: 'x'}"]
+    assert [one for one in kept if one not in text] == []

@@ -43,7 +43,8 @@ def of_all() -> Any:
 
 def leaves(data: Any) -> Iterator[Any]:
     if isinstance(data, dict | list):
-        for one in data.values() if isinstance(data, dict) else data:
+        inner: Any = data.values() if isinstance(data, dict) else data
+        for one in inner:
             yield from leaves(one)
     else:
         yield data

@@ -74,7 +74,7 @@ def migrated(found: Understood) -> Migration:
     document = _document(draft, found, found.root)
     if _says_the_same(document, found.root):
         return Migration(compiled, found.source.text, tuple(sorted(set(draft.notes))))
-    text = _text(document, found.source)
+    text = _text(document, found.root, found.source)
     result = compile_text(text, found.source.file)
     defect = _defect(compiled, result)
     notes = tuple(sorted({*draft.notes, *remarks(found, found.root, result.diagnostics)}))
@@ -97,8 +97,8 @@ def _unordered(data: Json) -> str:
     return json.dumps(data, sort_keys=True)
 
 
-def _text(document: MappingNode, source: SourceFile) -> str:
-    text = write(document, source)
+def _text(document: MappingNode, root: MappingNode, source: SourceFile) -> str:
+    text = write(document, source, root)
     written, _ = read(SourceFile(source.file, text))
     text = with_comments(text, document, written, source) if written else text
     return text.replace("\n", "\r\n") if _CRLF.match(source.text) else text

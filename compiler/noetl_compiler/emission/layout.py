@@ -93,7 +93,8 @@ def _trailed(comment: Comment, moved: list[_Moved]) -> _Moved | None:
 def _moved(node: Node, written: Node, source: SourceFile, result: SourceFile) -> Iterator[_Moved]:
     if node.span != NOWHERE:
         line, col = node.span.line, node.span.col
-        apart = not source.line(line - 1).strip() and _begins(source, node.span) and _begins(result, written.span)
+        after_blank = line > 1 and not source.line(line - 1).strip()
+        apart = after_blank and _begins(source, node.span) and _begins(result, written.span)
         yield _Moved(source.offset(line, col), line, written.span.line - 1, apart)
     for child, its in zip(_children(node), _children(written), strict=True):
         yield from _moved(child, its, source, result)

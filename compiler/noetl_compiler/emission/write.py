@@ -1,16 +1,19 @@
 """Nodes to YAML text.
 
 PyYAML's emitter writes, for it knows when a string needs quotes. What it is told here: lists are indented, text
-of several lines stands in a block, quotes are double where that needs no escapes, lines are never folded, and a
-collection that the author wrote on one line stays there.
+of several lines stands in a block, quotes are double where that needs no escapes, and lines are never folded. What
+the author wrote keeps its looks where they still fit: a collection on one line stays there, quotes stay what they
+were, and so does a folded text.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from io import StringIO
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -20,11 +23,14 @@ from noetl_compiler.emission.origins import NOWHERE
 from noetl_compiler.graph import Json
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.reading.scalars import ScalarError, is_plain_text, resolve, written
-from noetl_compiler.source import SourceFile
+from noetl_compiler.source import ScalarStyle, SourceFile, Span
 
 __all__ = ["write"]
 
 _SHORT = 80
+_FOLD_AT = 100
+_FOLDABLE = re.compile(r"\S+(?: \S+)*\n?")
+_QUOTES: Mapping[ScalarStyle | None, str] = MappingProxyType({"single": "'", "double": '"'})
 
 _NOT_IN_A_BLOCK = re.compile("[^\n\t\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _BREAK = re.compile("[\n\x85\u2028\u2029]")
@@ -33,45 +39,79 @@ _BLOCK = re.compile(r"\n* *[^ \n\t]")
 """A first line that begins with a tab would be taken for wrong indentation."""
 
 
-def write(document: MappingNode, source: SourceFile) -> str:
-    """The text of a document without comments; ``source`` is the text from which its nodes have their places."""
+def write(document: MappingNode, source: SourceFile, root: Node | None = None) -> str:
+    """The text of a document without comments; ``source`` is the text from which its nodes have their places, ``root``
+    what that text says.
+    """
     out = StringIO()
     emitter = _Emitter(out, allow_unicode=True, width=sys.maxsize)
-    for event in _events(document, source):
+    for event in _Looks(source, root).events(document):
         emitter.emit(event)
     return out.getvalue()
 
 
-def _events(document: MappingNode, source: SourceFile) -> Iterator[yaml.Event]:
-    yield yaml.StreamStartEvent()
-    yield yaml.DocumentStartEvent(explicit=False)
-    yield from _node_events(document, source)
-    yield yaml.DocumentEndEvent(explicit=False)
-    yield yaml.StreamEndEvent()
+class _Looks:
+    """How the author wrote what is written again."""
+
+    def __init__(self, source: SourceFile, root: Node | None) -> None:
+        self._source = source
+        self._styles = dict(_styles(root)) if root else {}
+
+    def events(self, document: MappingNode) -> Iterator[yaml.Event]:
+        yield yaml.StreamStartEvent()
+        yield yaml.DocumentStartEvent(explicit=False)
+        yield from self._node(document)
+        yield yaml.DocumentEndEvent(explicit=False)
+        yield yaml.StreamEndEvent()
+
+    def _node(self, node: Node) -> Iterator[yaml.Event]:
+        if isinstance(node, ScalarNode):
+            yield self._scalar(node.value, node)
+        elif isinstance(node, MappingNode):
+            yield yaml.MappingStartEvent(None, None, True, flow_style=self._is_on_one_line(node))
+            for key, item in node.entries:
+                yield self._scalar(key.text, key if self._is_own(key) else replace(key, span=NOWHERE))
+                yield from self._node(item)
+            yield yaml.MappingEndEvent()
+        else:
+            yield yaml.SequenceStartEvent(None, None, True, flow_style=self._is_on_one_line(node))
+            for item in node.items:
+                yield from self._node(item)
+            yield yaml.SequenceEndEvent()
+
+    def _scalar(self, value: Json, node: ScalarNode) -> yaml.ScalarEvent:
+        if not isinstance(value, str):
+            text = node.text if _means(node.text, value) else written(value)
+            return yaml.ScalarEvent(None, None, (True, False), text)
+        own = self._styles.get(node.span)
+        if own == "folded" and _FOLDABLE.fullmatch(value):
+            style: str | None = ">"
+        elif own in _QUOTES and node.span.line == node.span.end_line:
+            style = _QUOTES[own]
+        else:
+            style = "|" if "\n" in value else None
+        return yaml.ScalarEvent(None, None, (is_plain_text(value), True), value, style=style)
+
+    def _is_own(self, key: ScalarNode) -> bool:
+        """Whether the author wrote this very key there: a new one may stand at the place of something else."""
+        return self._source.slice(key.span).strip("'\"") == key.text
+
+    def _is_on_one_line(self, node: MappingNode | SequenceNode) -> bool:
+        """Whether the author wrote this on one line, in braces or brackets, and it has not grown too long for that."""
+        if node.span == NOWHERE or node.span.line != node.span.end_line:
+            return False
+        own = self._source.slice(node.span)
+        return own[:1] in ("{", "[") and _length(node) <= max(len(own), _SHORT)
 
 
-def _node_events(node: Node, source: SourceFile) -> Iterator[yaml.Event]:
+def _styles(node: Node) -> Iterator[tuple[Span, ScalarStyle]]:
+    """The style of every scalar, by its place and by that of the templates in it."""
     if isinstance(node, ScalarNode):
-        yield _scalar_event(node.value, node.text)
+        yield from ((place, node.style) for place in (node.template_span, node.span) if place)
     elif isinstance(node, MappingNode):
-        yield yaml.MappingStartEvent(None, None, True, flow_style=_is_on_one_line(node, source))
-        for key, item in node.entries:
-            yield _scalar_event(key.text, key.text)
-            yield from _node_events(item, source)
-        yield yaml.MappingEndEvent()
+        yield from (found for entry in node.entries for part in entry for found in _styles(part))
     else:
-        yield yaml.SequenceStartEvent(None, None, True, flow_style=_is_on_one_line(node, source))
-        for item in node.items:
-            yield from _node_events(item, source)
-        yield yaml.SequenceEndEvent()
-
-
-def _is_on_one_line(node: MappingNode | SequenceNode, source: SourceFile) -> bool:
-    """Whether the author wrote this on one line, in braces or brackets, and it has not grown too long for that."""
-    if node.span == NOWHERE or node.span.line != node.span.end_line:
-        return False
-    own = source.slice(node.span)
-    return own[:1] in ("{", "[") and _length(node) <= max(len(own), _SHORT)
+        yield from (found for item in node.items for found in _styles(item))
 
 
 def _length(node: Node) -> int:
@@ -80,12 +120,6 @@ def _length(node: Node) -> int:
         return len(node.text) + len(": ")
     children = node.items if isinstance(node, SequenceNode) else [part for entry in node.entries for part in entry]
     return sum(map(_length, children))
-
-
-def _scalar_event(value: Json, text: str) -> yaml.ScalarEvent:
-    if isinstance(value, str):
-        return yaml.ScalarEvent(None, None, (is_plain_text(value), True), value, style="|" if "\n" in value else None)
-    return yaml.ScalarEvent(None, None, (True, False), text if _means(text, value) else written(value))
 
 
 def _means(text: str, value: Json) -> bool:
@@ -107,9 +141,21 @@ class _Emitter(Emitter):
         analysis.allow_block = _NOT_IN_A_BLOCK.search(scalar) is None and _BLOCK.match(scalar) is not None
         return analysis
 
+    def determine_block_hints(self, text: str) -> str:
+        """Without the indentation where the first line that has text tells it."""
+        hints: str = super().determine_block_hints(text)
+        return hints if text.lstrip("\n").startswith(" ") else hints.lstrip("123456789")
+
+    def write_folded(self, text: str) -> None:
+        unlimited, self.best_width = self.best_width, _FOLD_AT
+        super().write_folded(text)
+        self.best_width = unlimited
+
     def choose_scalar_style(self) -> Any:
         style: Any = super().choose_scalar_style()
         event: Any = self.event
+        if event.style == style:
+            return style
         text: str = event.value
         escapes = '"' in text or "\\" in text
         return '"' if style == "'" and (not escapes or _BREAK.search(text)) else style
