@@ -42,12 +42,11 @@ def of_all() -> Any:
 
 
 def leaves(data: Any) -> Iterator[Any]:
-    if isinstance(data, dict | list):
-        inner: Any = data.values() if isinstance(data, dict) else data
-        for one in inner:
-            yield from leaves(one)
-    else:
+    inner: Any = data.values() if isinstance(data, dict) else data if isinstance(data, list) else None
+    if inner is None:
         yield data
+    else:
+        yield from (leaf for one in inner for leaf in leaves(one))
 
 
 def problems(source: SourceFile) -> list[str]:

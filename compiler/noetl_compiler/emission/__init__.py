@@ -3,8 +3,11 @@
 The syntax tree is emitted, not the text patched: every dialect that has a front end migrates for free. What
 v10 has no form for stands under the extension keys of dev/extensions.md, which the v10 front end reads.
 
-A playbook that already is canonical is left as it is, byte for byte, so migrating twice changes nothing. The
-result is compiled before it is handed out: when its graph were another one, there is no result.
+A text goes through here in this order. It is understood as for compiling. ``document.emit_document`` makes nodes of
+the tree, each with the place it came from (``origins``), and notes each extension it needs. A playbook that has the
+form of v10 gets back what the tree is silent about (``keeping``). If that says what the author's document says, his
+text is left alone, byte for byte. Else it is written (``write``) and gets his comments and blank lines (``layout``).
+At last the result is compiled: when its graph were another one, there would be no result.
 """
 
 from __future__ import annotations

@@ -107,7 +107,9 @@ class _Looks:
 def _styles(node: Node) -> Iterator[tuple[Span, ScalarStyle]]:
     """The style of every scalar, by its place and by that of the templates in it."""
     if isinstance(node, ScalarNode):
-        yield from ((place, node.style) for place in (node.template_span, node.span) if place)
+        yield node.span, node.style
+        if node.template_span:
+            yield node.template_span, node.style
     elif isinstance(node, MappingNode):
         yield from (found for entry in node.entries for part in entry for found in _styles(part))
     else:
