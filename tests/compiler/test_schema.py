@@ -14,6 +14,7 @@ from jsonschema import Draft7Validator
 
 from noetl_compiler import compile_file, compile_text
 from noetl_compiler.dialects.detect import detect
+from noetl_compiler.graph import Json
 from noetl_compiler.nodes import MappingNode, plain
 from noetl_compiler.reader import read, read_file
 from noetl_compiler.report import Report
@@ -41,12 +42,13 @@ def of_all() -> Any:
     return Draft7Validator(schema_of_all())
 
 
-def leaves(data: Any) -> Iterator[Any]:
-    inner: Any = data.values() if isinstance(data, dict) else data if isinstance(data, list) else None
-    if inner is None:
-        yield data
+def leaves(data: Json) -> Iterator[Json]:
+    if isinstance(data, dict):
+        data = list(cast("dict[str, Json]", data).values())
+    if isinstance(data, list):
+        yield from (leaf for one in cast("list[Json]", data) for leaf in leaves(one))
     else:
-        yield from (leaf for one in inner for leaf in leaves(one))
+        yield data
 
 
 def problems(source: SourceFile) -> list[str]:
