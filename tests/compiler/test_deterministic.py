@@ -15,7 +15,7 @@ from noetl_compiler import compile_text
 from noetl_compiler.diagnostics import one_line
 from noetl_compiler.graph import encode
 for path in sorted(Path(sys.argv[1]).rglob("*.yaml")):
-    result = compile_text(path.read_text(), path.name)
+    result = compile_text(path.read_text(errors="replace"), path.name)
     print([one_line(found) + found.hint for found in result.diagnostics])
     print(encode(result.graph).decode() if result.graph else None)
 """
