@@ -10,6 +10,7 @@ import msgspec
 from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Span, Step, Task, Template, Value
 from noetl_compiler.nodes import at
+from noetl_compiler.overlay import names_in
 
 __all__ = ["UnsupportedError", "unsupported"]
 
@@ -48,7 +49,7 @@ def _in_loop(step: Step) -> Iterator[tuple[Span, str]]:
 def _in_task(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
     if task.kind not in tools:
         yield task.span, f"there is no tool {task.kind!r} here: the tools are {', '.join(sorted(tools))}"
-    if task.kind in tools and isinstance(task.config.data, dict) and isinstance(task.config.data.get("script"), dict):
+    if task.kind in tools and isinstance(names_in(task.config).get("script"), dict):
         yield task.span, "code that lies elsewhere cannot be fetched yet: write it into the playbook"
     if task.policy is not None and task.policy.circuit is not None:
         yield task.policy.circuit.span, "circuit breakers cannot run yet: remove it"

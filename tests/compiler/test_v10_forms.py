@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -17,9 +17,10 @@ OTHERS = "- {step: other, tool: {kind: noop}, next: {arcs: [{step: end}]}}\n- {s
 def without_places(part: Any) -> Any:
     """The graph's JSON without spans and digest; a template is its text."""
     if isinstance(part, dict):
-        kept = {key: without_places(item) for key, item in part.items() if key not in ("span", "digest")}
-        return kept | ({"templates": sorted(part["templates"])} if "templates" in part else {})
-    return [without_places(item) for item in part] if isinstance(part, list | tuple) else part
+        tree = cast("dict[str, Any]", part)
+        kept = {key: without_places(item) for key, item in tree.items() if key not in ("span", "digest")}
+        return kept | ({"templates": sorted(tree["templates"])} if "templates" in tree else {})
+    return [without_places(item) for item in cast("list[Any]", part)] if isinstance(part, list | tuple) else part
 
 
 def graph_of(step: str, rest: str = "") -> Any:

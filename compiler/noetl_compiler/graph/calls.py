@@ -1,0 +1,149 @@
+"""One call of a tool: what it is given, what follows it, where its result goes."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from noetl_compiler.graph.values import Assign, Span, Template, Timeout, Value
+
+__all__ = ["Action", "Circuit", "Collect", "Guard", "Output", "Policy", "Rule", "Select", "Sink", "Task"]
+
+Action: TypeAlias = Literal["continue", "retry", "again", "jump", "break", "fail"]
+
+
+class Collect(msgspec.Struct, frozen=True):
+    """How the results of one task's repeated calls become one result.
+
+    ``append`` extends the list with the items at ``path``, ``collect`` appends the value itself, ``merge`` deep-merges
+    maps, ``replace`` keeps the last. ``into`` names the running value in templates.
+    """
+
+    strategy: Literal["append", "replace", "collect", "merge"] = "append"
+    path: str = ""
+    into: str = "pages"
+
+
+class Guard(msgspec.Struct, frozen=True):
+    """In which cases something is done: at this boundary, when ``when`` holds (none: always) and no ``unless`` does.
+
+    An undefined name makes a predicate not hold, in ``unless`` as well (dev/decisions/0011).
+    """
+
+    on: Literal["any", "ok", "error"] = "ok"
+    when: Template | None = None
+    unless: tuple[Template, ...] = ()
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """One policy rule. ``on`` guards it cheaply before ``when`` is evaluated; no ``when`` means true.
+
+    ``attempts`` is the total number of calls (semantics.md 18); ``multiplier`` is the exponential factor.
+    ``patch`` replaces parts of the call's config before ``again`` (next_call), ``rebind`` names of its input.
+    ``result`` replaces the result of a call that went well, ``message`` tells why the rule fails the task.
+    """
+
+    do: Action
+    span: Span
+    on: Literal["any", "ok", "error"] = "any"
+    when: Template | None = None
+    attempts: Value | None = None
+    backoff: Literal["none", "linear", "exponential"] = "none"
+    multiplier: float = 2.0
+    delay: Value | None = None
+    max_delay: Value | None = None
+    jitter: bool = False
+    to: str | None = None
+    set: tuple[Assign, ...] = ()
+    patch: Value | None = None
+    rebind: Value | None = None
+    collect: Collect | None = None
+    result: Value | None = None
+    message: Value | None = None
+
+
+class Circuit(msgspec.Struct, frozen=True):
+    """After so many ``failures`` within ``window`` seconds calls fail at once; ``probe`` seconds later one may try
+    whether the other side is well again (semantics.md 22b). None: as the run sees fit.
+    """
+
+    failures: Value
+    span: Span
+    window: Value | None = None
+    probe: Value | None = None
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """First matching rule wins. ``unmatched`` decides an error that no rule covers (semantics.md 17)."""
+
+    rules: tuple[Rule, ...] = ()
+    unmatched: Literal["continue", "fail"] = "continue"
+    circuit: Circuit | None = None
+
+
+class Select(msgspec.Struct, frozen=True):
+    """Part of a result under a name of its own. ``path`` is dotted from the result on: ``choices.0.message``."""
+
+    name: str
+    path: str
+
+
+class Output(msgspec.Struct, frozen=True):
+    """Which parts of a result have names of their own, and the author's wishes for where the whole is kept.
+
+    Where it is kept changes nothing that a template can see: ``store`` ({kind, scope, ttl, ...}) and the sizes in bytes
+    are said for those who run their own stores.
+    """
+
+    span: Span
+    select: tuple[Select, ...] = ()
+    store: Value = Value({})
+    inline_max_bytes: Value | None = None
+    preview_max_bytes: Value | None = None
+
+
+class Sink(msgspec.Struct, frozen=True):
+    """Where a result is stored.
+
+    ``level`` ``attempt``: in the tool's own activity, once a call (so once a page). ``task``: once, after the last
+    page, with the collected result. ``guard`` is asked with the outcome of the call.
+    """
+
+    kind: str
+    config: Value
+    span: Span
+    auth: Value | None = None
+    mode: Literal["insert", "append", "upsert", "replace", "merge"] = "insert"
+    level: Literal["attempt", "task"] = "attempt"
+    guard: Guard | None = None
+
+
+class Task(msgspec.Struct, frozen=True):
+    """One tool call of a pipeline. ``input`` binds names the tool's code and templates may use.
+
+    ``given`` are those that its surroundings bind, a step or the call of a workbook task: rendered first, and seen by
+    the templates of ``input``, which lies over them.
+
+    ``queue`` is symbolic (the tool kind) and resolved at submission. ``set`` is applied after a successful call,
+    before the policy's action.
+
+    A task with a ``guard`` is an aside: it runs after the step's own tasks where the guard allows it, even after their
+    failure; it sees their outcome under the names a rule sees, and its result is not the step's.
+    """
+
+    label: str
+    kind: str
+    queue: str
+    span: Span
+    config: Value = Value()
+    given: Value = Value({})
+    input: Value = Value({})
+    auth: Value | None = None
+    timeout: Timeout | None = None
+    policy: Policy | None = None
+    sinks: tuple[Sink, ...] = ()
+    set: tuple[Assign, ...] = ()
+    idempotent: bool = True
+    guard: Guard | None = None
+    output: Output | None = None

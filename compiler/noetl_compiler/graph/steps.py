@@ -1,0 +1,103 @@
+"""Steps: when they run, over what they loop, which tasks they have, where they lead."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from noetl_compiler.graph.calls import Guard, Task
+from noetl_compiler.graph.values import Assign, Span, Template, Timeout, Value
+
+__all__ = ["AdmitRule", "Arc", "Cursor", "EnterRule", "Loop", "Route", "Step"]
+
+
+class Cursor(msgspec.Struct, frozen=True):
+    """A loop source that claims rows until none is left (semantics.md 24)."""
+
+    kind: str
+    config: Value
+    span: Span
+    auth: Value | None = None
+
+
+class Loop(msgspec.Struct, frozen=True):
+    """Iterations over a collection or a cursor. The body is the step's own tasks, or ``region``: steps of the graph.
+
+    Each iteration takes the arcs of ``enter`` into the region and is over when no path in it lives. Paths end at
+    ``end``, the region's own last step, as those of the playbook do at the final step. The result of an iteration is
+    a map from step to its last result; under ``end`` a list of one result an arrival (dev/decisions/0010).
+    """
+
+    element: str
+    span: Span
+    collection: Value | None = None
+    cursor: Cursor | None = None
+    mode: Literal["sequential", "parallel", "chunked"] = "sequential"
+    max_in_flight: Value | None = None
+    chunk_size: Value | None = None
+    limit: Value | None = None
+    where: Template | None = None
+    order_by: Template | None = None
+    on_error: Literal["continue", "fail_fast"] = "continue"
+    failure: Literal["fail", "best_effort"] = "fail"
+    region: tuple[str, ...] = ()
+    enter: Route | None = None
+    end: str = ""
+
+
+class Arc(msgspec.Struct, frozen=True):
+    """A way on. ``on`` tells which boundary it can match (semantics.md 4, 8); no ``when`` means true."""
+
+    to: str
+    span: Span
+    on: Literal["any", "ok", "error"] = "ok"
+    when: Template | None = None
+    set: tuple[Assign, ...] = ()
+
+
+class Route(msgspec.Struct, frozen=True):
+    """``exclusive``: the first matching arc in YAML order; ``inclusive``: all of them."""
+
+    mode: Literal["exclusive", "inclusive"] = "exclusive"
+    on_no_match: Literal["end", "complete", "quiet"] = "end"
+    arcs: tuple[Arc, ...] = ()
+
+
+class AdmitRule(msgspec.Struct, frozen=True):
+    """Admission: first match wins, default allow (semantics.md 10)."""
+
+    allow: bool
+    span: Span
+    when: Template | None = None
+
+
+class EnterRule(msgspec.Struct, frozen=True):
+    """What a step sets when it is entered, before its loop or its first task."""
+
+    set: tuple[Assign, ...]
+    span: Span
+    guard: Guard | None = None
+
+
+class Step(msgspec.Struct, frozen=True):
+    """A node. Without tasks it only routes. ``args`` binds names for the whole step (``input``, ``with``).
+
+    ``failure`` is what the step's own unhandled failure means for the other branches, None: as in the whole graph.
+    """
+
+    name: str
+    span: Span
+    desc: str = ""
+    injected: bool = False
+    admit: tuple[AdmitRule, ...] = ()
+    join: Literal["wave", "any", "each"] = "wave"
+    args: Value = Value({})
+    loop: Loop | None = None
+    tasks: tuple[Task, ...] = ()
+    set: tuple[Assign, ...] = ()
+    result: Value | None = None
+    route: Route = Route()
+    timeout: Timeout | None = None
+    enter: tuple[EnterRule, ...] = ()
+    failure: Literal["best_effort", "fail_fast"] | None = None
