@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from noetl_compiler.checks.outcomes import WORDS, Outcome, holds_after, is_impossible, possible_outcomes
+from noetl_compiler.checks.outcomes import holds_after, is_impossible, possible_outcomes
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related, nearest
 from noetl_compiler.graph import AdmitRule, Span, Template
 from noetl_compiler.lowering.routes import boundary
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Next, Playbook, Policy, Step
+from noetl_compiler.templating.outcomes import WORDS, Outcome
 from noetl_compiler.templating.truth import texts_in
 
 __all__ = ["warn_of_dead_routes"]

@@ -1,64 +1,28 @@
-"""What a condition comes to after a call that went well, or failed, as far as that alone decides it.
-
-The names are those that the machine binds after a call; ``tests/machine/test_visible_names.py`` holds the two against
-each other.
-"""
+"""After which outcomes of a call a condition holds, as far as they alone decide it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from noetl_compiler.graph import Template
-from noetl_compiler.templating.truth import ABSENT, PRESENT, Known, Synonyms, truth_of
+from noetl_compiler.templating.check import examine
+from noetl_compiler.templating.outcomes import Outcome
 
-__all__ = ["BOTH", "WORDS", "Outcome", "holds_after", "is_impossible", "possible_outcomes"]
-
-Outcome: TypeAlias = Literal["ok", "error"]
+__all__ = ["BOTH", "holds_after", "is_impossible", "possible_outcomes"]
 
 BOTH: frozenset[Outcome] = frozenset({"ok", "error"})
-
-EVENTS_OF_CALLS: Mapping[Outcome, frozenset[str]] = MappingProxyType(
-    {
-        "ok": frozenset({"step.done", "call.done", "step.exit", "loop.item"}),
-        "error": frozenset({"step.failed", "call.error", "step.exit"}),
-    }
-)
-EVENTS_OF_LOOPS: Mapping[Outcome, frozenset[str]] = MappingProxyType(
-    {
-        "ok": frozenset({"loop.done", "step.done", "step.exit"}),
-        "error": frozenset({"loop.failed", "step.failed", "call.error", "step.exit"}),
-    }
-)
-"""The names that ``event.name`` equals after a call, and after a whole loop."""
-
-SKIPPED = frozenset({"step.skipped", "step.enter"})
-"""The same where no call is made."""
-
-WORDS = frozenset({"ok", "error", *SKIPPED}).union(*EVENTS_OF_CALLS.values(), *EVENTS_OF_LOOPS.values())
-"""What a status or an event may be."""
-
-
-def _known(outcome: Outcome, names: frozenset[str]) -> Known:
-    envelope = dict.fromkeys(("output.status", "outcome.status", "_outcome.status"), outcome)
-    error = PRESENT if outcome == "error" else ABSENT
-    return {**envelope, "success": outcome == "ok", "error": error, "event.name": Synonyms(names)}
-
-
-_AFTER_CALLS: Mapping[Outcome, Known] = {one: _known(one, names) for one, names in EVENTS_OF_CALLS.items()}
-_AFTER_LOOPS: Mapping[Outcome, Known] = {one: _known(one, names) for one, names in EVENTS_OF_LOOPS.items()}
-
-_SKIPPED: Known = {"event.name": Synonyms(SKIPPED), **dict.fromkeys(("error", "output", "outcome", "_outcome"), ABSENT)}
 
 
 def holds_after(when: Template | None, outcome: Outcome, *, of_loop: bool = False) -> bool | None:
     """Whether a condition holds after every such call (True), after none (False), or after some."""
-    if when is None:
+    if when is None or when.source.strip("{} \n").lower() in ("true", "yes", "1"):
         return True
     if "{" not in when.source:
-        return when.source.strip().lower() in ("true", "yes", "1")
-    return truth_of(when.source, (_AFTER_LOOPS if of_loop else _AFTER_CALLS)[outcome])
+        return False
+    truths = examine(when.source).truths
+    if of_loop:
+        return truths.loop_ok if outcome == "ok" else truths.loop_error
+    return truths.ok if outcome == "ok" else truths.error
 
 
 def possible_outcomes(
@@ -71,6 +35,7 @@ def possible_outcomes(
 
 def is_impossible(when: Template, *, of_loop: bool = False) -> bool:
     """Whether a condition that is no constant holds after no call, and without one neither."""
-    if "{" not in when.source or truth_of(when.source, {}) is not None:
+    if "{" not in when.source:
         return False
-    return not possible_outcomes("any", when, of_loop=of_loop) and truth_of(when.source, _SKIPPED) is False
+    truths = examine(when.source).truths
+    return truths.always is None and truths.skipped is False and not possible_outcomes("any", when, of_loop=of_loop)

@@ -19,7 +19,7 @@ from jinja2 import nodes
 
 from noetl_compiler.graph import Template
 from noetl_compiler.templates import TemplateFailure, paths
-from noetl_compiler.templating.truth import ABSENT, PRESENT, lone_expression, truth
+from noetl_compiler.templating.truth import ABSENT, PRESENT, read_expression, truth
 
 __all__ = ["EVENTS", "Event", "also_at", "answered_events", "reads"]
 
@@ -34,7 +34,7 @@ _NAME_IS = re.compile(r"event\.name\s*==\s*(['\"])([\w.]+)\1")
 
 def answered_events(when: Template | None) -> frozenset[Event]:
     """The events at which a condition may hold. One that does not ask for the event answers to calls."""
-    expression = lone_expression(when.source) if when else None
+    expression = read_expression(when.source) if when else None
     about_error = reads(when, "error")
     asked = EVENTS if reads(when, "event") else _OF_CALLS
     if expression is None:

@@ -9,10 +9,13 @@ from jinja2.exceptions import TemplateSyntaxError
 
 from noetl_compiler.source import expressions
 from noetl_compiler.templating.calls import Problem, may_see_inner, problems_of_names
+from noetl_compiler.templating.odd_values import OddValue, odd_values
+from noetl_compiler.templating.outcomes import NO_TRUTHS, Truths, truths_of, truths_of_path
 from noetl_compiler.templating.paths import lone_path, survey, unguarded
 from noetl_compiler.templating.program import compiled, forbid_excess, parsed
 from noetl_compiler.templating.remembered import Remembered
 from noetl_compiler.templating.syntax_errors import explained
+from noetl_compiler.templating.truth import lone_expression
 from noetl_compiler.templating.words import broken_part
 
 __all__ = ["Facts", "Problem", "check", "examine", "free_paths"]
@@ -23,13 +26,16 @@ _SURELY_SHALLOW = 150
 class Facts(NamedTuple):
     """What is known of a template without running it. ``reads`` has the sorted dotted paths of the scope it names,
     ``asked`` those it only asks about, ``needs`` those it cannot do without. All are empty when it is no template at
-    all, and one with other problems is not asked what it needs.
+    all, and one with other problems is not asked what it needs. As a condition it has ``truths``, and ``odd_values``
+    which are neither true nor false.
     """
 
     problems: tuple[Problem, ...] = ()
     reads: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    truths: Truths = NO_TRUTHS
+    odd_values: tuple[OddValue, ...] = ()
 
 
 _known: Remembered[Facts] = Remembered()
@@ -57,7 +63,7 @@ def free_paths(source: str) -> tuple[str, ...]:
 def _examined(source: str) -> Facts:
     """Without statements a template is no more than its expressions, and many templates have the same."""
     if (path := lone_path(source)) and not may_see_inner(source):
-        return Facts((), (path,), (), (path,))
+        return Facts((), (path,), (), (path,), truths_of_path(path))
     try:
         places = expressions(source)
         forbid_excess(places)
@@ -83,7 +89,10 @@ def _parsed(source: str) -> Facts:
     problems = tuple(sorted(problems_of_names(source, tree, applied), key=_place))
     if not problems and _may_be_too_deep(source):
         compiled(source)
-    return Facts(problems, reads, asked, () if problems else unguarded(reads, asked))
+    if problems:
+        return Facts(problems, reads, asked)
+    only = lone_expression(tree)
+    return Facts((), reads, asked, unguarded(reads, asked), truths_of(source, only), odd_values(only))
 
 
 def _may_be_too_deep(source: str) -> bool:

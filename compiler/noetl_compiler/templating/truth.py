@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeAlias, cast
 
@@ -18,7 +17,7 @@ from jinja2.exceptions import TemplateSyntaxError
 
 from noetl_compiler.templating.program import parsed
 
-__all__ = ["ABSENT", "PRESENT", "Known", "Synonyms", "lone_expression", "texts_in", "truth", "truth_of"]
+__all__ = ["ABSENT", "PRESENT", "Known", "Synonyms", "lone_expression", "read_expression", "texts_in", "truth"]
 
 ABSENT = object()
 """A path that nothing is bound to."""
@@ -40,36 +39,30 @@ Known: TypeAlias = Mapping[str, object]
 """Dotted path -> its value, :class:`Synonyms`, ``PRESENT`` or ``ABSENT``. Below an absent path all is absent."""
 
 
-@lru_cache(maxsize=1024)
-def lone_expression(source: str) -> nodes.Expr | None:
-    """The one expression of a template; None when it has none or more, or is no Jinja."""
+def lone_expression(tree: nodes.Template) -> nodes.Expr | None:
+    """The one expression of a template; None when it has none or more."""
+    parts = [part for node in tree.body if isinstance(node, nodes.Output) for part in node.nodes]
+    found = [part for part in parts if not (isinstance(part, nodes.TemplateData) and not part.data.strip())]
+    return found[0] if len(found) == 1 and len(tree.body) == 1 else None
+
+
+def read_expression(source: str) -> nodes.Expr | None:
+    """The one expression of a template's source; None also when it is no Jinja."""
     try:
-        body = parsed(source).body
+        return lone_expression(parsed(source))
     except (TemplateSyntaxError, RecursionError):
         return None
-    parts = [part for node in body if isinstance(node, nodes.Output) for part in node.nodes]
-    found = [part for part in parts if not (isinstance(part, nodes.TemplateData) and not part.data.strip())]
-    return found[0] if len(found) == 1 and len(body) == 1 else None
 
 
 def texts_in(source: str) -> tuple[str, ...]:
     """The constant texts of a lone expression, in reading order."""
-    expression = lone_expression(source)
+    expression = read_expression(source)
     found = () if expression is None else expression.find_all(nodes.Const)
     return tuple(one.value for one in found if isinstance(one.value, str))
 
 
-def truth_of(source: str, known: Known) -> bool | None:
-    """True, False, or None when it depends on what is not known."""
-    expression = lone_expression(source)
-    try:
-        return None if expression is None else truth(expression, known)
-    except RecursionError:
-        return None
-
-
 def truth(node: nodes.Expr, known: Known) -> bool | None:
-    """The same of an expression."""
+    """True, False, or None when it depends on what is not known."""
     match node:
         case nodes.And():
             return _both(truth(node.left, known), truth(node.right, known))

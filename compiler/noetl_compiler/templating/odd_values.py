@@ -1,0 +1,57 @@
+"""Which of the values that an expression may come to are surely neither true nor false."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jinja2 import nodes
+
+__all__ = ["OddValue", "odd_values"]
+
+_ARITHMETIC = (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod, nodes.Pow, nodes.Neg, nodes.Pos)
+
+
+class OddValue(NamedTuple):
+    """``what`` it is. ``text`` is that of a constant which is one of several values."""
+
+    what: str
+    text: str = ""
+
+
+def odd_values(expression: nodes.Expr | None) -> tuple[OddValue, ...]:
+    """In reading order; something that one may ask whether it is empty is not odd."""
+    if expression is None:
+        return ()
+    found = (_odd(one, is_only=one is expression) for one in _alternatives(expression))
+    return tuple(one for one in found if one is not None)
+
+
+def _alternatives(node: nodes.Expr) -> list[nodes.Expr]:
+    """The expressions one of which a condition comes to."""
+    match node:
+        case nodes.And() | nodes.Or():
+            return [*_alternatives(node.left), *_alternatives(node.right)]
+        case nodes.Not():
+            return _alternatives(node.node)
+        case nodes.CondExpr():
+            return [*_alternatives(node.expr1), *(_alternatives(node.expr2) if node.expr2 else ())]
+        case _:
+            return [node]
+
+
+def _odd(node: nodes.Expr, *, is_only: bool) -> OddValue | None:
+    match node:
+        case nodes.Concat():
+            return OddValue("a text")
+        case nodes.List() | nodes.Tuple():
+            return OddValue("a list")
+        case nodes.Dict():
+            return OddValue("a mapping")
+        case nodes.Const(value=str(text)) if not is_only:
+            return OddValue("a text", text)
+        case nodes.Const(value=int() | float()) if not isinstance(node.value, bool):
+            return OddValue("a number")
+        case _ if isinstance(node, _ARITHMETIC):
+            return OddValue("the result of a calculation")
+        case _:
+            return None

@@ -1,0 +1,87 @@
+"""What a condition comes to after a call that went well, or failed, as far as that alone decides it.
+
+The names are those that the machine binds after a call; ``tests/compiler/test_outcomes.py`` holds the two against
+each other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal, NamedTuple, TypeAlias
+
+from jinja2 import nodes
+
+from noetl_compiler.templating.truth import ABSENT, PRESENT, Known, Synonyms, truth
+
+__all__ = ["NO_TRUTHS", "WORDS", "Outcome", "Truths", "truths_of", "truths_of_path"]
+
+Outcome: TypeAlias = Literal["ok", "error"]
+
+EVENTS_OF_CALLS: Mapping[Outcome, frozenset[str]] = MappingProxyType(
+    {
+        "ok": frozenset({"step.done", "call.done", "step.exit", "loop.item"}),
+        "error": frozenset({"step.failed", "call.error", "step.exit"}),
+    }
+)
+EVENTS_OF_LOOPS: Mapping[Outcome, frozenset[str]] = MappingProxyType(
+    {
+        "ok": frozenset({"loop.done", "step.done", "step.exit"}),
+        "error": frozenset({"loop.failed", "step.failed", "call.error", "step.exit"}),
+    }
+)
+"""The names that ``event.name`` equals after a call, and after a whole loop."""
+
+SKIPPED = frozenset({"step.skipped", "step.enter"})
+"""The same where no call is made."""
+
+WORDS = frozenset({"ok", "error", *SKIPPED}).union(*EVENTS_OF_CALLS.values(), *EVENTS_OF_LOOPS.values())
+"""What a status or an event may be."""
+
+
+class Truths(NamedTuple):
+    """True, False, or None where more than the outcome decides: after a call and after a whole loop that went well or
+    failed, without a call, and whatever happens.
+    """
+
+    ok: bool | None = None
+    error: bool | None = None
+    loop_ok: bool | None = None
+    loop_error: bool | None = None
+    skipped: bool | None = None
+    always: bool | None = None
+
+
+NO_TRUTHS = Truths()
+
+_TELLING = re.compile(r"\b(?:_?outcome|output|success|error|event|or|and|not|true|false|True|False)\b")
+"""Without one of these words a condition depends on other things."""
+
+
+def _known(outcome: Outcome, names: frozenset[str]) -> Known:
+    envelope = dict.fromkeys(("output.status", "outcome.status", "_outcome.status"), outcome)
+    error = PRESENT if outcome == "error" else ABSENT
+    return {**envelope, "success": outcome == "ok", "error": error, "event.name": Synonyms(names)}
+
+
+_CASES: tuple[Known, ...] = (
+    _known("ok", EVENTS_OF_CALLS["ok"]),
+    _known("error", EVENTS_OF_CALLS["error"]),
+    _known("ok", EVENTS_OF_LOOPS["ok"]),
+    _known("error", EVENTS_OF_LOOPS["error"]),
+    {"event.name": Synonyms(SKIPPED), **dict.fromkeys(("error", "output", "outcome", "_outcome"), ABSENT)},
+    {},
+)
+
+
+def truths_of(source: str, expression: nodes.Expr | None) -> Truths:
+    """The truths of a template whose one expression is given."""
+    if expression is None or not _TELLING.search(source):
+        return NO_TRUTHS
+    return Truths(*(truth(expression, known) for known in _CASES))
+
+
+def truths_of_path(path: str) -> Truths:
+    """The truths of a mere name, ``{{ success }}``."""
+    return truths_of(path, nodes.Name(path, "load")) if path in ("success", "error") else NO_TRUTHS

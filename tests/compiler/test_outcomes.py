@@ -1,0 +1,76 @@
+"""What conditions come to after a call, and that the names of events are those which the machine binds."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl_compiler.templating.check import examine
+from noetl_compiler.templating.odd_values import OddValue
+from noetl_compiler.templating.outcomes import EVENTS_OF_CALLS, EVENTS_OF_LOOPS, SKIPPED, WORDS
+from noetl_temporal.machine.views import EventName
+
+
+@pytest.mark.parametrize(
+    ("source", "ok", "error"),
+    [
+        ("{{ output.status == 'ok' }}", True, False),
+        ("{{ outcome['status'] == 'error' }}", False, True),
+        ("{{ 'ok' == output.status }}", True, False),
+        ("{{ output.status != 'ok' }}", False, True),
+        ("{{ output.status in ['ok', 'error'] }}", True, True),
+        ("{{ output.status not in ['ok'] }}", False, True),
+        ("{{ output.status == 'ok' and workload.x }}", None, False),
+        ("{{ output.status == 'ok' or workload.x }}", True, None),
+        ("{{ not (output.status == 'ok' and workload.x) }}", None, True),
+        ("{{ output.status == workload.x }}", None, None),
+        ("{{ success }}", True, False),
+        ("{{ not success }}", False, True),
+        ("{{ error }}", False, None),
+        ("{{ error is defined }}", False, True),
+        ("{{ error is not defined }}", True, False),
+        ("{{ error.status == 429 }}", False, None),
+        ("{{ event.name == 'call.done' }}", True, False),
+        ("{{ event.name == 'step.failed' }}", False, True),
+        ("{{ event.name != 'call.done' }}", False, True),
+        ("{{ event.name in ('call.done', 'call.error') }}", True, True),
+        ("{{ event.name in workload.events }}", None, None),
+        ("{{ workload.x }}", None, None),
+        ("{{ output.status == 'ok' }}{{ 1 }}", None, None),
+        ("{{ output.status == }}", None, None),
+    ],
+)
+def test_what_a_condition_comes_to_after_a_call(source: str, ok: bool | None, error: bool | None) -> None:
+    truths = examine(source).truths
+    assert (truths.ok, truths.error) == (ok, error)
+
+
+@pytest.mark.parametrize(
+    ("bound", "names"),
+    [
+        ("step.done", EVENTS_OF_CALLS["ok"]),
+        ("step.failed", EVENTS_OF_CALLS["error"]),
+        ("loop.done", EVENTS_OF_LOOPS["ok"]),
+        ("loop.failed", EVENTS_OF_LOOPS["error"]),
+        ("step.skipped", SKIPPED),
+    ],
+)
+def test_an_event_has_the_names_that_the_machine_gives_it(bound: str, names: frozenset[str]) -> None:
+    assert {word for word in WORDS if EventName(bound) == word} == names
+
+
+@pytest.mark.parametrize(
+    ("source", "odd"),
+    [
+        ("{{ a + 1 }}", [OddValue("the result of a calculation")]),
+        ("{{ a == 'b' or 'c' }}", [OddValue("a text", "c")]),
+        ("{{ a if b else 0 }}", [OddValue("a number")]),
+        ("{{ not [a] }}", [OddValue("a list")]),
+        ("{{ a ~ 'b' }}", [OddValue("a text")]),
+        ("{{ {'a': b} }}", [OddValue("a mapping")]),
+        ("{{ a or true }}", []),
+        ("{{ a | length }}", []),
+        ("{{ 'a' }}", []),
+    ],
+)
+def test_values_that_are_neither_true_nor_false(source: str, odd: list[OddValue]) -> None:
+    assert list(examine(source).odd_values) == odd
