@@ -24,21 +24,21 @@ def related(text: str) -> Found:
     ]
 
 
-@pytest.mark.parametrize(
-    ("lines", "found"),
-    [
-        (["{step: start, tool: &tool {kind: nop}}"], [("nop", [])]),
-        (["{step: start, tool: &tool {kind: nop}, next: b}", USED % "b"], [("nop", [(6, "*tool")])]),
-        (
-            ["{step: start, tool: {kind: &kind nop}, next: b}", "{step: b, tool: {kind: *kind}}"],
-            [("nop", [(6, "*kind")])],
-        ),
-        (
-            ["{step: start, tool: &tool {kind: noop, mesage: x}, next: b}", "{step: b, tool: {<<: *tool, name: c}}"],
-            [("mesage", [(6, "*tool")])],
-        ),
-    ],
-)
+CASES: list[tuple[list[str], Found]] = [
+    (["{step: start, tool: &tool {kind: nop}}"], [("nop", [])]),
+    (["{step: start, tool: &tool {kind: nop}, next: b}", USED % "b"], [("nop", [(6, "*tool")])]),
+    (
+        ["{step: start, tool: {kind: &kind nop}, next: b}", "{step: b, tool: {kind: *kind}}"],
+        [("nop", [(6, "*kind")])],
+    ),
+    (
+        ["{step: start, tool: &tool {kind: noop, mesage: x}, next: b}", "{step: b, tool: {<<: *tool, name: c}}"],
+        [("mesage", [(6, "*tool")])],
+    ),
+]
+
+
+@pytest.mark.parametrize(("lines", "found"), CASES)
 def test_the_aliases_of_a_wrong_anchor_are_told(
     lines: list[str], found: list[tuple[str, list[tuple[int, str]]]]
 ) -> None:

@@ -56,7 +56,7 @@ class Truths(NamedTuple):
 NO_TRUTHS = Truths()
 
 _TELLING = re.compile(r"\b(?:_?outcome|output|success|error|event|or|and|not|true|false|True|False)\b")
-"""Without one of these words a condition depends on other things."""
+"""Without one of these words a condition that names anything depends on other things."""
 
 
 def _known(outcome: Outcome, names: frozenset[str]) -> Known:
@@ -77,7 +77,7 @@ _CASES: tuple[Known, ...] = (
 
 def truths_of(source: str, expression: nodes.Expr | None) -> Truths:
     """The truths of a template whose one expression is given."""
-    if expression is None or not _TELLING.search(source):
+    if expression is None or not (_TELLING.search(source) or expression.find(nodes.Name) is None):
         return NO_TRUTHS
     return Truths(*(truth(expression, known) for known in _CASES))
 
