@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.routes import read_next
-from noetl_compiler.dialects.tasks import INPUTS, Surroundings, read_task, read_tool
+from noetl_compiler.dialects.tasks import INPUTS, Surroundings, known_fields, read_task, read_tool
 from noetl_compiler.dialects.values import assigns, mapping_value
 from noetl_compiler.graph import Value
 from noetl_compiler.nodes import ScalarNode, value_of
@@ -35,7 +35,8 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
         result=value_of(result) if result else None,
         next=following,
     )
-    fields.close(("tool", "retry", "sink", "auth"))
+    tool = fields.node.get("tool")
+    fields.close({"tool", *known_fields(tool if isinstance(tool, ScalarNode) else None)})
     return step
 
 

@@ -109,7 +109,7 @@ def _read_workbook_task(node: Node, around: Surroundings) -> Task | None:
         task = read_task(fields, kind, name, around) if kind else None
         if around.dialect == "v1":
             task = next(iter(with_outcome((task,) if task else (), fields)), None)
-        fields.close(_known_fields(kind))
+        fields.close(known_fields(kind))
         return task
     fields.node_of("tool")
     fields.node_of("desc", "description")
@@ -133,13 +133,14 @@ def _read_item(node: Node, label: str, around: Surroundings) -> Task | None:
         return None
     name = fields.name(*(("label",) if kind.text in ("workbook", "secrets") else ("name", "label"))) or name
     task = read_task(fields, kind, name, around)
-    fields.close(_known_fields(kind))
+    fields.close(known_fields(kind))
     return task
 
 
-def _known_fields(kind: Name | None) -> frozenset[str]:
+def known_fields(kind: Name | ScalarNode | None) -> frozenset[str]:
+    """The fields that a call of this kind may have, to tell the nearest to one that it has not."""
     tool = KINDS.get(kind.text) if kind else None
-    return _OTHER_FIELDS | tool.fields if tool and tool.fields else _OTHER_FIELDS
+    return _OTHER_FIELDS | tool.fields | tool.renamed.keys() if tool and tool.fields else _OTHER_FIELDS
 
 
 def _with_spec_fields(node: MappingNode) -> MappingNode:

@@ -21,7 +21,7 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.pagination import read_pages
 from noetl_compiler.dialects.sinks import read_sinks
-from noetl_compiler.dialects.tasks import INPUTS, LOOSE_INPUTS, Surroundings, read_tool
+from noetl_compiler.dialects.tasks import INPUTS, LOOSE_INPUTS, Surroundings, known_fields, read_tool
 from noetl_compiler.dialects.v1_outcomes import with_on_error
 from noetl_compiler.dialects.v1_routes import read_ways
 from noetl_compiler.dialects.v1_tasks import read_call, read_flat, read_iterated
@@ -72,7 +72,8 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
     )
     if all(task.span != fields.span for task in body.tasks):
         _warn_of_pages(fields)
-    fields.close(("type", "call", "loop", "save", "retry", "auth"))
+    kind = fields.node.get("type")
+    fields.close({"type", "call", "loop", "save", *known_fields(kind if isinstance(kind, ScalarNode) else None)})
     return step
 
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import Fields, kind_of
-from noetl_compiler.dialects.tasks import Surroundings, read_task
+from noetl_compiler.dialects.tasks import Surroundings, known_fields, read_task
 from noetl_compiler.dialects.v1_outcomes import with_outcome
 from noetl_compiler.dialects.v1_saves import SAVES, read_saving
 from noetl_compiler.graph import Value
@@ -66,11 +66,12 @@ def _read_nested(node: Node, place: str, step: Name, around: Surroundings) -> tu
         around.report.error(Code.WRONG_TYPE, node.span, f"{place} must be a mapping, not {kind_of(node)}")
         return ()
     fields = Fields(node, around.report, place)
-    tasks = read_flat(fields, fields.name(*_CALLED) or _implied(fields), step, around)
+    kind = fields.name(*_CALLED) or _implied(fields)
+    tasks = read_flat(fields, kind, step, around)
     tasks = with_outcome(tasks, fields)
     if not tasks:
         fields.missing("type")
-    fields.close()
+    fields.close(known_fields(kind))
     return tasks
 
 
