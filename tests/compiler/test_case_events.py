@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl_compiler.dialects.case_events import EVENTS, also_at, answered_events
+from noetl_compiler.dialects.case.events import EVENTS, also_at, answered_events
 from noetl_compiler.graph import Span, Template
 from noetl_compiler.templates import predicate
 

@@ -1,16 +1,18 @@
-"""The front ends: one file an era, all yielding the one syntax tree."""
+"""The front ends: a file or a folder for each era, all yielding the one syntax tree."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from noetl_compiler.dialects import case, legacy, v1, v10
+from noetl_compiler.dialects import legacy, v10
+from noetl_compiler.dialects.case import step as case
 from noetl_compiler.dialects.detect import detect
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.root import read_playbook
 from noetl_compiler.dialects.tasks import Surroundings
-from noetl_compiler.dialects.v1_playbook import settle
+from noetl_compiler.dialects.v1 import step as v1
+from noetl_compiler.dialects.v1.playbook import settle
 from noetl_compiler.nodes import MappingNode
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Dialect, Name, Playbook, Step

@@ -22,7 +22,7 @@ from noetl_compiler.dialects.retry import Retry
 from noetl_compiler.dialects.scripts import check_script
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.tool_types import check_types
-from noetl_compiler.dialects.v1_outcomes import with_outcome
+from noetl_compiler.dialects.v1.outcomes import with_outcome
 from noetl_compiler.dialects.values import mapping_value, timeout
 from noetl_compiler.graph import Output, Sink, Timeout, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of

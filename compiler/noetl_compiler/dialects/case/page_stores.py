@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from noetl_compiler.codes import Code
-from noetl_compiler.dialects.case_rules import CaseRule
+from noetl_compiler.dialects.case.rules import CaseRule
 from noetl_compiler.graph import Sink, Value
 from noetl_compiler.overlay import names_in
 from noetl_compiler.report import Report

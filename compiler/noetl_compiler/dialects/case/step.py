@@ -1,7 +1,7 @@
 """The case dialect, January 2026: ``tool: {kind: ...}`` and rules about the events of a step.
 
-How the rules become parts of the graph is told in dev/decisions/0011; case_rules.py places them, case_tasks.py makes
-policy, sinks and tasks of them and case_routes.py arcs. A step may also have what other dialects write.
+How the rules become parts of the graph is told in dev/decisions/0011; rules.py places them, tasks.py makes
+policy, sinks and tasks of them and routes.py arcs. A step may also have what other dialects write.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Literal, NamedTuple
 
 from noetl_compiler import graph
 from noetl_compiler.codes import Code
-from noetl_compiler.dialects.case_page_stores import storing_pages
-from noetl_compiler.dialects.case_routes import noting, read_routes, reset_of_notes
-from noetl_compiler.dialects.case_rules import CaseRule, Subject, read_rules
-from noetl_compiler.dialects.case_tasks import asides, guard_of, guarded_sinks, policy_of
+from noetl_compiler.dialects.case.page_stores import storing_pages
+from noetl_compiler.dialects.case.routes import noting, read_routes, reset_of_notes
+from noetl_compiler.dialects.case.rules import CaseRule, Subject, read_rules
+from noetl_compiler.dialects.case.tasks import asides, guard_of, guarded_sinks, policy_of
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.policies import read_assigns

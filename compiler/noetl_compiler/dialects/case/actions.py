@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from noetl_compiler.codes import Code
-from noetl_compiler.dialects.case_collect import read_collecting
-from noetl_compiler.dialects.case_repeats import Repeat, read_call, read_repeat
+from noetl_compiler.dialects.case.collect import read_collecting
+from noetl_compiler.dialects.case.repeats import Repeat, read_call, read_repeat
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_KINDS, read_sinks

@@ -22,9 +22,9 @@ from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.pagination import read_pages
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.tasks import INPUTS, LOOSE_INPUTS, Surroundings, known_fields, read_tool
-from noetl_compiler.dialects.v1_outcomes import with_on_error
-from noetl_compiler.dialects.v1_routes import read_ways
-from noetl_compiler.dialects.v1_tasks import read_call, read_flat, read_iterated
+from noetl_compiler.dialects.v1.outcomes import with_on_error
+from noetl_compiler.dialects.v1.routes import read_ways
+from noetl_compiler.dialects.v1.tasks import read_call, read_flat, read_iterated
 from noetl_compiler.dialects.values import condition, mapping_value
 from noetl_compiler.graph import AdmitRule, Sink, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from noetl_compiler.codes import Code
-from noetl_compiler.dialects.case_actions import Actions, read_actions
-from noetl_compiler.dialects.case_collect import as_assignment
-from noetl_compiler.dialects.case_events import Event, also_at, answered_events, reads
+from noetl_compiler.dialects.case.actions import Actions, read_actions
+from noetl_compiler.dialects.case.collect import as_assignment
+from noetl_compiler.dialects.case.events import Event, also_at, answered_events, reads
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.tasks import Surroundings
 from noetl_compiler.dialects.values import condition

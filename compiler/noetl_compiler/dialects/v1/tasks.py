@@ -9,8 +9,8 @@ from types import MappingProxyType
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.tasks import Surroundings, known_fields, read_task
-from noetl_compiler.dialects.v1_outcomes import with_outcome
-from noetl_compiler.dialects.v1_saves import SAVES, read_saving
+from noetl_compiler.dialects.v1.outcomes import with_outcome
+from noetl_compiler.dialects.v1.saves import SAVES, read_saving
 from noetl_compiler.graph import Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.overlay import overlay

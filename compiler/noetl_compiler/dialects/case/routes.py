@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import Literal
 
 from noetl_compiler.codes import Code
-from noetl_compiler.dialects.case_rules import CaseRule, Subject
-from noetl_compiler.dialects.case_tasks import reads_assigned, sets_on_arcs
+from noetl_compiler.dialects.case.rules import CaseRule, Subject
+from noetl_compiler.dialects.case.tasks import reads_assigned, sets_on_arcs
 from noetl_compiler.dialects.tasks import Surroundings
 from noetl_compiler.graph import Assign, EnterRule, Template, Value
 from noetl_compiler.overlay import names_in, overlay

@@ -13,8 +13,8 @@ from dataclasses import replace
 from msgspec import structs
 
 from noetl_compiler import graph
-from noetl_compiler.dialects.case_repeats import Repeat
-from noetl_compiler.dialects.case_rules import Boundary, CaseRule, Subject
+from noetl_compiler.dialects.case.repeats import Repeat
+from noetl_compiler.dialects.case.rules import Boundary, CaseRule, Subject
 from noetl_compiler.graph import Assign, Guard, Sink, Span, Value
 from noetl_compiler.nodes import at
 from noetl_compiler.syntax import Name, Policy, Rule, Task

@@ -1,0 +1,1 @@
+"""The case dialect: steps with rules about events (dev/decisions/0011)."""
