@@ -21,6 +21,7 @@ from noetl_compiler.calling.circles import Edge, way_back
 from noetl_compiler.calling.members import Call, Member, member_of
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related, nearest, sort_and_dedupe
+from noetl_compiler.nodes import MappingNode, ScalarNode
 from noetl_compiler.phases import Understood, understand
 from noetl_compiler.reader import read_file
 from noetl_compiler.report import Report
@@ -94,7 +95,9 @@ def playbook_files(folder: Path) -> list[Path]:
 
 def is_other_yaml(found: Understood) -> bool:
     """Whether a file of a folder is no playbook and need not be one."""
-    return any(one.code is Code.NOT_A_PLAYBOOK for one in found.diagnostics)
+    kind = found.root.get("kind") if isinstance(found.root, MappingNode) else None
+    is_named = isinstance(kind, ScalarNode) and kind.text.lower() == "playbook"
+    return not is_named and any(one.code is Code.NOT_A_PLAYBOOK for one in found.diagnostics)
 
 
 def read_catalog(folder: Path, known: Iterable[Understood] = ()) -> Catalog:

@@ -41,8 +41,12 @@ class StepForecast:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The whole run, its own workflow included. ``largest_history``: the events of the longest of its workflow runs."""
+    """The whole run of the playbook in ``file``, its own workflow included.
 
+    ``largest_history``: the events of the longest of its workflow runs.
+    """
+
+    file: str
     steps: tuple[StepForecast, ...]
     least: Amount
     most: Amount
@@ -63,6 +67,7 @@ def forecast(graph: Graph, request: Mapping[str, Json] | None = None, sizes: Siz
     own = most.playbook(outermost)
     at_most = sum((one.most for one in steps), most.whole(own.runs))
     return Forecast(
+        graph.source.file,
         steps,
         least=sum((one.least for one in steps), least.whole(least.playbook(outermost).runs)),
         most=at_most,

@@ -69,7 +69,7 @@ def _finding(take: Callable[[str], None], case: str, limit: float) -> str:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m dev.fuzz", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m dev.fuzz", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("subject", choices=SUBJECTS)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=1, help="the same seed makes the same cases")

@@ -60,9 +60,10 @@ def mutated(chance: random.Random, seeds: list[str]) -> str:
 
 
 def _spots(node: Any) -> Iterator[Spot]:
-    places: Any = (
-        list(node) if isinstance(node, dict) else range(len(cast("list[Any]", node)) if isinstance(node, list) else 0)
-    )
+    if isinstance(node, dict):
+        places = list(cast("dict[Any, Any]", node))
+    else:
+        places = list(range(len(cast("list[Any]", node)))) if isinstance(node, list) else []
     for place in places:
         yield node, place
         yield from _spots(node[place])

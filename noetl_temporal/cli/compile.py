@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ _FOR_COST = "For --forecast: "
 @click.command("compile")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER|-...")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="tree", show_default=True, help="Form.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file; for several, this folder.")
+@click.option("-o", "--output", type=click.Path(), help="Write to this file, or into this folder (many/).")
 @click.option(
     "--catalog",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -44,7 +45,7 @@ _FOR_COST = "For --forecast: "
     show_default=True,
     help="As text on stderr beside the graph, or alone on stdout for a program: JSON, or SARIF for a CI.",
 )
-@click.option("--explain", "step", metavar="STEP", help="Show what this step compiles to, and why.")
+@click.option("--explain", "steps", multiple=True, metavar="STEP", help="Show what this step compiles to, and why.")
 @click.option("--forecast", "cost", is_flag=True, help="Show the events, bytes, calls and actions a run will take.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=f"{_FOR_COST}a value of the request.")
 @click.option("--payload", metavar="JSON|@FILE", help=f"{_FOR_COST}the request.")
@@ -56,10 +57,10 @@ _FOR_COST = "For --forecast: "
 def compile_command(
     paths: tuple[str, ...],
     form: str,
-    output: Path | None,
+    output: str | None,
     catalog: Path | None,
     findings: str,
-    step: str | None,
+    steps: tuple[str, ...],
     cost: bool,
     settings: tuple[str, ...],
     payload: str | None,
@@ -78,14 +79,15 @@ def compile_command(
     noetl compile playbooks/                                 check them all
     """
     width = terminal_width() if output is None else None
-    wanted = Wanted(form, step, cost, read_payload(payload, settings), Sizes(**sizes), width)
+    wanted = Wanted(form, steps, cost, read_payload(payload, settings), Sizes(**sizes), width)
     results = _compiled(paths, catalog)
     several = findings == "text" and len(results) > 1
+    is_folder = several or (output or "").endswith(os.sep)
     texts = _graphs(results, wanted) if findings == "text" else _findings(results, findings)
     if output is None:
         print_texts(texts, titled=several and wanted.suffix == "txt", coloured=wanted.suffix == "txt")
     else:
-        write_texts(texts, output, wanted.suffix, several=several)
+        write_texts(texts, Path(output), wanted.suffix, into_folder=is_folder)
     sys.exit(int(any(result.graph is None for result in results)))
 
 

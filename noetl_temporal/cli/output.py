@@ -40,15 +40,15 @@ def _echo_coloured(text: str) -> None:
     echo_coloured(text)
 
 
-def write_texts(texts: Sequence[Text], output: Path, suffix: str, *, several: bool) -> None:
-    """One to the file, several to the folder, each under its own path there. Raises click.ClickException."""
+def write_texts(texts: Sequence[Text], output: Path, suffix: str, *, into_folder: bool) -> None:
+    """To the file, or into the folder, each under its own path there. Raises click.UsageError."""
     try:
         for file, text in texts:
-            target = below(output, file).with_suffix(f".{suffix}") if several or output.is_dir() else output
+            target = below(output, file).with_suffix(f".{suffix}") if into_folder or output.is_dir() else output
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(f"{text}\n", encoding="utf-8")
     except OSError as error:
-        raise click.ClickException(f"cannot write to {output}: {error.strerror or error}") from None
+        raise click.UsageError(f"cannot write to {output}: {error.strerror or error}") from None
 
 
 def below(folder: Path, file: str) -> Path:

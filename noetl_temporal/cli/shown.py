@@ -22,37 +22,56 @@ FORMATS = tuple(_SUFFIXES)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to show of a graph: a ``step`` explained, else its cost, else the whole in a format. Text for people
-    is broken at ``width`` columns if given.
+    """What to show of a graph: ``steps`` explained, else its cost, else the whole in a format.
+
+    Text for people is broken at ``width`` columns if given. Raises click.UsageError for what cannot be had together.
     """
 
     form: str
-    step: str | None
+    steps: tuple[str, ...]
     cost: bool
     request: dict[str, Json]
     sizes: Sizes
     width: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.steps and self.form != "tree":
+            raise click.UsageError("--explain gives text: leave out --format, or take html, which explains every step")
+        if self.cost and self.form not in ("tree", "json"):
+            raise click.UsageError("--forecast gives a table or json: leave out --format, or take html without it")
+        if (self.request or self.sizes != Sizes()) and not self.cost and self.form != "html":
+            raise click.UsageError("sizes and requests are for --forecast, or for --format html")
+
     @property
     def suffix(self) -> str:
         """Of a file that has it."""
-        is_text = self.step is not None or (self.cost and self.form != "json")
+        is_text = bool(self.steps) or (self.cost and self.form != "json")
         return "txt" if is_text else _SUFFIXES[self.form]
 
 
 def shown(graph: Graph, result: Result, wanted: Wanted) -> str:
     """The text, without a line break at the end. Raises click.UsageError for a step that is not there."""
-    unknown = {*wanted.sizes.items, *wanted.sizes.pages, *wanted.sizes.result_bytes} - graph.steps.keys()
-    for name in (wanted.step, *sorted(unknown)):
-        if name is not None and name not in graph.steps:
-            hint = nearest(name, graph.steps) or f"there are {', '.join(graph.steps)}"
-            raise click.UsageError(f"{graph.source.file} has no step {json.dumps(name)}: {hint}")
-    if wanted.step is not None:
-        return preview.explain(graph, wanted.step, _origins(result), wanted.width)
+    _check_steps(graph, wanted)
+    if wanted.steps:
+        origins = _origins(result)
+        return "\n\n".join(preview.explain(graph, name, origins, wanted.width) for name in wanted.steps)
     if wanted.cost:
         foreseen = forecast(graph, wanted.request, wanted.sizes)
         return msgspec.json.encode(foreseen).decode() if wanted.form == "json" else preview.forecast_table(foreseen)
     return _whole(graph, result, wanted)
+
+
+def _check_steps(graph: Graph, wanted: Wanted) -> None:
+    sizes = wanted.sizes
+    for name in dict.fromkeys([*wanted.steps, *sizes.items, *sizes.pages, *sizes.result_bytes]):
+        if name not in graph.steps:
+            hint = nearest(name, graph.steps) or f"there are {', '.join(graph.steps)}"
+            raise click.UsageError(f"{graph.source.file} has no step {json.dumps(name)}: {hint}")
+    for name in sizes.items:
+        if graph.steps[name].loop is None:
+            loops = [one.name for one in graph.steps.values() if one.loop]
+            hint = f"loops are {', '.join(loops)}" if loops else "there is none in this playbook"
+            raise click.UsageError(f"step {json.dumps(name)} of {graph.source.file} has no loop: {hint}")
 
 
 def _whole(graph: Graph, result: Result, wanted: Wanted) -> str:

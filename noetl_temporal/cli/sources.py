@@ -16,14 +16,18 @@ __all__ = ["stdin_source", "understood"]
 
 
 def understood(paths: Sequence[str]) -> list[Understood]:
-    """What each says, in the given order; below a folder by name, leaving out YAML that is no playbook.
+    """What each says, in the given order and each once; below a folder by name, leaving out YAML that is no playbook.
 
     Raises click.UsageError for a path that is not there and for a folder without a playbook.
     """
     for path in paths:
-        if path != "-" and not Path(path).exists():
+        if path != "-" and (not path or not Path(path).exists()):
             raise click.UsageError(f"there is no file or folder {path!r}")
-    return [found for path in paths for found in _understood(path)]
+    found: dict[Path, Understood] = {}
+    for path in dict.fromkeys(paths):
+        for one in _understood(path):
+            found.setdefault(Path(one.source.file).resolve(), one)
+    return list(found.values())
 
 
 def stdin_source() -> SourceFile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 
 import pytest
@@ -66,6 +67,7 @@ def test_what_is_no_text_on_stdin_is_told(bare: Site) -> None:
 
 def test_a_cost_is_foretold_for_the_given_sizes(bare: Site) -> None:
     done = bare.noetl("compile", ETL, "--forecast", "--items", "fetch_all=10000", "--pages", "fetch_all=4")
+    assert "assumed: nothing fails" in done.stdout
     assert "10,000  90,000" in done.stdout
     as_json = bare.noetl("compile", ETL, "--forecast", "--items", "fetch_all=10000", "--format", "json")
     assert json.loads(as_json.stdout)["steps"][1]["items"] == 10_000
@@ -74,6 +76,10 @@ def test_a_cost_is_foretold_for_the_given_sizes(bare: Site) -> None:
 def test_a_step_is_explained(bare: Site) -> None:
     done = bare.noetl("compile", ETL, "--explain", "fetch_all")
     assert "fetch_page: an activity noetl.http" in done.stdout
+    assert "tool[1].spec.policy.rules[0]" in done.stdout
+    both = bare.noetl("compile", ETL, "--explain", "count", "--explain", "end")
+    assert "count_task" in both.stdout
+    assert "end_task" in both.stdout
 
 
 @pytest.mark.parametrize(
@@ -85,6 +91,12 @@ def test_a_step_is_explained(bare: Site) -> None:
         ([ETL, "--explain", "fetch_al"], 'did you mean "fetch_all"?'),
         ([ETL, "--forecast", "--items", "fetch_al=3"], 'did you mean "fetch_all"?'),
         ([ETL, "--forecast", "--items", "3"], "is not STEP=N"),
+        ([ETL, "--forecast", "--items", "count=3"], "has no loop: loops are fetch_all"),
+        ([ETL, "--items", "fetch_all=3"], "sizes and requests are for --forecast"),
+        ([ETL, "--forecast", "--format", "svg"], "--forecast gives a table or json"),
+        ([ETL, "--explain", "count", "--format", "json"], "--explain gives text"),
+        ([""], "no file or folder ''"),
+        ([ETL, "-o", "/proc/x"], "cannot write to /proc/x"),
         ([ETL, "--forecast", "--payload", "{"], "is not JSON"),
     ],
 )
@@ -92,6 +104,32 @@ def test_a_wrong_call_is_told(bare: Site, args: list[str], says: str) -> None:
     done = bare.noetl("compile", *args)
     assert done.returncode == 2
     assert says in done.stderr
+
+
+def test_a_file_named_twice_is_compiled_once(bare: Site) -> None:
+    (bare.folder / "a.yaml").write_text((EXAMPLES / "hello.yaml").read_text())
+    done = bare.noetl("compile", "a.yaml", "./a.yaml", ".")
+    assert done.returncode == 0
+    assert done.stdout.count("hello (examples/hello)") == 1
+
+
+def test_a_playbook_without_steps_is_told_in_a_folder_too(bare: Site) -> None:
+    (bare.folder / "empty.yaml").write_text("kind: Playbook\nmetadata: {name: x}\n")
+    done = bare.noetl("compile", ".")
+    assert done.returncode == 1
+    assert "empty.yaml:1:1: error[NT101]" in done.stderr
+
+
+def test_a_slash_makes_it_a_folder(bare: Site) -> None:
+    assert bare.noetl("compile", ETL, "-o", "shown/").returncode == 0
+    assert [file.name for file in bare.folder.rglob("*.txt")] == ["etl.txt"]
+
+
+def test_a_reader_that_leaves_early_is_no_accident(bare: Site) -> None:
+    command = shlex.join([*NOETL, "compile", str(EXAMPLES), str(ROOT / "tests/compiler/corpus/ok")])
+    done = subprocess.run(["bash", "-c", f"{command} 2>errors | head -1"], cwd=bare.folder, capture_output=True)
+    assert done.stdout.startswith(b"# ")
+    assert "Traceback" not in (bare.folder / "errors").read_text()
 
 
 def test_calls_are_checked_against_a_catalog(bare: Site) -> None:

@@ -15,7 +15,7 @@ from jinja2 import StrictUndefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from noetl_compiler.graph import Json, Span, Value
-from noetl_compiler.templates import TemplateFailure, Verdict, predicate, project, render, render_text
+from noetl_compiler.templates import TemplateFailure, Verdict, check, predicate, project, render, render_text
 
 
 class View(Mapping[str, Any]):
@@ -396,3 +396,10 @@ def test_a_cached_predicate_costs_less_than_twice_what_jinja_takes() -> None:
     ours = min(timeit.repeat(lambda: predicate(source, scope), number=200, repeat=5))
     theirs = min(timeit.repeat(lambda: template.render(scope), number=200, repeat=5))
     assert ours < 2 * theirs
+
+
+def test_a_constant_that_cannot_be_computed_is_no_accident_of_the_check() -> None:
+    source = "{% set a = 2.5[0] and 1 %}{{ a }}"
+    assert check(source) == ()
+    with pytest.raises(TemplateFailure):
+        render_text(source, {})

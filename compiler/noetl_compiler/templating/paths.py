@@ -58,9 +58,17 @@ def survey(tree: nodes.Template) -> Survey:
         waiting += rest
     hidden: set[str] = set(_GLOBALS)
     if not all(isinstance(node, nodes.Output) for node in tree.body):
-        hidden |= {path.partition(".")[0] for path in found} - meta.find_undeclared_variables(tree)
+        hidden |= {path.partition(".")[0] for path in found} - _undeclared(tree)
     reads = tuple(sorted(path for path in found if path.partition(".")[0] not in hidden))
     return Survey(reads, tuple(sorted(_asked(applied))), tuple(applied))
+
+
+def _undeclared(tree: nodes.Template) -> set[str]:
+    """Jinja's analysis, without what it does beside: it would compute constants, at once and within no budget."""
+    analysis = meta.TrackingCodeGenerator(ENVIRONMENT)
+    analysis.optimizer = None
+    analysis.visit(tree)
+    return analysis.undeclared_identifiers
 
 
 def unguarded(reads: Iterable[str], asked: Iterable[str]) -> tuple[str, ...]:
