@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ SCOPE: dict[str, Any] = {
     "deep": deep(list(range(1000)), 100),
 }
 
+LOOPS = "{% for a in range(1000) %}{% for b in range(1000) %}BODY{% endfor %}{% endfor %}"
 TOO_MUCH = [
     "{{ 'a' * 10**9 }}",
     "{{ 10**9 * 'a' }}",
@@ -85,7 +87,33 @@ TOO_MUCH = [
     "{% set x = 'a' %}" + "{% set x %}{{ x }}{{ x }}{% endset %}" * 60 + "{{ x | length }}",
     "{% set x = 'a' %}" + "{% set x = [x, x] | join %}" * 60 + "{{ x | length }}",
     "{% set x = [1] %}" + "{% set x = x | batch(2, x) | list %}" * 60 + "{{ x | length }}",
-    "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
+    "{{ ('a' * 10**6) | wordwrap(1) }}",
+    "{{ ('a ' * 4 * 10**6) | title }}",
+    "{{ ('a ' * 4 * 10**6) | wordcount }}",
+    "{{ ('é' * 4 * 10**6) | urlencode }}",
+    "{{ ('a,' * 10**6).split(',') }}",
+    "{{ ('ab ' * 2 * 10**6).split() }}",
+    "{{ ('a\\n' * 10**6).splitlines() }}",
+    "{{ ('a' * 9 * 10**6) | list | length }}",
+    "{{ ('ß' * 4 * 10**6).upper() }}",
+    "{{ text.encode('punycode') }}",
+    "{{ ('%(a)s' * 10**6) % {'a': 1} }}",
+    "{{ ('{0}' * 10**6).format(1) }}",
+    "{{ range(100000) | map('string') | map('upper') | map('trim') | select | list | length }}",
+    "{{ range(100000) | map('default', 1) | map('abs') | reject('odd') | sum }}",
+    "{{ range(100000) | map('tojson') | join }}",
+    "{{ range(100000) | map('replace', 'a', 'b') | list }}",
+    "{{ range(100000) | sort | unique | list }}",
+    "{{ ([{'a': 1}] * 10**5) | groupby('a') }}",
+    "{{ ([{'a': 1}] * 10**5) | map(attribute='a.b.c', default=1) | list }}",
+    "{% for a in range(60000) %}{% set y = (2 ** 4900) ~ '' %}{% endfor %}",
+    "{% for a in range(60000) %}{% set y = (2 ** 4900) * (2 ** 4900) %}{% endfor %}",
+    "{% macro m() %}{{ varargs }}{% endmacro %}{% for a in range(100000) %}{{ m(*big) }}{% endfor %}",
+    "{% for a in [1, 2] recursive %}{{ loop([1, 2]) }}{% endfor %}",
+    "{% filter replace('a', text) %}{{ text }}{{ 'a' * 10**4 }}{% endfilter %}",
+    LOOPS.replace("BODY", ""),
+    LOOPS.replace("BODY", "{{ loop.nextitem | default(1) }}"),
+    LOOPS.replace("BODY", "{{ loop.cycle(1, 2, 3) }}"),
     "{% for a in range(100000) %}" + "z" * 10_000 + "{% endfor %}",
     "{% for a in range(100000) %}{{ -1 in big }}{% endfor %}",
     "{% for a in range(100000) %}{{ big == big[:] }}{% endfor %}",
@@ -111,6 +139,32 @@ def test_too_much_is_refused(source: str) -> None:
         render_text(source, SCOPE)
     with pytest.raises(TemplateFailure):
         predicate(source, SCOPE)
+
+
+def seconds_until_refused(source: str) -> float:
+    began = time.process_time()
+    with pytest.raises(TemplateFailure):
+        render_text(source, SCOPE)
+    return time.process_time() - began
+
+
+def test_no_refusal_takes_much_longer_than_that_of_a_loop() -> None:
+    """The prices of what templates do are of the same order as what it costs."""
+    plain = max(seconds_until_refused(LOOPS.replace("BODY", "{{ a * b }}")) for _ in range(3))
+    slow = [source for source in TOO_MUCH if seconds_until_refused(source) > 8 * plain]
+    assert [source for source in slow if seconds_until_refused(source) > 8 * plain] == []
+
+
+@pytest.mark.parametrize("source", [source for source in TOO_MUCH if "10**6" in source or "'a'" in source])
+def test_what_makes_much_is_refused_before_it_has_it(source: str) -> None:
+    compiled(source)
+    tracemalloc.start()
+    try:
+        seconds_until_refused(source)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 50_000_000
 
 
 TOO_DEEP = [
@@ -143,7 +197,7 @@ def test_what_recurses_too_deeply_in_the_result_is_refused() -> None:
 
 
 def test_a_rendering_never_uses_up_what_belongs_to_the_next() -> None:
-    source = "{% for a in range(30000) %}{% set y = a %}{% endfor %}done"
+    source = "{% for a in range(20000) %}{% set y = a %}{% endfor %}done"
     assert [render_text(source, {}) for _ in range(25)] == ["done"] * 25
 
 
@@ -181,9 +235,8 @@ def test_a_template_that_is_too_large_is_refused_as_fast_as_it_is_read() -> None
 @pytest.mark.parametrize("body", ["x", "{{ a * b }}", "{{ loop.index }}", "{% set c = a ~ b %}", "{{ a | string }}"])
 def test_the_body_of_a_loop_costs_what_it_is_made_of(body: str) -> None:
     """Without that, loops within loops took seconds of steps that were all counted alike."""
-    nested = "{% for a in range(1000) %}{% for b in range(1000) %}BODY{% endfor %}{% endfor %}"
     with pytest.raises(TemplateFailure, match="more than 2,000,000 steps"):
-        render_text(nested.replace("BODY", body), {})
+        render_text(LOOPS.replace("BODY", body), {})
 
 
 PARTS = ["(", "[", "{", "-", "not ", "a", " b", "1", "+", "*", "~", "|d", ")", "]", "}", ",", ".c", ":", " and ", "=="]

@@ -1,8 +1,7 @@
 """The filters and tests a template has: Jinja's deterministic ones, and those NoETL playbooks use.
 
-Every one is wrapped to charge the rendering's meter: what it is given before, what it made after. A filter
-that can make much of little (``center``, ``indent``, ``batch`` ...) has a guard, which charges from its
-arguments.
+Every one is wrapped to charge the rendering's meter: what it is given before, what it made after. What each costs
+stands in prices.py.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from __future__ import annotations
 import base64
 import inspect
 import json
-from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sized
+from typing import Any
 
 import markupsafe
 from jinja2 import pass_context
@@ -22,11 +21,11 @@ from jinja2.tests import TESTS as JINJA_TESTS
 from noetl_compiler.templating.formats import percent
 from noetl_compiler.templating.materialise import materialise, text_of
 from noetl_compiler.templating.meter import Meter
+from noetl_compiler.templating.prices import OF_ARGUMENTS, steps_an_item, steps_of
 
 __all__ = ["AS_TEXT", "CONCATENATED", "COUNTED", "FILTERS", "TESTS", "WEIGHED", "WORKED"]
 
 # Names of the filters the rewritten tree applies; no template can spell them.
-_STEPS_A_FILTER = 5
 AS_TEXT, CONCATENATED, COUNTED, WEIGHED, WORKED = "as text", "concatenated", "counted", "weighed", "worked"
 
 _DETERMINISTIC_FILTERS = """
@@ -52,52 +51,43 @@ _IMMEDIATE = """
 """These cost the same whatever they are given."""
 
 
-def _amount(value: Any) -> int:
-    return abs(value) if isinstance(value, int) else len(value) if isinstance(value, str) else 0
-
-
-def _guard_replace(meter: Meter, given: dict[str, Any]) -> None:
-    text, old, new = str(given["s"]), given["old"], given["new"]
-    meter.chars(len(text) + text.count(old) * len(new))
-
-
-_Guard: TypeAlias = Callable[[Meter, dict[str, Any]], None]
-_GUARDS: dict[str, _Guard] = {
-    "batch": lambda meter, given: meter.step(_amount(given["linecount"])),
-    "center": lambda meter, given: meter.chars(_amount(given["width"])),
-    "indent": lambda meter, given: meter.chars(_amount(given["width"]) * (str(given["s"]).count("\n") + 1)),
-    "replace": _guard_replace,
-    "round": lambda meter, given: meter.bits(4 * _amount(given["precision"])),
-    "slice": lambda meter, given: meter.step(_amount(given["slices"])),
-    "wordwrap": lambda meter, given: meter.chars(len(str(given["s"])) * _amount(given["wrapstring"] or "\n")),
-}
-
-
 def _metered(name: str, function: Any) -> Any:
     """The filter or test with the meter around it. It takes the context whatever ``function`` takes."""
     function = inspect.unwrap(function)  # Jinja wraps some to choose between this one and one for coroutines
     wants = getattr(getattr(function, "jinja_pass_arg", None), "name", "nothing")
-    guard = _GUARDS.get(name)
-    signature = inspect.signature(function) if guard else None
+    steps, an_item, of_arguments = steps_of(name), steps_an_item(name), OF_ARGUMENTS.get(name)
     charge = _charge(name)
 
     @pass_context
     def metered(context: Any, value: Any, /, *args: Any, **kwargs: Any) -> Any:
         meter: Meter = context.meter
-        meter.step(_STEPS_A_FILTER)
+        meter.step(steps)
+        if an_item:
+            value = _each_charged(value, meter, an_item)
         for argument in (value, *args):
             charge(meter, argument)
-        first = _first_argument(wants, context)
-        if guard and signature:
-            bound = signature.bind(*first, value, *args, **kwargs)
-            bound.apply_defaults()
-            guard(meter, bound.arguments)
-        result = function(*first, value, *args, **kwargs)
+        if of_arguments:
+            of_arguments(meter, value, *args, **kwargs)
+        result = function(*_first_argument(wants, context), value, *args, **kwargs)
         if charge is not _free:  # these give back what was there before
             meter.weigh(result)
         return result
 
     return metered
+
+
+def _each_charged(value: Any, meter: Meter, steps: int) -> Any:
+    """What is going to be gone through: what has a length is charged at once, of the rest every item when it comes."""
+    if isinstance(value, Sized):
+        meter.step(steps * len(value))
+        return value
+    return _passing(value, meter, steps) if isinstance(value, Iterator) else value
+
+
+def _passing(items: Iterator[Any], meter: Meter, steps: int) -> Iterator[Any]:
+    for item in items:
+        meter.step(steps)
+        yield item
 
 
 def _free(_meter: Meter, _value: Any) -> None:
@@ -132,7 +122,6 @@ def _join(context: Any, value: Iterable[Any], d: str = "", attribute: str | int 
     meter: Meter = context.meter
     items = value if attribute is None else map(make_attrgetter(context.environment, attribute), value)
     parts = [text_of(item, meter) for item in items]
-    meter.step(len(parts))
     meter.chars(len(parts) * len(d))
     return d.join(parts)
 
@@ -161,7 +150,7 @@ def _to_json(context: Any, value: Any, indent: int | None = None, sort_keys: boo
     data = materialise(value, context.meter)
     if indent is None:
         return json.dumps(data, sort_keys=sort_keys)
-    context.meter.chars(_amount(indent))
+    context.meter.chars(len(indent) if isinstance(indent, str) else abs(indent))
     parts: list[str] = []
     for part in json.JSONEncoder(indent=indent, sort_keys=sort_keys).iterencode(data):
         context.meter.chars(len(part))

@@ -21,6 +21,7 @@ __all__ = ["FormatMethod", "percent"]
 _CONVERSION = re.compile(r"%(?:\([^()]*\))?[#0\- +]*(\d{0,4})(?:\.(\d{0,4}))?[a-zA-Z%]")
 _DIGITS = re.compile(r"\d+")
 _MAX_WIDTH = 9999
+_STEPS_A_CONVERSION = 50
 
 
 def percent(meter: Meter, text: str, arguments: Any) -> str:
@@ -31,6 +32,7 @@ def percent(meter: Meter, text: str, arguments: Any) -> str:
         found = _CONVERSION.match(text, position)
         if not found:
             raise BudgetExceededError('a "%" is not followed by a format with a width of at most four digits')
+        meter.step(_STEPS_A_CONVERSION)
         meter.chars(sum(int(width) for width in found.groups() if width))
         position = text.find("%", found.end())
     result: str = text % _arguments(meter, arguments)
@@ -50,6 +52,8 @@ def _arguments(meter: Meter, arguments: Any) -> Any:
 
 def _argument(meter: Meter, value: Any) -> Any:
     meter.read(value)
+    if type(value) is int:
+        meter.long_number(value.bit_length())
     return value if isinstance(value, str | int | float) else text_of(value, meter)
 
 
@@ -92,7 +96,7 @@ class _Formatter(SandboxedFormatter):
             if len(digits) > 4:
                 raise BudgetExceededError(f"a width in a format is larger than {_MAX_WIDTH:,}")
             self._meter.chars(int(digits))
-        self._meter.step()
+        self._meter.step(_STEPS_A_CONVERSION)
         if not format_spec:
             return text_of(value, self._meter)
         return super().format_field(value, format_spec)

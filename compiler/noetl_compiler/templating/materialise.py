@@ -21,6 +21,7 @@ from noetl_compiler.templating.meter import Meter, NotDataError, check_number, c
 __all__ = ["materialise", "text_of"]
 
 _MAX_DEPTH = 200
+_CHARS_A_STEP = 4
 _LEAVES = frozenset({str, int, float, bool, type(None)})
 _TEXT = frozenset({str})
 
@@ -51,12 +52,15 @@ def text_of(value: Any, meter: Meter) -> str:
     if type(value) is str:
         meter.chars(len(value))
         return value
+    if type(value) is int:
+        meter.long_number(value.bit_length())
     if value is None or isinstance(value, bool | int | float | datetime.date | datetime.time | decimal.Decimal):
         return str(value)
     if isinstance(value, Undefined):
         return str(value)
     meter.weigh(value)
     text = str(materialise(value, meter))
+    meter.step(len(text) // _CHARS_A_STEP)
     meter.chars(len(text))
     return text
 

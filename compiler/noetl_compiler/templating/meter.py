@@ -7,6 +7,7 @@ charges for it first: ``"a" * 10**9`` is refused before a byte is allocated.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 __all__ = [
@@ -22,8 +23,11 @@ __all__ = [
 ]
 
 MAX_STEPS = 2_000_000
-MAX_CHARS = 20_000_000
+MAX_CHARS = 10_000_000
 MAX_BITS = 10_000
+_WORD, _BITS_A_STEP = 64, 25
+_STEPS_A_CONTAINER = 20
+_CONTAINERS = frozenset({list, tuple, dict})
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 MAX_NODES = 20_000_000
 
@@ -90,6 +94,12 @@ class Meter:
         if count > MAX_BITS:
             raise BudgetExceededError(f"the template makes a number of more than {MAX_BITS:,} bits")
 
+    def long_number(self, bits: int) -> None:
+        """Charge for multiplying up to, or writing out, an integer of so many bits."""
+        if bits > _WORD:
+            self.bits(bits)
+            self.step(bits // _BITS_A_STEP)
+
     def read(self, value: Any) -> None:
         """Charge for an operation that goes over ``value`` once, itself but not what is in it."""
         kind = value.__class__
@@ -118,25 +128,33 @@ class Meter:
         before = self._steps, self._chars
         while waiting:
             value = waiting.pop()
-            kind = value.__class__
-            if kind is str:
-                self.chars(len(value) * times)
-                check_text(value)
-            elif kind is int:
-                check_number(value)
-            elif kind in (list, tuple, dict):
-                known = self._weights.get(id(value))
-                if known is not None:
-                    self.step(known.steps * times)
-                    self.chars(known.chars * times)
-                    continue
-                self.step((len(value) + 1) * times)
-                waiting.extend(value)
-                if kind is dict:
-                    waiting.extend(value.values())
-        self._remember(
-            container, (before[0] - self._steps) // max(1, times), (before[1] - self._chars) // max(1, times)
-        )
+            known = self._weights.get(id(value))
+            if known is not None:
+                self.step(known.steps * times)
+                self.chars(known.chars * times)
+                continue
+            self.step((len(value) + _STEPS_A_CONTAINER) * times)
+            for items in (value, value.values()) if value.__class__ is dict else (value,):
+                waiting += self._weigh_items(items, times)
+        self._remember(container, (before[0] - self._steps) // times, (before[1] - self._chars) // times)
+
+    def _weigh_items(self, items: Collection[Any], times: int) -> list[Any]:
+        """Charge for texts and check numbers, kind by kind because most lists have only one; gives back the rest."""
+        kinds = set(map(type, items))
+        if str in kinds:
+            texts = _of_kind(str, items, kinds)
+            self.chars(sum(map(len, texts)) * times)
+            for text in texts if not all(map(str.isascii, texts)) else ():
+                check_text(text)
+        if int in kinds:
+            numbers = _of_kind(int, items, kinds)
+            check_number(min(numbers))
+            check_number(max(numbers))
+        return [] if kinds.isdisjoint(_CONTAINERS) else [item for item in items if item.__class__ in _CONTAINERS]
 
     def _remember(self, container: Any, steps: int, chars: int) -> None:
         self._weights[id(container)] = _Weight(container, steps, chars)
+
+
+def _of_kind(kind: type, items: Collection[Any], kinds: set[type]) -> Collection[Any]:
+    return items if len(kinds) == 1 else [item for item in items if item.__class__ is kind]

@@ -16,7 +16,7 @@ __all__ = ["LONE", "prepare"]
 LONE = "lone_expression_value"
 """The variable in which a rewritten template leaves the value of its lone expression."""
 
-_STEPS_A_NODE = 8
+_STEPS_A_NODE = 10
 """A step is meant to be about 50 ns, so that a budget of them takes about 100 ms."""
 
 _REFUSED = (nodes.Block, nodes.Extends, nodes.FromImport, nodes.Import, nodes.Include)

@@ -17,7 +17,7 @@ from noetl_compiler.templating.sandbox import ENVIRONMENT, ScopeContext
 __all__ = ["Program", "TemplateError", "TemplateSyntaxError", "compiled", "forbid_excess", "parsed"]
 
 _MAX_EXPRESSIONS = 2_000
-_MAX_EXPRESSION_CHARS = 50_000
+_MAX_EXPRESSION_CHARS = 20_000
 _SURELY_FEW = _MAX_EXPRESSIONS * len("{{}}")
 _FILE = "<template>"
 

@@ -33,10 +33,14 @@ from noetl_compiler.templating.filters import FILTERS, TESTS
 from noetl_compiler.templating.formats import FormatMethod, percent
 from noetl_compiler.templating.materialise import text_of
 from noetl_compiler.templating.meter import BudgetExceededError, Meter
+from noetl_compiler.templating.prices import text_method
 
 __all__ = ["ENVIRONMENT", "ScopeContext", "UndefinedNameError"]
 
-_CALL_COST = 5
+_CALL_COST, _ARGUMENT_COST = 30, 6
+_BINOP_COST = 10
+_ENCODINGS = frozenset({"ascii", "cp1252", "iso-8859-1", "latin-1", "latin1", "utf-16", "utf-8", "utf8"})
+"""Others take far longer than copying a text does, or are no encodings of text at all."""
 
 _LOOP_VALUES = frozenset({"depth", "depth0", "first", "index", "index0", "last", "length"})
 _MAPPING_METHODS = frozenset({"copy", "get", "items", "keys", "values"})
@@ -163,7 +167,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         kwargs.pop("_loop_vars", None)
         kwargs.pop("_block_vars", None)
         meter = context.meter
-        meter.step(_CALL_COST)
+        meter.step(_CALL_COST + _ARGUMENT_COST * len(args))
         for argument in (*args, *kwargs.values()):
             meter.read(argument)
         if isinstance(obj, FormatMethod):
@@ -176,6 +180,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: ScopeContext, operator: str, left: Any, right: Any) -> Any:  # type: ignore[override]
         """``+ * ** %``, charged before they are done."""
+        context.meter.step(_BINOP_COST)
         if operator == "%" and isinstance(left, str):
             return percent(context.meter, left, right)
         if charge := _CHARGE.get(operator):
@@ -196,16 +201,17 @@ def _charged(meter: Meter, method: Any, args: tuple[Any, ...]) -> tuple[Any, ...
         meter.weigh(owner)
         return args
     meter.read(owner)
-    match method.__name__, args:
-        case "center" | "ljust" | "rjust" | "zfill", (int(width), *_):
-            meter.chars(max(0, width))
-        case "replace", (old, new, *_):
-            meter.chars(owner.count(old) * len(new))
-        case "join", (items,):
-            return (_joined(meter, owner, items),)
-        case _:
-            pass
+    if method.__name__ == "join" and len(args) == 1:
+        return (_joined(meter, owner, *args),)
+    if method.__name__ == "encode":
+        _check_encoding(*args)
+    text_method(meter, method.__name__, owner, args)
     return args
+
+
+def _check_encoding(name: str = "utf-8", *_errors: str) -> None:
+    if name.lower() not in _ENCODINGS:
+        raise SecurityError(f'no template can use the encoding "{name}"')
 
 
 def _joined(meter: Meter, separator: str, items: Iterable[Any]) -> list[str]:
@@ -225,7 +231,7 @@ def _charge_add(meter: Meter, left: Any, right: Any) -> None:
 
 def _charge_multiply(meter: Meter, left: Any, right: Any) -> None:
     if isinstance(left, int) and isinstance(right, int):
-        meter.bits(left.bit_length() + right.bit_length())
+        meter.long_number(left.bit_length() + right.bit_length())
     elif isinstance(right, int):
         meter.weigh(left, max(0, right))
     elif isinstance(left, int):
@@ -234,7 +240,7 @@ def _charge_multiply(meter: Meter, left: Any, right: Any) -> None:
 
 def _charge_power(meter: Meter, left: Any, right: Any) -> None:
     if isinstance(left, int) and isinstance(right, int):
-        meter.bits(left.bit_length() * abs(right))
+        meter.long_number(left.bit_length() * abs(right))
 
 
 _CHARGE = {"+": _charge_add, "*": _charge_multiply, "**": _charge_power}

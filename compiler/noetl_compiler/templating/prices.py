@@ -1,0 +1,132 @@
+"""What filters, tests and methods cost, charged before they work.
+
+A step is meant to be about 50 ns and a character about what copying one takes; prices are measured, and rather too high
+than too low. Most of what is applied costs a fixed number of steps, what it goes through item by item as many for each,
+and what it reads as text its characters. Those that make much of little (``center``, ``replace``, ``split`` ...), or
+work long on every character, have a price of their own here, counted from their arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from noetl_compiler.templating.meter import Meter
+
+__all__ = ["OF_ARGUMENTS", "Price", "steps_an_item", "steps_of", "text_method"]
+
+Price: TypeAlias = Callable[..., None]
+"""Takes the meter and then what the filter takes."""
+
+_STEPS = 25
+_STEPS_OF = {
+    **dict.fromkeys(("escape", "e", "filesizeformat", "format", "replace", "round", "title", "urlencode"), 50),
+    **dict.fromkeys(("center", "indent", "truncate", "wordcount", "b64encode", "b64decode", "capitalize"), 50),
+    **dict.fromkeys(("from_json", "fromjson", "to_json", "tojson", "wordwrap"), 150),
+}
+_STEPS_AN_ITEM = {
+    **dict.fromkeys(("batch", "join", "max", "min", "slice"), 20),
+    **dict.fromkeys(("map", "reject", "rejectattr", "select", "selectattr", "sum"), 30),
+    **dict.fromkeys(("dictsort", "groupby", "sort", "unique"), 75),
+}
+_CHARS_WORKED_ON = 25
+"""Making words of a text, or looking at each of its characters, takes so much longer than copying it."""
+
+_STEPS_A_PART = 5
+"""A text that is split becomes a list of texts."""
+
+_LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+
+
+def steps_of(name: str) -> int:
+    """The steps that applying a filter or test costs, whatever it is given."""
+    return _STEPS_OF.get(name, _STEPS)
+
+
+def steps_an_item(name: str) -> int:
+    """The steps for each item of a filter that goes through its items, 0 for any other."""
+    return _STEPS_AN_ITEM.get(name, 0)
+
+
+def _batch(meter: Meter, _items: Any, count: Any, _fill: Any = None) -> None:
+    meter.step(_amount(count))
+
+
+def _center(meter: Meter, _text: Any, width: Any = 80) -> None:
+    meter.chars(_amount(width))
+
+
+def _indent(meter: Meter, text: Any, width: Any = 4, _first: bool = False, _blank: bool = False) -> None:
+    meter.chars(_amount(width) * (_lines(str(text)) + 1))
+
+
+def _listed(meter: Meter, value: Any) -> None:
+    meter.step(len(value) if isinstance(value, str) else 0)
+
+
+def _replace(meter: Meter, text: Any, old: Any, new: Any, _count: Any = None) -> None:
+    whole = str(text)
+    meter.chars(len(whole) + whole.count(str(old)) * len(str(new)))
+
+
+def _round(meter: Meter, _number: Any, precision: Any = 0, _method: str = "common") -> None:
+    meter.long_number(4 * _amount(precision))
+
+
+def _words(meter: Meter, text: Any, *_rest: Any) -> None:
+    meter.chars(_CHARS_WORKED_ON * len(str(text)))
+
+
+def _wordwrap(
+    meter: Meter, text: Any, width: Any = 79, _long: bool = True, wrapstring: Any = None, _hyphens: bool = True
+) -> None:
+    """A word that is longer than a line is cut again and again, each time copying what is left of it."""
+    whole = str(text)
+    longest, line = max(map(len, whole.split()), default=0), max(1, _amount(width))
+    meter.chars(_CHARS_WORKED_ON * len(whole) + longest * longest // (2 * line))
+    meter.chars((len(whole) // line + _lines(whole) + 1) * _amount(wrapstring or "\n"))
+
+
+OF_ARGUMENTS: dict[str, Price] = {
+    "batch": _batch,
+    "center": _center,
+    "indent": _indent,
+    "list": _listed,
+    "replace": _replace,
+    "round": _round,
+    "slice": _batch,
+    "title": _words,
+    "urlencode": _words,
+    "wordcount": _words,
+    "wordwrap": _wordwrap,
+}
+"""Filters that cost more than they are given, or that work long on it -> what they cost."""
+
+
+def text_method(meter: Meter, name: str, text: str, args: tuple[Any, ...]) -> None:
+    """Charge for a method of a text that makes more than the text, or many of it."""
+    match name, args:
+        case "center" | "ljust" | "rjust" | "zfill", (int(width), *_):
+            meter.chars(max(0, width))
+        case "replace", (str(old), str(new), *_):
+            meter.chars(text.count(old) * len(new))
+        case "split" | "rsplit", (str(separator), *_) if separator:
+            meter.step(_STEPS_A_PART * text.count(separator))
+        case "split" | "rsplit", _:
+            meter.step(_STEPS_A_PART * (len(text) // 2))
+        case "splitlines", _:
+            meter.step(_STEPS_A_PART * _lines(text))
+        case "title" | "encode", _:
+            meter.chars(len(text))
+        case _:
+            pass
+    if not text.isascii():
+        meter.chars(3 * len(text))  # a letter has up to three in the other case
+
+
+def _lines(text: str) -> int:
+    return sum(map(text.count, _LINE_ENDS))
+
+
+def _amount(value: Any) -> int:
+    return abs(value) if isinstance(value, int) else len(value) if isinstance(value, str) else 0
