@@ -7,11 +7,13 @@ the hint says what to do.
 
 from __future__ import annotations
 
+import bisect
 import difflib
 import unicodedata
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from noetl_compiler.codes import Code
 from noetl_compiler.source import SourceFile, Span
@@ -31,7 +33,7 @@ __all__ = [
 
 _SNIPPET_WIDTH = 160
 _LONGEST_NAME = 100
-_MOST_CANDIDATES = 1000
+_MOST_COMPARED = 100
 _JOINED = frozenset({"Mn", "Me", "Cf"})
 _MOST_LISTED = 8
 
@@ -142,13 +144,20 @@ def columns(text: str) -> int:
 
 def nearest(name: str, candidates: Iterable[str], alike: float = 0.6) -> str:
     """The hint ``did you mean "fetch"?``, or ``""`` when nothing is near, from 0 for any to 1 for the same. The same
-    candidates give the same hint.
+    candidates give the same hint. Comparing is slow, so of very many only those are that begin alike.
     """
     if len(name) > _LONGEST_NAME:
         return ""
-    known = sorted({one for one in candidates if len(one) <= _LONGEST_NAME})[:_MOST_CANDIDATES]
-    found = difflib.get_close_matches(name, known, n=1, cutoff=alike)
+    known = _in_order(frozenset(candidates))
+    at, around = bisect.bisect(known, name), _MOST_COMPARED // 2
+    compared = known[max(0, at - around) : at + around] if len(known) > _MOST_COMPARED else known
+    found = difflib.get_close_matches(name, compared, n=1, cutoff=alike)
     return f'did you mean "{found[0]}"?' if found else ""
+
+
+@lru_cache(maxsize=8)
+def _in_order(names: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted(name for name in names if len(name) <= _LONGEST_NAME))
 
 
 def nearest_or_all(name: str, candidates: Iterable[str], what: str) -> str:

@@ -78,6 +78,7 @@ class VisibleNames:
     def __init__(self, playbook: Playbook) -> None:
         self._playbook = playbook
         self._local: dict[tuple[Place, int, int], frozenset[str] | None] = {}
+        self._of_engine: dict[tuple[Place, int], frozenset[str]] = {}
 
     def knows(self, use: Use, name: str) -> bool:
         """Whether a bare name is bound at a place, or may be."""
@@ -186,7 +187,13 @@ class VisibleNames:
         return self._local[key]
 
     def _engine(self, use: Use) -> frozenset[str]:
-        """The names of the engine itself, and those set for the iteration."""
+        """The names of the engine itself, and those set for the iteration. All tasks of a step see the same."""
+        key = (use.place, id(use.step))
+        if key not in self._of_engine:
+            self._of_engine[key] = self._bound_by_engine(use)
+        return self._of_engine[key]
+
+    def _bound_by_engine(self, use: Use) -> frozenset[str]:
         names = _set_under("iter", _set_by(self._steps(use)))
         if use.place in (Place.TASK, Place.OUTCOME):
             tasks = _tasks(self._steps(use))

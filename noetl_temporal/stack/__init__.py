@@ -11,12 +11,3 @@ finds the ids in ``.noetl/servers.json`` and ends what still runs with this fold
 
 Data stays: ``temporal.db`` (SQLite, write-ahead log) and ``postgres/`` are opened again by the next run.
 """
-
-from __future__ import annotations
-
-from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.own import BusyError, Stack, StackError, own
-from noetl_temporal.stack.use import Use, running, use
-
-__all__ = ["Addresses", "BusyError", "Home", "Stack", "StackError", "Use", "own", "running", "use"]

@@ -14,8 +14,11 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from noetl_temporal.stack import BusyError, Home, own, running, use
+from noetl_temporal.stack.errors import BusyError
+from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.own import own
 from noetl_temporal.stack.process import end_leftovers, free_port
+from noetl_temporal.stack.use import running, use
 from tests.acceptance.processes import alive, wait_until
 
 pytestmark = pytest.mark.stack
@@ -23,7 +26,8 @@ pytestmark = pytest.mark.stack
 OWNER = """
 import sys, time
 from pathlib import Path
-from noetl_temporal.stack import Home, own
+from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.own import own
 home = Home(Path(sys.argv[1]))
 with own(home, "run") as (_, addresses):
     addresses.write(home.stack)

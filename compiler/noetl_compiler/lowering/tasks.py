@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from noetl_compiler import graph, syntax
-from noetl_compiler.graph import Value
+from noetl_compiler.graph import Span, Value
 from noetl_compiler.nodes import pointer
 from noetl_compiler.overlay import names_in, overlay, without
 
@@ -49,13 +49,13 @@ def lower_tasks(
 
 def _by_name(args: Value) -> Value:
     """What a step has bound, as its tasks read it; what has no template is read as it is."""
-    data, templates = names_in(args), dict(args.templates)
-    for name in data:
-        root = pointer("", name)
-        if spans := [span for place, span in args.templates.items() if place == root or place.startswith(f"{root}/")]:
-            data[name] = f"{{{{ input[{name!r}] }}}}"
-            templates = {place: span for place, span in templates.items() if not place.startswith(f"{root}/")}
-            templates[root] = spans[0]
+    data, templates = names_in(args), dict[str, Span]()
+    names = {pointer("", name): name for name in data}
+    for place, span in args.templates.items() if data else ():
+        root = f"/{place.split('/')[1]}"
+        if root not in templates:
+            templates[root] = span
+            data[names[root]] = f"{{{{ input[{names[root]!r}] }}}}"
     return Value(data, templates) if data else args
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from xml.sax.saxutils import escape
+from html import escape
 
 from noetl_compiler.diagnostics import columns, printable
 from noetl_compiler.graph import Graph, Step

@@ -17,7 +17,8 @@ from noetl_compiler.templating.sandbox import ENVIRONMENT, ScopeContext
 __all__ = ["Program", "TemplateError", "TemplateSyntaxError", "compiled", "forbid_excess", "parsed"]
 
 _MAX_EXPRESSIONS = 2_000
-_MAX_EXPRESSION_CHARS = 20_000
+_MAX_EXPRESSION_CHARS = 50_000
+_LONGEST_EXPRESSION = 10_000
 _SURELY_FEW = _MAX_EXPRESSIONS * len("{{}}")
 _FILE = "<template>"
 
@@ -67,9 +68,12 @@ def parsed(source: str) -> nodes.Template:
 
 
 def forbid_excess(places: Sequence[tuple[int, int]]) -> None:
-    """TemplateSyntaxError when these are more expressions than a template may have."""
-    if len(places) > _MAX_EXPRESSIONS or sum(end - start for start, end in places) > _MAX_EXPRESSION_CHARS:
+    """TemplateSyntaxError when these are more or longer expressions than a template may have."""
+    lengths = [end - start for start, end in places]
+    if len(lengths) > _MAX_EXPRESSIONS or sum(lengths) > _MAX_EXPRESSION_CHARS:
         raise TemplateSyntaxError("the template has more expressions than a template may have", 1)
+    if lengths and max(lengths) > _LONGEST_EXPRESSION:
+        raise TemplateSyntaxError(f"an expression has more than {_LONGEST_EXPRESSION:,} characters", 1)
 
 
 def _compile(source: str) -> Program:
