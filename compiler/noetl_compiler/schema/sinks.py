@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_KINDS
 from noetl_compiler.schema.guards import GUARD
 from noetl_compiler.schema.place import Place, Places, Property, Shape, without_effect
@@ -14,6 +16,7 @@ STORE_KEYS = ("tool", "type", "kind", "storage", "backend")
 
 _KIND = open_words(*sorted(SINK_KINDS | EVENT_KINDS - {""}))
 _KINDS = Property("kind", "The kind of store.", _KIND, older=("type", "backend"))
+_INNER_KINDS = replace(_KINDS, older=(*_KINDS.older, "tool"))
 
 SINK_PROPERTIES = (
     Property(
@@ -98,8 +101,8 @@ SINKS: Places = (
     Place(
         "sink_tool",
         "The kind of store and its fields.",
-        (_KINDS, *SINK_PROPERTIES),
-        needs=((*_KINDS.names, "storage"),),
+        (_INNER_KINDS, *SINK_PROPERTIES),
+        needs=((*_INNER_KINDS.names, "storage"),),
     ),
     Shape("sinks", one_or_more(ref("sink"))),
     Shape("saves", any_of({"type": "object", "if": has(*STORE_KEYS), "then": ref("sink")}, list_of(ref("sink")))),
