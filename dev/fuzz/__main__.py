@@ -39,7 +39,8 @@ def main() -> int:
     given = _arguments()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     make, take, limit = SUBJECTS[given.subject]
-    seeds = [file.read_text(encoding="utf-8") for folder in given.seeds for file in sorted(folder.rglob("*.y*ml"))]
+    files = (file for folder in given.seeds for file in sorted(folder.rglob("*.y*ml")))
+    seeds = [file.read_text(encoding="utf-8", errors="replace") for file in files]
     chance, end = random.Random(given.seed), time.monotonic() + given.minutes * 60
     found: dict[str, Path] = {}
     cases = 0

@@ -73,6 +73,39 @@ CHUNKS = """
   loop: {in: "{{ workload.items }}", iterator: item, where: "{{ item > 2 }}", spec: {mode: chunked, chunk_size: 3}}
   tool: {kind: noop}
 """
+PAGES = """
+- step: one
+  tool: noop
+  retry:
+    on_error: {when: "{{ error is defined }}", max_attempts: 3, initial_delay: 0.1}
+    on_success:
+      while: "{{ response.number < 4 }}"
+      max_attempts: 10
+      next_call: {params: {page: "{{ response.number }}"}}
+      collect: {strategy: append, path: texts, into: pages}
+  next: two
+- {step: two, tool: noop}
+"""
+ITERATOR = """
+- {step: start, next: [{step: one}]}
+- step: one
+  type: iterator
+  collection: "{{ workload.items }}"
+  element: item
+  task: {type: noop}
+  next: [{step: end}]
+- {step: end}
+"""
+RULES = """
+- step: one
+  tool: {kind: noop}
+  case:
+    - when: "{{ event.name == 'call.error' }}"
+      then: {retry: {max_attempts: 3, initial_delay: 0.1}}
+    - when: "{{ event.name == 'call.done' and response is defined }}"
+      then: {set: {seen: "{{ response.number }}"}, next: [{step: two}]}
+- {step: two, tool: {kind: noop}}
+"""
 SEQUENTIAL, PARALLEL = LOOP.replace("MODE", "sequential"), LOOP.replace("MODE", "parallel")
 
 
@@ -100,6 +133,9 @@ CASES = {
     "a time limit": Case(LIMITED),
     "a retry": Case(RETRIED),
     "jumps with a delay": Case(JUMPS, sizes=Sizes(pages={"one": 2})),
+    "pages of a legacy step": Case(PAGES, sizes=Sizes(pages={"one": 4})),
+    "an iterator of v1": Case(ITERATOR),
+    "rules of case": Case(RULES),
     "a sequential loop": Case(SEQUENTIAL),
     "a parallel loop": Case(PARALLEL, items=20),
     "an empty loop": Case(PARALLEL, items=0),
@@ -158,7 +194,7 @@ async def compared(shell: Shell, servers: Addresses, case: Case, fails: int) -> 
         calls.append(1)
         if len(calls) <= fails:
             raise ValueError("not yet")
-        return {"number": len(calls), "text": "x" * case.result_bytes}
+        return {"number": len(calls), "text": "x" * case.result_bytes, "texts": []}
 
     tools = {"noop": FakeTool("noop", answer)}
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)

@@ -1,0 +1,55 @@
+"""``noetl compile`` on a terminal: broken to its width, in colours where it has any."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+
+import pytest
+
+from tests.acceptance.site import NOETL, ROOT
+
+ETL = str(ROOT / "dev/examples/etl.yaml")
+COLOUR = re.compile(r"\x1b\[3\d")
+
+
+def on_terminal(*args: str, **environment: str) -> str:
+    """What a terminal of 60 columns is sent."""
+    ours, theirs = pty.openpty()
+    variables = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+    surroundings = {**variables, "COLUMNS": "60", "TERM": "xterm-256color", **environment}
+    with subprocess.Popen([*NOETL, *args], stdout=theirs, stderr=subprocess.DEVNULL, env=surroundings) as running:
+        os.close(theirs)
+        sent = b""
+        while chunk := _read(ours):
+            sent += chunk
+    os.close(ours)
+    assert running.returncode == 0
+    return sent.decode()
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65_536)
+    except OSError:  # Linux says so that nobody writes to it any more
+        return b""
+
+
+@pytest.mark.parametrize("args", [(), ("--explain", "fetch_all")])
+def test_a_tree_is_as_wide_as_the_terminal(args: tuple[str, ...]) -> None:
+    sent = on_terminal("compile", ETL, *args)
+    lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in sent.splitlines()]
+    assert 50 < max(map(len, lines)) <= 60
+    assert COLOUR.search(sent)
+
+
+@pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_without_colours_where_none_are_wanted(environment: dict[str, str]) -> None:
+    assert not COLOUR.search(on_terminal("compile", ETL, **environment))
+
+
+@pytest.mark.parametrize("form", ["json", "svg", "mermaid"])
+def test_what_programs_read_is_left_as_it_is(form: str) -> None:
+    assert "\x1b" not in on_terminal("compile", ETL, "--format", form)
