@@ -69,6 +69,7 @@ CLAIM = frozenset({"__frame_max_rows"})
 
 _IN_LOOP = (Place.ITEM, Place.TASK, Place.OUTCOME)
 _NONE: frozenset[str] = frozenset()
+_EVENT = frozenset({"name", "type", "step", "payload"})
 _JOB = frozenset({"id", "uuid", "execution_id"})
 
 
@@ -117,6 +118,10 @@ class VisibleNames:
                 return _JOB
             case "iter":
                 return None if self.regions else self._iteration(use)
+            case "loop" | "_loop":
+                return None if self.regions or name in self._beside_counts else COUNTS
+            case "event":
+                return _EVENT if self._has_event(use) and name not in self._beside_counts else None
             case _:
                 return None
 
@@ -155,6 +160,13 @@ class VisibleNames:
         if self._playbook.dialect == "v1":
             names.update(name for passed in self._passed.values() for args in passed for name in names_in(args))
         return frozenset(names)
+
+    @cached_property
+    def _beside_counts(self) -> frozenset[str]:
+        """Names of the playbook's own, which may be those of the engine as well."""
+        elements = {step.loop.element.text for step in self._playbook.steps if step.loop is not None}
+        passed = {name for given in self._passed.values() for args in given for name in names_in(args)}
+        return self.results | self.ctx | self.workload | elements | passed
 
     @cached_property
     def _everywhere(self) -> frozenset[str]:

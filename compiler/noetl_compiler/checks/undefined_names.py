@@ -13,7 +13,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.templating.check import Facts
 from noetl_compiler.templating.uses import Use
 from noetl_compiler.templating.words import find_path
-from noetl_compiler.visible_names import ITERATION, OUTCOME, VisibleNames
+from noetl_compiler.visible_names import COUNTS, ITERATION, OUTCOME, VisibleNames
 
 __all__ = ["warn_of_undefined_names"]
 
@@ -31,8 +31,15 @@ _HINTS = {
     ),
 }
 _OF_LOOPS = dict.fromkeys((*ITERATION, "item", "element"), "a loop binds it, and this step has none")
+_OF_TASKS = "a task's result is known to the tasks after it: set under ctx what is needed later"
 _OPEN = frozenset({"workload", "work"})
-_OTHERWISE = {"workload": "if the request brings it, declare it under workload", "ctx": "set it before it is read"}
+_OTHERWISE = {
+    "work": "work is the workload; the result of a step of that name is results.work",
+    "workload": "if the request brings it, declare it under workload",
+    "ctx": "set it before it is read",
+    "event": "an event has name, type, step and payload",
+    **dict.fromkeys(("loop", "_loop"), f"a loop has {', '.join(sorted(COUNTS))}"),
+}
 
 
 def warn_of_undefined_names(use: Use, facts: Facts, names: VisibleNames, report: Report) -> None:
@@ -49,11 +56,14 @@ def warn_of_undefined_names(use: Use, facts: Facts, names: VisibleNames, report:
 
 def _report(name: str, use: Use, visible: frozenset[str], report: Report) -> None:
     in_loop = use.step is None or use.step.loop is not None
-    hint = (
-        (not in_loop and _OF_LOOPS.get(name)) or _HINTS.get(name) or _nearest(name, visible) or _OTHERWISE["workload"]
-    )
+    told = (not in_loop and _OF_LOOPS.get(name)) or _HINTS.get(name) or (_is_task(name, use) and _OF_TASKS)
+    hint = told or _nearest(name, visible) or _OTHERWISE["workload"]
     span = report.places.span(use.template, *find_path(use.template.source, name))
     report.warning(Code.UNDEFINED_NAME, span, f'nothing binds "{name}" here', hint)
+
+
+def _is_task(name: str, use: Use) -> bool:
+    return use.step is not None and any(task.label.text == name for task in use.step.tasks)
 
 
 def _report_below(head: str, name: str, use: Use, known: frozenset[str], report: Report) -> None:
@@ -65,7 +75,8 @@ def _report_below(head: str, name: str, use: Use, known: frozenset[str], report:
     if head in _CLOSED and not use.is_predicate:
         report.error(Code.UNDEFINED_NAME, span, message, _nearest(name, known) or _CLOSED[head])
     else:
-        report.warning(Code.UNDEFINED_NAME, span, message, _nearest(name, known) or _OTHERWISE.get(head, ""))
+        hint = _nearest(name, known) or _OTHERWISE.get(head, "")
+        report.warning(Code.UNDEFINED_NAME, span, message, hint)
 
 
 def _nearest(name: str, known: frozenset[str]) -> str:

@@ -171,7 +171,8 @@ class Fields:
         self.report.error(Code.CONFLICTING_FIELDS, self._entries[second][0].span, message, "keep one of them", related)
 
     def _wrong_type(self, key: str, node: Node, expected: str) -> None:
-        message = f'"{key}" must be {expected}, not {kind_of(node)}'
+        written = next((name for name, (_, value) in self._entries.items() if value is node), key)
+        message = f'"{written}" must be {expected}, not {kind_of(node)}'
         self.report.error(Code.WRONG_TYPE, node.span, message)
 
 

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import nearest
 from noetl_compiler.dialects.auth import auth_value
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.guards import read_guard
@@ -14,6 +15,7 @@ from noetl_compiler.dialects.values import condition
 from noetl_compiler.graph import Guard, Sink, Span, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
+from noetl_compiler.tools import KINDS
 
 __all__ = [
     "EVENT_KINDS",
@@ -104,7 +106,10 @@ def read_sink(node: Node, report: Report, level: Level) -> Sink | None:
     if kind.text in EVENT_KINDS:
         _tell_of_event_log(node.span, report)
         return None
-    if kind.text not in _STORES:
+    misspelt = "" if kind.text in KINDS else nearest(kind.text, SINK_KINDS, alike=0.75)
+    if misspelt:
+        report.error(Code.UNKNOWN_TOOL, kind.span, f'unknown sink kind "{kind.text}"', misspelt)
+    elif kind.text not in _STORES:
         message = f'a sink of kind "{kind.text}" cannot be run here: the graph is complete, but a run will refuse it'
         report.warning(Code.NO_EXECUTOR, kind.span, message)
     return Sink(kind.text, config, node.span, auth_value(auth, kind.text), mode or "insert", level, guard)

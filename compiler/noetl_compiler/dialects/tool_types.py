@@ -27,7 +27,10 @@ def check_types(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolKind, repo
             _check_method(node, report)
         elif not any(_is(node, one) for one in types):
             expected = " or ".join(_WORDS[one] for one in types)
-            report.error(Code.WRONG_TYPE, node.span, f'"{key.text}" must be {expected}, not {kind_of(node)}')
+            written = (
+                report.source.slice(key.span).strip("'\"") or key.text
+            )  # the key may be an older word for the field
+            report.error(Code.WRONG_TYPE, node.span, f'"{written}" must be {expected}, not {kind_of(node)}')
 
 
 def _check_method(node: Node, report: Report) -> None:

@@ -14,15 +14,17 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import nearest
 from noetl_compiler.dialects.case.actions import Actions, read_actions
 from noetl_compiler.dialects.case.collect import as_assignment
-from noetl_compiler.dialects.case.events import Event, also_at, answered_events, reads
+from noetl_compiler.dialects.case.events import EVENTS, Event, also_at, answered_events, reads
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.tasks import Surroundings
 from noetl_compiler.dialects.values import condition
 from noetl_compiler.graph import Span, Template
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.templates import TemplateFailure, paths
+from noetl_compiler.templating.truth import texts_in
 
 __all__ = ["Boundary", "CaseRule", "Subject", "read_rules"]
 
@@ -121,7 +123,9 @@ def _placed(entry: _Entry, subject: Subject, entries: list[_Entry], around: Surr
     events = answered_events(entry.when)
     if not events:
         message = "this condition can hold at no event of a step"
-        around.report.warning(Code.IGNORED_FIELD, entry.span, message, 'events are "call.done", "step.exit" and so on')
+        asked = texts_in(entry.when.source) if entry.when else ()
+        hint = next(filter(None, (nearest(word, EVENTS) for word in asked)), f"events are {', '.join(EVENTS)}")
+        around.report.warning(Code.IGNORED_FIELD, entry.when.span if entry.when else entry.span, message, hint)
         return []
     rule = CaseRule(entry.span, entry.actions, "call", _boundaries(events), _condition(entry.when, events))
     if "step.enter" in events and len(events) == 1:
