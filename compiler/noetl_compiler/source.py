@@ -22,6 +22,7 @@ __all__ = ["ScalarStyle", "SourceFile", "Span", "expression_spans", "expressions
 
 ScalarStyle: TypeAlias = Literal["plain", "single", "double", "literal", "folded"]
 
+_BYTE_ORDER_MARK = "\ufeff"
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 _OPENING = re.compile(r"\{\{|\{%")
 _CLOSING = re.compile(r"\}\}|%\}")
@@ -37,13 +38,17 @@ _NESTED = re.compile(rf"{_STRING}|[()\[\]{{}}]", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A text with its name. ``file`` is as the user gave it and stands in every diagnostic."""
+    """A text with its name. ``file`` is as the user gave it and stands in every diagnostic. A byte order mark is no
+    part of the text, as in editors.
+    """
 
     file: str
     text: str
     _starts: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if self.text.startswith(_BYTE_ORDER_MARK):
+            object.__setattr__(self, "text", self.text[1:])
         breaks = _LINE_BREAK.finditer(self.text)
         object.__setattr__(self, "_starts", (0, *(found.end() for found in breaks)))
 

@@ -36,6 +36,9 @@ STYLES = {
     "flow": "      message: [a, {b: '{{ 1 | bad }}'}]\n",
     "flow on several lines": "      message: {a: [x,\n        'y {{ 1\n        | bad }}']}\n",
     "with an anchor and a tag": "      message: !!str &x\n        'a {{ 1 | bad }}'\n",
+    "behind characters of two columns and of none": "      message: '👩‍👧 日本 é {{ 1 | bad }}'\n",
+    "with a question mark before its key": "      ? message\n      : 'a {{ 1 | bad }}'\n",
+    "behind a comment": "      message: # {{ 1 | not_this }}\n        'a {{ 1 | bad }}'\n",
     "the second of two on a line": "      message: '{{ bad }} {{ \"bad\" | bad }}'\n",
     "a name as in a string": "      message: |\n        {{ '| bad' }} {{ 1 | bad }}\n",
 }
@@ -60,6 +63,15 @@ def test_what_cannot_be_read_stands_at_its_token(style: str) -> None:
     (found,) = unknown_filters(text)
     source = SourceFile("", text)
     assert source.offset(found.span.line, found.span.col) == text.rindex("bad")
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"], ids=["unix", "windows", "old mac"])
+def test_neither_line_ends_nor_a_byte_order_mark_move_a_place(style: str, line_end: str) -> None:
+    text = (HEAD + STYLES[style]).replace("\r\n", "\n").replace("\n", line_end)
+    (plain,), (marked,) = unknown_filters(text), unknown_filters(f"\ufeff{text}")
+    assert SourceFile("", text).slice(plain.span) == "bad"
+    assert marked.span == plain.span
 
 
 WORDS = st.sampled_from(["word", " ", "\n", "'", '"', "\\", "é", "# ", ": ", "\t", "%", "日本", "}", "bad", "{{ 1 }}"])
