@@ -121,7 +121,7 @@ class _Lowering:
             set=assigns,
             result=result,
             route=self._route(step),
-            timeout=step.loop.timeout or step.timeout if step.loop else step.timeout,
+            timeout=step.timeout,
             enter=step.enter,
             failure=step.failure,
         )

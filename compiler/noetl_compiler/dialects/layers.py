@@ -58,9 +58,11 @@ def _read_defaults(policy: Fields) -> Timeout | None:
 
 
 def layered(step: Step, workbook: Mapping[str, Task], executor: CallDefaults) -> Step:
-    """The step with what the layers around say for its tasks."""
+    """The step with what the layers around say for its tasks; the time of a loop is that of its step."""
     defaults = _laid_over(executor, step.defaults)
-    defaults = _laid_over(defaults, step.loop.defaults) if step.loop else defaults
+    if (loop := step.loop) is not None:
+        step = replace(step, timeout=loop.timeout or step.timeout)
+        defaults = _laid_over(defaults, loop.defaults)
     if defaults == NO_DEFAULTS:
         return step
     return replace(step, tasks=tuple(_with_defaults(task, workbook, defaults) for task in step.tasks))

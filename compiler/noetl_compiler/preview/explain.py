@@ -16,10 +16,14 @@ from noetl_compiler.preview.outline import Line, takes_every_error
 from noetl_compiler.preview.tree import drawn
 from noetl_compiler.preview.words import (
     asked,
+    assign_in_words,
+    circuit_in_words,
     condition,
     guard_in_words,
+    limit_in_words,
     loop_in_words,
     rule_in_words,
+    seconds,
     shown,
     sink_in_words,
 )
@@ -96,7 +100,7 @@ class _Explanation:
             only = guard_in_words(rule.guard, "enter") if rule.guard else ""
             yield from (Line(f"on entering{only and f', {only}'}, {text}") for text in _sets(rule.set))
         if self._step.timeout and self._step.timeout.total:
-            yield Line(f"at most {shown(self._step.timeout.total)} s: a timer, then an error of kind timeout")
+            yield Line(f"at most {seconds(self._step.timeout.total)}: a timer, then an error of kind timeout")
 
     def _loop(self) -> Iterator[Line]:
         loop = self._step.loop
@@ -187,10 +191,12 @@ def _aside(task: Task) -> Iterator[Line]:
 def _call(task: Task) -> Iterator[Line]:
     if task.auth:
         yield Line("its credential is looked up in the activity, and never stands in history")
-    if task.timeout and task.timeout.total:
-        yield Line(f"at most {shown(task.timeout.total)} s a call; then an error of kind timeout")
+    if task.timeout and (limit := limit_in_words(task.timeout)):
+        yield Line(f"{limit}; then an error of kind timeout")
     if not task.idempotent:
         yield Line("when its worker is lost it is not called again, but ends as an error of kind unknown_outcome")
+    if task.policy and task.policy.circuit:
+        yield Line(circuit_in_words(task.policy.circuit))
     yield from (Line(f"then {text}") for text in _sets(task.set))
 
 
@@ -199,7 +205,7 @@ def _sets(assigns: tuple[Assign, ...]) -> Iterator[str]:
         if assign.target.startswith(PASSED):
             yield from (f"passes {name} = {_given(value)}" for name, value in names_in(assign.value).items())
         elif not assign.target.startswith(CHOSEN):
-            yield f"sets {assign.target} = {shown(assign.value)}"
+            yield assign_in_words(assign).replace(" ", "s ", 1)
 
 
 def _given(value: Json) -> str:

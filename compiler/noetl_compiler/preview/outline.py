@@ -11,17 +11,24 @@ from noetl_compiler.preview.calls import call_in_words
 from noetl_compiler.preview.order import falls_to_final
 from noetl_compiler.preview.words import (
     asked,
+    assign_in_words,
+    circuit_in_words,
     condition,
     guard_in_words,
+    limit_in_words,
     loop_in_words,
     rule_in_words,
+    seconds,
     sets_in_words,
-    shown,
     sink_in_words,
 )
 
 __all__ = ["Line", "content", "heading", "takes_every_error", "ways"]
 
+_FAILURES = {
+    "fail_fast": "its failure stops the other branches",
+    "best_effort": "its failure leaves the other branches alone",
+}
 _WAYS = {"ok": "", "error": "if it fails", "any": "either way"}
 
 
@@ -56,7 +63,9 @@ def content(step: Step) -> list[Line]:
     if step.join != "wave":
         lines.append(Line("runs for each arrival" if step.join == "each" else "runs at the first arrival"))
     if step.timeout and step.timeout.total:
-        lines.append(Line(f"at most {shown(step.timeout.total)} s"))
+        lines.append(Line(f"at most {seconds(step.timeout.total)}"))
+    if step.failure:
+        lines.append(Line(_FAILURES[step.failure]))
     return [*lines, *map(_task, step.tasks), *_sets(step.set)]
 
 
@@ -77,12 +86,14 @@ def _task(task: Task) -> Line:
     queue = "" if task.queue == task.kind else f" on queue {task.queue}"
     aside = f", afterwards {guard_in_words(task.guard)}".rstrip() if task.guard else ""
     line = Line(f"{task.label} [{task.kind}]{queue} {call_in_words(task)}".rstrip() + aside)
-    if task.timeout and task.timeout.total:
-        line.below.append(Line(f"at most {shown(task.timeout.total)} s a call"))
+    if task.timeout and (limit := limit_in_words(task.timeout)):
+        line.below.append(Line(limit))
     if not task.idempotent:
         line.below.append(Line("not called again when its worker is lost"))
     line.below += [Line(sink_in_words(sink)) for sink in task.sinks]
     line.below += _sets(task.set)
+    if task.output:
+        line.below += [Line(f"{one.name} is {one.path} of its result") for one in task.output.select]
     if task.policy:
         line.below += _rules(task.policy)
     return line
@@ -95,6 +106,8 @@ def _rules(policy: Policy) -> list[Line]:
         lines[-1].text = f"otherwise {lines[-1].text}"
     if policy.unmatched == "continue" and not takes_every_error(policy):
         lines.append(Line("an error no rule matches is passed over"))
+    if policy.circuit:
+        lines.append(Line(circuit_in_words(policy.circuit)))
     return lines
 
 
@@ -105,7 +118,7 @@ def takes_every_error(policy: Policy) -> bool:
 
 def _sets(assigns: tuple[Assign, ...]) -> list[Line]:
     own = [assign for assign in assigns if not assign.target.startswith(CHOSEN)]
-    return [Line(f"set {assign.target} = {shown(assign.value)}") for assign in own]
+    return [Line(assign_in_words(assign)) for assign in own]
 
 
 def ways(graph: Graph, step: Step) -> list[Line]:

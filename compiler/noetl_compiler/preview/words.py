@@ -7,17 +7,21 @@ from collections.abc import Sequence
 
 from noetl_compiler.conditions import Condition, Moment, Outcome, bare, read_condition
 from noetl_compiler.forecasting.repeats import DEFAULT_ATTEMPTS, DEFAULT_PAGES
-from noetl_compiler.graph import Assign, Collect, Guard, Json, Loop, Rule, Sink, Template, Value
+from noetl_compiler.graph import Assign, Circuit, Collect, Guard, Json, Loop, Rule, Sink, Template, Timeout, Value
 from noetl_compiler.overlay import names_in
 from noetl_compiler.own_names import CHOSEN, PASSED
 
 __all__ = [
     "asked",
+    "assign_in_words",
+    "circuit_in_words",
     "condition",
     "cut",
     "guard_in_words",
+    "limit_in_words",
     "loop_in_words",
     "rule_in_words",
+    "seconds",
     "sets_in_words",
     "shown",
     "sink_in_words",
@@ -77,6 +81,39 @@ def sets_in_words(assigns: Sequence[Assign]) -> list[str]:
     return [f"{verb} {', '.join(some)}" for verb, some in (("set", names), ("pass", passed)) if some]
 
 
+_ADDITIONS = {
+    "[]": "add {} to the list {}",
+    "[*]": "add each of {} to the list {}",
+    "[+]": "add {} to {}",
+    "[|]": "merge {} into {}",
+}
+
+
+def assign_in_words(assign: Assign) -> str:
+    """``set ctx.a = 1``, ``add 1 to ctx.a``."""
+    for mark, words in _ADDITIONS.items():
+        if assign.target.endswith(mark):
+            return words.format(shown(assign.value), assign.target.removesuffix(mark))
+    return f"set {assign.target} = {shown(assign.value)}"
+
+
+def circuit_in_words(circuit: Circuit) -> str:
+    """When calls fail at once."""
+    window = f" within {seconds(circuit.window)}" if circuit.window else ""
+    probe = f", until one may try after {seconds(circuit.probe)}" if circuit.probe else ""
+    return f"after {shown(circuit.failures)} failures{window} calls fail at once{probe}"
+
+
+def limit_in_words(limit: Timeout) -> str:
+    """How long a call may take, as a whole and in its parts; nothing where nothing is said."""
+    parts = [
+        f"{seconds(value)} {what}"
+        for value, what in ((limit.total, "a call"), (limit.connect, "to connect"), (limit.read, "to read"))
+        if value is not None
+    ]
+    return f"at most {', '.join(parts)}" if parts else ""
+
+
 def _calls(rule: Rule) -> str:
     if rule.do not in ("retry", "again"):
         return ""
@@ -92,11 +129,12 @@ def _delay(rule: Rule) -> list[str]:
         "linear": " more each time",
         "exponential": " doubling" if rule.multiplier == 2 else f" times {rule.multiplier:g}",
     }[rule.backoff]
-    limit = [f"at most {_seconds(rule.max_delay)}"] if rule.max_delay and rule.backoff != "none" else []
-    return [f"{_seconds(rule.delay)}{growth}", *limit, *(["with jitter"] if rule.jitter else [])]
+    limit = [f"at most {seconds(rule.max_delay)}"] if rule.max_delay and rule.backoff != "none" else []
+    return [f"{seconds(rule.delay)}{growth}", *limit, *(["with jitter"] if rule.jitter else [])]
 
 
-def _seconds(value: Value) -> str:
+def seconds(value: Value) -> str:
+    """``30 s``."""
     return f"{value.data:g} s" if isinstance(value.data, int | float) else f"{shown(value)} s"
 
 
