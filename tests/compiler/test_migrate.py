@@ -105,3 +105,38 @@ def test_a_name_that_is_set_twice_is_set_in_turn() -> None:
     )
     assert_survives(text)
     assert "- {ctx.a: 1}\n      - {ctx.a: 2}" in (migrated(text).text or "")
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        (
+            "next: [{when: '{{ workload.x }} == go', then: [{step: end}]}]",
+            '"{{ workload.x }} == go" is written as "{{ (workload.x) | string == \'go\' }}"',
+        ),
+        ("next: {spec: {mode: exclusive}, arcs: [{step: end, when: '{{ workload.x }}'}]}", ""),
+    ],
+)
+def test_a_template_that_is_worded_anew_is_told(step: str, told: str) -> None:
+    head = "metadata: {name: x}\nworkload: {x: go}\nworkflow:\n  - step: start\n    tool: {kind: noop}\n"
+    text = f"{head}    {step}\n  - step: end\n"
+    notes = [note for note in migrated(text).notes if "is written as" in note.message]
+    assert [note.message for note in notes] == ([told] if told else [])
+    assert {note.span.line for note in notes} <= {6}
+
+
+def test_of_a_long_text_the_part_is_told_that_changes() -> None:
+    script = f"echo {'a ' * 100}; docker images --format '{{{{.ID}}}}' {'b ' * 100}"
+    head = "metadata: {name: x}\nworkflow:\n  - step: start\n"
+    text = f'{head}    tool: {{kind: shell, args: {{a: 1}}, cmds: ["{script}"]}}\n'
+    (note,) = [note for note in migrated(text).notes if "is written as" in note.message]
+    assert len(note.message) < 300
+    assert "{{.ID}}" in note.message
+
+
+def test_what_was_said_of_the_old_form_alone_is_told() -> None:
+    task = "tool: http\n    url: http://x\n    retry: {max_attempts: 2, retry_on: [timeout]}\n"
+    notes = migrated(f"metadata: {{name: x}}\nworkflow:\n  - step: start\n    {task}").notes
+    assert [note.message for note in notes if note.message.startswith("left out")] == [
+        'left out: "retry_on" has no effect in a retry'
+    ]

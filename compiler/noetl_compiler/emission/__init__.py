@@ -80,7 +80,7 @@ def migrated(found: Understood) -> Migration:
     text = _text(document, found.root, found.source)
     result = compile_text(text, found.source.file)
     defect = _defect(compiled, result)
-    notes = tuple(sorted({*draft.notes, *remarks(found, found.root, result.diagnostics)}))
+    notes = tuple(sorted({*draft.notes, *remarks(found, found.root, document, result.diagnostics)}))
     return Migration(compiled, None if defect else text, notes, defect)
 
 

@@ -32,12 +32,18 @@ _SUCCESSORS = MappingProxyType(
 )
 """Names of older dialects in templates -> what v10 calls it. Both are read at run time."""
 
+_LONGEST = 120
 _QUOTED = re.compile('"[^"]*"')
 
 
-def remarks(found: Understood, root: MappingNode, after: Collection[Diagnostic]) -> Iterator[Note]:
-    """What is to be said of a playbook that was understood. ``after`` is what the compiler says of its new form."""
+def remarks(
+    found: Understood, root: MappingNode, document: MappingNode, after: Collection[Diagnostic]
+) -> Iterator[Note]:
+    """What is to be said of a playbook that was understood. ``document`` is its new form, ``after`` what the compiler
+    says of that.
+    """
     yield from _settled(found.diagnostics, after)
+    yield from _reworded(root, document)
     yield from _written_out(root)
     if found.playbook is not None:
         yield from _older_names(root, _own_names(found.playbook))
@@ -55,6 +61,31 @@ def _settled(before: Collection[Diagnostic], after: Collection[Diagnostic]) -> I
 def _subject(found: Diagnostic) -> tuple[Code | str, ...]:
     """What is found, without the words for where: a field of a step may have become one of a task."""
     return (found.code, *_QUOTED.findall(found.message))
+
+
+def _reworded(root: MappingNode, document: MappingNode) -> Iterator[Note]:
+    """Templates that do not say word for word what they said; each has the place of what it came from."""
+    own: dict[Span, str] = {}
+    for node in _walk(root):
+        if isinstance(node, ScalarNode) and node.template_span:
+            own |= {node.template_span: node.text, node.span: node.text}
+    keys = {id(key) for node in _walk(document) if isinstance(node, MappingNode) for key, _ in node.entries}
+    for node in _walk(document):
+        if not isinstance(node, ScalarNode) or id(node) in keys or node.span not in own:
+            continue
+        before, now = (" ".join(text.split()) for text in (own[node.span], node.text))
+        if before != now:
+            same = next((index for index, pair in enumerate(zip(before, now, strict=False)) if len({*pair}) > 1), 0)
+            yield Note(node.span, f'"{_around(same, before)}" is written as "{_around(same, now)}"')
+
+
+def _around(place: int, text: str) -> str:
+    """What stands at a place of a text that may be long."""
+    if len(text) <= _LONGEST:
+        return text
+    first = max(0, place - _LONGEST // 2)
+    cut = text[first : first + _LONGEST]
+    return f"{'...' * (first > 0)}{cut}{'...' * (first + _LONGEST < len(text))}"
 
 
 def _written_out(root: MappingNode) -> Iterator[Note]:
