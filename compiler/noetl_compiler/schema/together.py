@@ -1,7 +1,8 @@
 """The schemas of all dialects as one, for a folder that has playbooks of several years.
 
-A playbook is valid when one dialect takes it. What two dialects define alike is defined once: a definition is shared
-as long as all that it refers to is shared too, which is found by striking out those that are not until none is left.
+A playbook is valid when one dialect takes it. What two dialects define alike is defined once. Alike are definitions
+of the same text whose references lead to definitions that are alike; those are found as the states of an automaton
+are minimised, by telling definitions apart by their text, then by what they refer to, until no more can be told.
 """
 
 from __future__ import annotations
@@ -9,49 +10,54 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import TypeAlias
 
 from noetl_compiler.schema.place import Schema
 
 __all__ = ["together"]
 
-_REFERENCE = re.compile(r'"\$ref": "#/definitions/(\w+)"')
+_REFERENCE = re.compile(r'(?<="\$ref": "#/definitions/)\w+(?=")')
+
+_Key: TypeAlias = tuple[str, str]
+"""A dialect, and the name of a definition in it."""
 
 
 def together(schemas: Mapping[str, Schema]) -> Schema:
     """One schema of the definitions of several; ``playbook`` is where each begins."""
-    texts = {name: {key: json.dumps(one) for key, one in own.items()} for name, own in schemas.items()}
-    shared = _shared(list(texts.values()))
-    definitions: Schema = {}
-    for dialect, own in texts.items():
-        naming = _Naming(dialect, shared)
-        definitions |= {naming.of(key): json.loads(_REFERENCE.sub(naming.renamed, one)) for key, one in own.items()}
-    choices = ({"$ref": f"#/definitions/{_Naming(dialect, shared).of('playbook')}"} for dialect in schemas)
+    texts = {(dialect, name): json.dumps(one) for dialect, own in schemas.items() for name, one in own.items()}
+    names = _names(_alike(texts))
+    definitions = {names[key]: _renamed(text, key[0], names) for key, text in texts.items()}
+    choices = ({"$ref": f"#/definitions/{names[dialect, 'playbook']}"} for dialect in schemas)
     return {"anyOf": list(choices), "definitions": definitions}
 
 
-@dataclass(frozen=True, slots=True)
-class _Naming:
-    """What the definitions of one schema are called beside those of others."""
-
-    dialect: str
-    shared: frozenset[str]
-
-    def of(self, name: str) -> str:
-        return name if name in self.shared else f"{self.dialect}_{name}"
-
-    def renamed(self, reference: re.Match[str]) -> str:
-        return f'"$ref": "#/definitions/{self.of(reference[1])}"'
+def _renamed(text: str, dialect: str, names: Mapping[_Key, str]) -> Schema:
+    found: Schema = json.loads(_REFERENCE.sub(lambda reference: names[dialect, reference[0]], text))
+    return found
 
 
-def _shared(every: list[dict[str, str]]) -> frozenset[str]:
-    """The names that mean the same wherever they are defined."""
-    names = {name for own in every for name in own}
-    alike = {name for name in names if len({own[name] for own in every if name in own}) == 1}
-    while struck := {name for name in alike if any(not alike.issuperset(_asked(own.get(name, ""))) for own in every)}:
-        alike -= struck
-    return frozenset(alike)
+def _alike(texts: Mapping[_Key, str]) -> dict[_Key, int]:
+    """A number for each definition, the same for those that are alike."""
+    numbers, known = _numbered(dict(texts)), 0
+    while known < (known := len(set(numbers.values()))):
+        numbers = _numbered(
+            {
+                key: (numbers[key], *(numbers[key[0], name] for name in _REFERENCE.findall(text)))
+                for key, text in texts.items()
+            }
+        )
+    return numbers
 
 
-def _asked(text: str) -> list[str]:
-    return _REFERENCE.findall(text)
+def _numbered(marks: Mapping[_Key, object]) -> dict[_Key, int]:
+    known: dict[object, int] = {}
+    return {key: known.setdefault(mark, len(known)) for key, mark in marks.items()}
+
+
+def _names(alike: Mapping[_Key, int]) -> dict[_Key, str]:
+    """A definition keeps its name, unless others have it too; then it is told apart by its first dialect."""
+    first: dict[tuple[str, int], str] = {}
+    for (dialect, name), number in alike.items():
+        first.setdefault((name, number), dialect)
+    several = {name for name, _ in first if sum(name == other for other, _ in first) > 1}
+    return {key: f"{first[key[1], number]}_{key[1]}" if key[1] in several else key[1] for key, number in alike.items()}

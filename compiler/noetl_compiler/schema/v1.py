@@ -9,7 +9,18 @@ from noetl_compiler.schema.loops import LOOP_PROPERTIES
 from noetl_compiler.schema.place import Place, Places, Property, Schema, without_effect
 from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.v1_calls import NESTED_CALLS, Form
-from noetl_compiler.schema.values import CONDITION, NAME, any_of, first_of, has, list_of, one_or_more, ref, words
+from noetl_compiler.schema.values import (
+    CONDITION,
+    NAME,
+    any_of,
+    first_of,
+    has,
+    list_of,
+    one_or_more,
+    ref,
+    told_words,
+    words,
+)
 
 __all__ = ["OWN_WORDS", "STEPS"]
 
@@ -67,6 +78,8 @@ _IS_NESTED: Schema = {
 }
 _IS_REGION: Schema = {"required": ["loop"], "not": has("type", "tool", "task")}
 
+_ITERATOR = told_words(dict.fromkeys(("iterator", "loop"), "Runs a task once for each item of a list."))
+
 STEPS: Places = (
     _STEP,
     *_FORM.places(),
@@ -75,10 +88,7 @@ STEPS: Places = (
         "iterator_step",
         "Runs a task once for each item of a list.",
         (
-            *(
-                Property(key, "Runs a task once for each item of a list.", words("iterator", "loop"))
-                for key in ("type", "tool")
-            ),
+            *(Property(key, "Runs a task once for each item of a list.", _ITERATOR) for key in ("type", "tool")),
             *_ITERATED,
             Property(
                 "task", "The task or tasks to run for each item.", one_or_more(ref("called")), ("tasks",), required=True
@@ -110,8 +120,8 @@ STEPS: Places = (
         "A step: it calls something and goes on by what its next names.",
         (
             _NAME,
-            Property("type", "What kind of step this is.", any_of(_FORM.words, words("iterator", "loop"))),
-            Property("tool", "The kind of tool to call.", any_of(_FORM.words, words("iterator", "loop"), ref("tool"))),
+            Property("type", "What kind of step this is.", any_of(_FORM.words, _ITERATOR)),
+            Property("tool", "The kind of tool to call.", any_of(_FORM.words, _ITERATOR, ref("tool"))),
             Property("call", "What the step calls, by its name or with its fields.", ref("called")),
         ),
         needs=_NAMED,

@@ -15,7 +15,7 @@ from noetl_compiler.schema.calls import CALLED, INPUT, RETURN_AND_ON_ERROR, Call
 from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape
 from noetl_compiler.schema.sinks import SINK_PROPERTIES, STORE_KEYS
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
-from noetl_compiler.schema.values import NAME, any_of, first_of, has, one_or_more, ref, words
+from noetl_compiler.schema.values import NAME, any_of, first_of, has, one_or_more, ref, told_words, words
 from noetl_compiler.tools import PSEUDO_KINDS
 
 __all__ = ["CALLS", "NESTED_CALLS", "Form"]
@@ -43,7 +43,8 @@ class Form:
     @property
     def words(self) -> Schema:
         """The words for what can be called."""
-        return words(*ALL_KINDS, *(word for older in _OLDER_WORDS.values() for word in older), *_SAVES)
+        older = {word: f'An older word for "{kind}".' for kind, spelled in _OLDER_WORDS.items() for word in spelled}
+        return told_words({**KIND_MEANINGS, **older, **dict.fromkeys(_SAVES, "Only stores something.")})
 
     def places(self) -> Places:
         """A place for each kind, and one for what only stores."""
