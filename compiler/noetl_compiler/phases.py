@@ -41,7 +41,8 @@ def understand(source: SourceFile) -> Understood:
     if playbook is not None:
         for check in CHECKS:
             check(playbook, report)
-    return Understood(source, root, playbook, with_alias_places(source, sort_and_dedupe(report.found)))
+    diagnostics = sort_and_dedupe(report.found)
+    return Understood(source, root, playbook, with_alias_places(source, diagnostics) if root else diagnostics)
 
 
 @collector_paused()

@@ -140,3 +140,8 @@ def test_what_was_said_of_the_old_form_alone_is_told() -> None:
     assert [note.message for note in notes if note.message.startswith("left out")] == [
         'left out: "retry_on" has no effect in a retry'
     ]
+
+
+def test_a_name_that_sounds_like_a_setting_is_set_once() -> None:
+    step = "- {step: start, tool: {kind: noop}, next: {arcs: [{step: end, set: {spec: {mode: x}}}]}}"
+    assert_survives(f"metadata: {{name: x}}\nworkflow:\n  {step}\n")

@@ -8,6 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from noetl_compiler import compile_text
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Json, Span
 from noetl_compiler.reader import MAX_BYTES, MappingNode, ScalarNode, plain, read, read_file, value_of
@@ -250,3 +251,8 @@ def test_without_libyaml_the_reading_is_the_same(monkeypatch: pytest.MonkeyPatch
 
 def test_floats_are_finite() -> None:
     assert math.isfinite(data("a: 1.7e+308")["a"])
+
+
+def test_a_text_that_no_yaml_can_hold_is_refused_with_aliases_too() -> None:
+    found = compile_text("a: &a [x]\nb: *a\nc: \ud800\n").diagnostics
+    assert [one.code for one in found] == [Code.YAML_SYNTAX]

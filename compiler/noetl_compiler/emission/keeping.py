@@ -50,6 +50,9 @@ Where the key does mean something, the written document has it, and nothing is p
 _AROUND_SETTINGS = frozenset({"executor", "spec", "policy"})
 """Mappings that may stand here for nothing but what has no effect."""
 
+_OF_NAMES = frozenset({"set"})
+"""Mappings whose keys are names that the author chose; the written document may spell them otherwise."""
+
 
 def kept_as_written(document: MappingNode, root: MappingNode, ignored: Collection[Span]) -> MappingNode:
     """``document`` with what ``root`` has beside it. ``ignored`` are the places of keys that have no effect."""
@@ -64,7 +67,7 @@ class _Keeping:
         theirs = {key.text: item for key, item in own.entries}
         entries = [(key, self._node(item, theirs.get(key.text), key.text)) for key, item in written.entries]
         said = {key.text for key, _ in entries}
-        missing = (entry for entry in own.entries if entry[0].text not in said)
+        missing = (entry for entry in own.entries if entry[0].text not in said and name not in _OF_NAMES)
         entries += (kept for entry in missing if (kept := self._kept(entry, name)))
         return MappingNode(tuple(_in_order_of(own, entries)), own.span)
 
