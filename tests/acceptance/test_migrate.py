@@ -99,5 +99,6 @@ def test_a_wrong_call_is_told(bare: Site) -> None:
     (bare.folder / "latin.yaml").write_bytes(b"name: caf\xe9\n")
     assert "error[NT001]" in bare.noetl("migrate", "latin.yaml").stderr
     assert bare.noetl("migrate", "nowhere.yaml").returncode == 2
-    for wrong in (["--write", "-o", "new.yaml"], ["--write", "--check"], ["latin.yaml"]):
+    (bare.folder / "other.yaml").write_text(OLD)
+    for wrong in (["--write", "-o", "new.yaml"], ["--write", "--check"], ["other.yaml"]):
         assert bare.noetl("migrate", "latin.yaml", *wrong).returncode == 2
