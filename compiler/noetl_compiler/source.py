@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import bisect
 import re
+from array import array
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal, TypeAlias
 
 from noetl_compiler.graph import Span
@@ -44,13 +46,13 @@ class SourceFile:
 
     file: str
     text: str
-    _starts: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _starts: array[int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.text.startswith(_BYTE_ORDER_MARK):
             object.__setattr__(self, "text", self.text[1:])
         breaks = _LINE_BREAK.finditer(self.text)
-        object.__setattr__(self, "_starts", (0, *(found.end() for found in breaks)))
+        object.__setattr__(self, "_starts", array("L", chain((0,), (found.end() for found in breaks))))
 
     def position(self, offset: int) -> tuple[int, int]:
         """The 1-based line and column of an offset; an offset beyond the text is its end."""

@@ -15,8 +15,8 @@ __all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_NODES", "MAX_REPEATED_CHARS", "MAX_REP
 MAX_BYTES = 16_000_000
 """Of a text in UTF-8. A step has 200 to 800."""
 
-MAX_NODES = 2_000_000
-"""Scalars, keys, mappings and sequences that stand in the text. A step has 20 to 60."""
+MAX_NODES = 1_500_000
+"""Scalars, keys, mappings and sequences that stand in the text. A step has 20 to 70."""
 
 MAX_REPEATED_NODES = 100_000
 """Nodes that all aliases together repeat."""

@@ -19,6 +19,9 @@ from noetl_compiler.source import SourceFile
 
 __all__ = ["span_in_scalar"]
 
+_LONGEST = 200_000
+"""Characters of a scalar that are looked at one by one; in a longer one no finding needs to be as exact."""
+
 _BLANK = frozenset(" \t\r\n\x85\u2028\u2029")
 _HEADER = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _UNIT = {
@@ -40,6 +43,8 @@ def span_in_scalar(source: SourceFile, node: ScalarNode, start: int, end: int) -
 @lru_cache(maxsize=4)
 def _aligned(source: SourceFile, node: ScalarNode) -> tuple[list[int], list[tuple[int, int]]]:
     """The offsets of the value's characters, and for each where it stands in the file; none without an answer."""
+    if len(node.text) > _LONGEST:
+        return [], []
     written = list(_written(source, node))
     meant = [offset for offset, char in enumerate(node.text) if char not in _BLANK]
     if [node.text[offset] for offset in meant] != [char for char, _, _ in written]:

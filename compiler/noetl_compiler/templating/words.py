@@ -44,14 +44,14 @@ def find_path(source: str, path: str) -> tuple[int, int]:
     """Start and end of the first use of a dotted path: ``a.b``, ``a['b']``."""
     head, *rest = path.split(".")
     steps = (rf"\s*(?:\.\s*{re.escape(one)}\b|\[\s*['\"]{re.escape(one)}['\"]\s*\])" for one in rest)
-    return _find(source, rf"(?<![\w.])({re.escape(head)}\b{''.join(steps)})", 0)
+    return _find(source, rf"(?<![\w.])({re.escape(head)}\b{''.join(steps)})", max(0, source.find(head)))
 
 
 def _find(source: str, pattern: str, start: int) -> tuple[int, int]:
     """The first group of the pattern, where it is in an expression and in no string; else the start."""
     places = _places(source)
-    for found in re.finditer(pattern, source[start:]):
-        first, last = found.start(1) + start, found.end(1) + start
+    for found in re.compile(pattern).finditer(source, start):
+        first, last = found.span(1)
         index = bisect_right(places, (first, len(source))) - 1
         if index >= 0 and last <= places[index][1] and not _is_in_string(source, places[index], first):
             return first, last

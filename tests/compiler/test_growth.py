@@ -1,0 +1,59 @@
+"""Compiling takes time in proportion to the text. A check that compares everything with everything would show here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from noetl_compiler import compile_text
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x, path: x}\nworkflow:\n"
+
+
+def chain(count: int, step: str) -> str:
+    """Steps one after the other, ``#`` in each is its number."""
+    steps = (step.replace("#", str(index)) + f", next: {{arcs: [{{step: s{index + 1}}}]}}}}" for index in range(count))
+    return HEAD + "".join(f"  - {{step: s{index}, {one}\n" for index, one in enumerate(steps)) + f"  - step: s{count}\n"
+
+
+def tasks(count: int) -> str:
+    listed = "".join(
+        f"      - t{index}: {{kind: noop, result: '{{{{ workload.a{index} }}}}'}}\n" for index in range(count)
+    )
+    return f"{HEAD}  - step: start\n    tool:\n{listed}"
+
+
+def inputs(count: int) -> str:
+    listed = "".join(f"      i{index}: '{{{{ workload.a{index} }}}}'\n" for index in range(count))
+    return f"{HEAD}  - step: start\n    input:\n{listed}    tool: {{kind: noop}}\n"
+
+
+def calls(count: int) -> str:
+    source = " ".join(f"{{{{ f{index}(1) }}}}" for index in range(count))
+    return f"{HEAD}  - {{step: s, tool: {{kind: noop, result: '{source}'}}}}\n"
+
+
+SHAPES: dict[str, Callable[[int], str]] = {
+    "steps": lambda count: chain(count, "tool: {kind: noop, result: '{{ workload.a# }}'}"),
+    "steps that read the first": lambda count: chain(count, "tool: {kind: noop, result: '{{ s0.x + # }}'}"),
+    "tasks of one step": tasks,
+    "inputs of one step": inputs,
+    "calls of functions that are not there": calls,
+    "names nobody binds": lambda count: chain(count, "tool: {kind: noop, result: '{{ nothing# }}'}"),
+}
+
+
+def seconds(shape: Callable[[int], str], count: int) -> float:
+    text = shape(count)
+    began = time.process_time()
+    compile_text(text)
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_eight_times_the_text_takes_far_less_than_the_square_of_that(name: str) -> None:
+    seconds(SHAPES[name], 20)
+    small = min(seconds(SHAPES[name], 150), seconds(SHAPES[name], 151))
+    assert seconds(SHAPES[name], 1200) < 40 * small
