@@ -24,6 +24,7 @@ def routed(following: str) -> str:
         (steps("{stepp: start, tool: {kind: noop}}"), Code.UNKNOWN_KEY, "stepp"),
         (steps("{step: start, tool: {kidn: noop}}"), Code.UNKNOWN_KEY, "kidn"),
         (steps("{step: start, tool: {kind: http, ulr: a}}"), Code.UNKNOWN_KEY, "ulr"),
+        (steps("{step: start, tool: {kind: python, cod: pass}}"), Code.UNKNOWN_KEY, "cod"),
         (steps(A).replace("name: x", "nme: x"), Code.UNKNOWN_KEY, "nme"),
         (steps(A).replace("workflow", "workfow"), Code.UNKNOWN_KEY, "workfow"),
         (steps(LATER, "{stpe: a, tool: {kind: noop}}"), Code.UNKNOWN_KEY, "stpe"),

@@ -24,6 +24,7 @@ __all__ = ["Fields", "is_misspelt", "kind_of"]
 Choice = TypeVar("Choice")
 
 _MISSPELT = 0.75
+_SHORTEST = 2
 
 
 class Fields:
@@ -177,9 +178,13 @@ class Fields:
 
 
 def is_misspelt(word: str, meant: str) -> bool:
-    """Whether one key is another one with a letter inside of it changed, or the same letters in another order."""
+    """Whether one key is another one with a letter inside of it changed, with one more or less at its end, or of the
+    same letters in another order.
+    """
     if word == meant or abs(len(word) - len(meant)) > 1:
         return False
+    if len(meant) > _SHORTEST and (word.startswith(meant) or meant.startswith(word)):
+        return True
     is_like = word[:1] == meant[:1] and word[-1:] == meant[-1:]
     alike = difflib.SequenceMatcher(None, word, meant).ratio() if is_like else 0
     return alike >= _MISSPELT or sorted(word) == sorted(meant)
