@@ -8,14 +8,14 @@ as ever, so no memory is held longer.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 __all__ = ["collector_paused"]
 
 
 @contextmanager
-def collector_paused() -> Iterator[None]:
+def collector_paused() -> Generator[None]:
     """Leaves the collector as it was found."""
     was_running = gc.isenabled()
     gc.disable()

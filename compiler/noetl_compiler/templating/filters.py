@@ -10,7 +10,7 @@ import base64
 import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Sized
-from typing import Any
+from typing import Any, cast
 
 import markupsafe
 from jinja2 import pass_context
@@ -81,7 +81,8 @@ def _each_charged(value: Any, meter: Meter, steps: int) -> Any:
     if isinstance(value, Sized):
         meter.step(steps * len(value))
         return value
-    return _passing(value, meter, steps) if isinstance(value, Iterator) else value
+    is_stream = isinstance(value, Iterator)
+    return _passing(cast("Iterator[Any]", value), meter, steps) if is_stream else value
 
 
 def _passing(items: Iterator[Any], meter: Meter, steps: int) -> Iterator[Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from jinja2 import meta, nodes
 
@@ -118,7 +118,7 @@ def _children(node: nodes.Node) -> Iterator[nodes.Node]:
         if isinstance(value, nodes.Node):
             yield value
         elif isinstance(value, list):
-            yield from (item for item in value if isinstance(item, nodes.Node))
+            yield from (item for item in cast("list[object]", value) if isinstance(item, nodes.Node))
 
 
 def _constant_name(node: nodes.Getattr | nodes.Getitem) -> str | None:
