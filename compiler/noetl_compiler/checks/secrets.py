@@ -32,6 +32,8 @@ def warn_of_secret_literals(playbook: Playbook, report: Report) -> None:  # noqa
     """NT111. Told by the key a text stands under, by its own shape, or by what it is assigned to."""
     shapes, is_assigning = shapes_in(report.source.text), may_assign(report.source.text)
     for key, node in _scalars("", report.root) if report.root is not None else ():
+        if not (shapes or is_assigning or is_secret_key(key)):
+            continue  # so it is of nearly everything
         found = [*_of_shape(node.text, shapes), *_of_key(key, node)]
         if is_assigning and may_assign(node.text):
             found += assigned_secrets(node.text, is_code=key in _CODE)
