@@ -17,7 +17,10 @@ from dataclasses import dataclass, field
 from noetl_compiler.syntax import Arc, Playbook, Step
 from noetl_compiler.walks import arcs_of
 
-__all__ = ["Crossing", "Regions", "regions_of"]
+__all__ = ["MAX_REPEATED", "Crossing", "Regions", "regions_of"]
+
+MAX_REPEATED = 200_000
+"""Steps inside of loops over steps, each counted once for every loop around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +35,13 @@ class Crossing:
 @dataclass(slots=True)
 class Regions:
     """``ends``: loop -> the step that ends it. ``owner``: step -> the innermost loop around it. ``closed``: loops whose
-    steps do lead to their end."""
+    steps do lead to their end. ``excess``: the loop at which the budget was spent; then nothing else is known."""
 
     ends: dict[str, Step]
     owner: dict[str, str] = field(default_factory=dict[str, str])
     crossings: list[Crossing] = field(default_factory=list[Crossing])
     closed: set[str] = field(default_factory=set[str])
+    excess: str | None = None
 
 
 def regions_of(playbook: Playbook, entry: str, final: str) -> Regions:
@@ -45,8 +49,17 @@ def regions_of(playbook: Playbook, entry: str, final: str) -> Regions:
     steps = {step.name.text: step for step in playbook.steps}
     found = Regions(_ends(playbook, steps))
     if found.ends:
-        _Walk(steps, found, final).run(entry)
+        try:
+            _Walk(steps, found, final).run(entry)
+        except _BudgetSpentError as spent:
+            found.excess = spent.loop
     return found
+
+
+class _BudgetSpentError(Exception):
+    def __init__(self, loop: str) -> None:
+        super().__init__(loop)
+        self.loop = loop
 
 
 def _ends(playbook: Playbook, steps: Mapping[str, Step]) -> dict[str, Step]:
@@ -65,7 +78,7 @@ class _Walk:
         self._found = found
         self._final = final
         self._loop_of = {end.name.text: loop for loop, end in found.ends.items()}
-        self._reached = {loop: self._reach(loop) for loop in found.ends}
+        self._reached = self._reached_by_loop()
         self._inside = {loop: self._leading_to_end(loop) for loop in found.ends}
         self._around = self._loops_around()
         self._settled: set[str] = set()
@@ -138,6 +151,16 @@ class _Walk:
     def _leads_to_end(self, loop: str) -> bool:
         end = self._found.ends[loop].name.text
         return bool(self._inside[loop]) or any(arc.to.text == end for arc in arcs_of(self._steps[loop]))
+
+    def _reached_by_loop(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        count = 0
+        for loop in self._found.ends:
+            found[loop] = self._reach(loop)
+            count += len(found[loop])
+            if count > MAX_REPEATED:
+                raise _BudgetSpentError(loop)
+        return found
 
     def _reach(self, loop: str) -> set[str]:
         """What the ways from a loop reach without passing its end or the loop again."""

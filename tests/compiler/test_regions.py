@@ -116,3 +116,14 @@ def test_the_order_of_the_text_decides_nothing(order: list[str]) -> None:
     assert graph is not None
     assert parts_of(graph)["l1"] == {"a", "l2", "e2", "e1/arrival"}
     assert parts_of(graph)["l2"] == {"b", "e2/arrival"}
+
+
+def test_loops_too_deep_in_each_other_are_refused_before_they_cost_much() -> None:
+    depth = 700
+    ways = {"start": ["l0"]}
+    ways |= {f"l{index}": [f"l{index + 1}"] for index in range(depth - 1)}
+    ways |= {f"l{depth - 1}": ["body"], "body": [f"e{depth - 1}"]}
+    ways |= {f"e{index}": [f"e{index - 1}"] for index in range(depth - 1, 0, -1)} | {"e0": ["end"]}
+    wiring = Wiring(ways, {f"e{index}": f"l{index}" for index in range(depth)})
+    (found,) = compile_text(wiring.text()).diagnostics
+    assert found.code is Code.BUDGET_EXCEEDED

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related, nearest_or_all
 from noetl_compiler.lower import entry_of, final_of
-from noetl_compiler.regions import Crossing, Regions, regions_of
+from noetl_compiler.regions import MAX_REPEATED, Crossing, Regions, regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook, Step
 
@@ -15,7 +15,7 @@ __all__ = ["forbid_broken_regions"]
 
 
 def forbid_broken_regions(playbook: Playbook, report: Report) -> None:
-    """NT207, NT208 and NT209."""
+    """NT207, NT208 and NT209; NT004 where loops lie too deep in each other."""
     if not playbook.steps:
         return
     steps = {step.name.text: step for step in playbook.steps}
@@ -24,6 +24,10 @@ def forbid_broken_regions(playbook: Playbook, report: Report) -> None:
         if step.ends is not None:
             _check_end(step, step.ends, steps, ended, report)
     regions = regions_of(playbook, entry_of(playbook), final_of(playbook))
+    if regions.excess is not None:
+        message = f"loops over steps repeat more than {MAX_REPEATED:,} steps, counted once for every loop around them"
+        report.error(Code.BUDGET_EXCEEDED, steps[regions.excess].name.span, message, "make parts of it playbooks")
+        return
     for step in playbook.steps:
         if step.loop is not None and not step.tasks and not step.sinks:
             _check_loop(step, ended, regions, report)
