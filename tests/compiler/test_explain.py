@@ -49,7 +49,7 @@ def test_an_explanation_cites_the_place_of_each_part(path: Path) -> None:
         ("case_calls", "start", "-> ask when event.name == 'call.done'  line 25, case[2].then.next[0]"),
         ("case_calls", "start", "passes items = start"),
         ("case_calls", "ask", "items is bound to what the way here passes"),
-        ("case_calls", "start", "at most 300.0 s: a timer, then an error of kind timeout"),
+        ("case_calls", "start", "at most 300 s: a timer, then an error of kind timeout"),
         ("case_loop", "start", "-> warn when the rule at line 14 was the last that an item matched"),
         ("case_loop", "start", "on entering, sets ctx.hot = []"),
         ("legacy_pages", "bodies", "while response.paging.hasMore  line 13, loop.pagination"),

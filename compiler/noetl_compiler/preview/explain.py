@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from noetl_compiler.conditions import read_condition
 from noetl_compiler.forecasting.counts import loops_around
@@ -28,7 +28,7 @@ from noetl_compiler.preview.words import (
     sink_in_words,
 )
 
-__all__ = ["explain"]
+__all__ = ["Explainer", "explain"]
 
 _ACTIONS = {
     "retry": "Temporal calls the same activity again, and shows the attempt and its cause",
@@ -49,14 +49,35 @@ def explain(graph: Graph, name: str, origins: Origins | None = None, width: int 
     """Many lines without a line break at the end, broken at ``width`` columns if given. With ``origins`` each part
     tells the keys of the playbook that it was made of. Raises KeyError for a step that is not there.
     """
-    return "\n".join(drawn(_Explanation(graph, graph.steps[name], origins or Origins()).line(), width=width))
+    return Explainer(graph, origins).explain(name, width)
+
+
+class Explainer:
+    """Explains one step of a graph after the other; what leads where is found once."""
+
+    def __init__(self, graph: Graph, origins: Origins | None = None) -> None:
+        self._graph, self._origins = graph, origins or Origins()
+        self._around = loops_around(graph)
+        self._before: dict[str, list[str]] = {}
+        for step in graph.steps.values():
+            for target in dict.fromkeys(arc.to for arc in step.route.arcs):
+                self._before.setdefault(target, []).append(step.name)
+
+    def explain(self, name: str, width: int | None = None) -> str:
+        """As :func:`explain`."""
+        step, origins = self._graph.steps[name], self._origins
+        explanation = _Explanation(self._graph, step, origins, self._around[name], self._before.get(name, ()))
+        return "\n".join(drawn(explanation.line(), width=width))
 
 
 class _Explanation:
-    """One step, and below it every part of it."""
+    """One step, and below it every part of it. ``around`` are the loops it runs in, ``before`` leads to it."""
 
-    def __init__(self, graph: Graph, step: Step, origins: Origins) -> None:
+    def __init__(
+        self, graph: Graph, step: Step, origins: Origins, around: Sequence[str], before: Sequence[str]
+    ) -> None:
         self._graph, self._step, self._origins = graph, step, origins
+        self._around, self._before = around, before
 
     def line(self) -> Line:
         place = f"{self._graph.source.file}:{self._step.span.line}:{self._step.span.col}"
@@ -71,7 +92,7 @@ class _Explanation:
             yield Line("added: here each path of an iteration arrives, and its results are gathered")
         elif step.injected:
             yield Line(f"added: a choice at line {step.span.line} has several targets, and this leads to all of them")
-        for name in loops_around(graph)[step.name][:1]:
+        for name in self._around[:1]:
             loop = graph.steps[name].loop
             yield Line(f"runs in the workflow of the loop {name}, for each {loop.element if loop else ''}".rstrip())
         if step.name == graph.entry:
@@ -82,10 +103,9 @@ class _Explanation:
             )
 
     def _arrival(self) -> Iterator[Line]:
-        step, steps = self._step, self._graph.steps.values()
-        before = [one.name for one in steps if any(arc.to == step.name for arc in one.route.arcs)]
-        if len(before) > 1 and step.join == "wave":
-            names = ", ".join(before)
+        step = self._step
+        if len(self._before) > 1 and step.join == "wave":
+            names = ", ".join(self._before)
             yield Line(f"reached from {names}: runs once, when no path that could still come here is on its way")
         elif step.join != "wave":
             yield Line("runs for each arrival" if step.join == "each" else "runs at the first arrival of several")

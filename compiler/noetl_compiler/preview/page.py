@@ -11,7 +11,7 @@ from markupsafe import Markup
 from noetl_compiler.diagnostics import Diagnostic, one_line, printable
 from noetl_compiler.forecast import Forecast
 from noetl_compiler.graph import Graph
-from noetl_compiler.preview.explain import explain
+from noetl_compiler.preview.explain import Explainer
 from noetl_compiler.preview.forecast_table import table_of
 from noetl_compiler.preview.order import reading_order
 from noetl_compiler.preview.origins import Origins
@@ -25,7 +25,7 @@ __all__ = ["page"]
 def page(graph: Graph, forecast: Forecast, findings: Sequence[Diagnostic] = (), origins: Origins | None = None) -> str:
     """The whole document. A step's box in the picture leads to its explanation."""
     template = files("noetl_compiler.preview").joinpath("page.html").read_text(encoding="utf-8")
-    steps = reading_order(graph)
+    steps, explainer = reading_order(graph), Explainer(graph, origins)
     ids = {step.name: f"step-{index}" for index, step in enumerate(steps)}
     return (
         Environment(autoescape=True)
@@ -38,7 +38,7 @@ def page(graph: Graph, forecast: Forecast, findings: Sequence[Diagnostic] = (), 
             tree=tree(graph),
             cost=table_of(forecast),
             steps=[
-                {"name": printable(step.name), "id": ids[step.name], "text": explain(graph, step.name, origins)}
+                {"name": printable(step.name), "id": ids[step.name], "text": explainer.explain(step.name)}
                 for step in steps
             ],
             version=graph.version,
