@@ -52,9 +52,9 @@ class Walk:
         """Every schema that applies at a place of a document."""
         schemas, instance = list(self.parts(self.schema, document)), document
         for token in path:
-            children = [child for one in schemas for child in _children(one, token)]
+            found = [child for one in schemas for child in children(one, token)]
             instance = instance[token]
-            schemas = [part for child in children for part in self.parts(child, instance)]
+            schemas = [part for child in found for part in self.parts(child, instance)]
         return schemas
 
     def alternatives(self, schemas: list[Schema]) -> Iterator[Schema]:
@@ -66,13 +66,13 @@ class Walk:
 
     def words(self, schema: Any) -> Iterator[str | None]:
         """The words that a value may be, whatever else it may be."""
-        if schema is not None and schema is not True:
+        if not isinstance(schema, bool | None):
             yield from schema.get("enum", ())
             for one in (*schema.get("anyOf", ()), *([self.target(schema)] if "$ref" in schema else ())):
                 yield from self.words(one)
 
 
-def _children(schema: Schema, token: str | int) -> Iterator[Any]:
+def children(schema: Schema, token: str | int) -> Iterator[Any]:
     if isinstance(token, int):
         yield schema.get("items", True)
     elif token in schema.get("properties", {}):

@@ -21,7 +21,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.schema import DIALECTS, json_schema
 from noetl_compiler.source import SourceFile
 from noetl_compiler.syntax import Dialect
-from tests.compiler.schema_walk import STRANGER, Samples, Schema, Walk
+from tests.compiler.schema_walk import STRANGER, Samples, Schema, Walk, children
 from tests.compiler.schema_walk import Path as Place
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -84,7 +84,7 @@ def test_what_a_front_end_asks_for_is_in_the_schema(path: Path, monkeypatch: pyt
     missing = {f"{where[span]} {key}" for span, key in asked.keys if not is_allowed(walk, told[span], key)}
     assert missing == set()
     for (span, key), meant in asked.words.items():
-        words = {word for one in told[span] for word in walk.words(one.get("properties", {}).get(key, True))}
+        words = {word for one in told[span] for value in children(one, key) for word in walk.words(value)}
         assert words - {None} == meant, (where[span], key)
 
 

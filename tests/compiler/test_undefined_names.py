@@ -105,6 +105,7 @@ def test_results_that_are_read_too_early(workflow: list[str], early: list[str]) 
         ),
         (one("{kind: noop, message: '{{ iter.n }}'}"), "the names of an iteration are bound in the tasks of its loop"),
         (one("{kind: noop, message: '{{ ctx.far_away }}'}"), "set it before it is read"),
+        (one("{kind: noop, message: '{{ workload.knwon }}'}"), 'did you mean "known"?'),
     ],
 )
 def test_what_to_do_about_a_name(text: str, hint: str) -> None:

@@ -73,9 +73,9 @@ def _report_below(head: str, name: str, use: Use, known: frozenset[str], report:
     span = report.places.span(use.template, *find_path(use.template.source, path))
     message = f'nothing binds "{path}" here'
     if head in _CLOSED and not use.is_predicate:
-        report.error(Code.UNDEFINED_NAME, span, message, _nearest(name, known) or _CLOSED[head])
+        report.error(Code.UNDEFINED_NAME, span, message, nearest(name, known) or _CLOSED[head])
     else:
-        hint = _nearest(name, known) or _OTHERWISE.get(head, "")
+        hint = nearest(name, known) or _OTHERWISE.get(head, "")
         report.warning(Code.UNDEFINED_NAME, span, message, hint)
 
 
