@@ -20,7 +20,8 @@ from noetl_compiler.dialects.case.rules import CaseRule, Subject
 from noetl_compiler.dialects.case.tasks import reads_assigned, sets_on_arcs
 from noetl_compiler.dialects.tasks import Surroundings
 from noetl_compiler.graph import Assign, EnterRule, Template, Value
-from noetl_compiler.overlay import names_in, overlay
+from noetl_compiler.nodes import pointer
+from noetl_compiler.overlay import names_in, overlay, picked
 from noetl_compiler.own_names import CHOSEN
 from noetl_compiler.source import expressions
 from noetl_compiler.syntax import Arc, Name, Next
@@ -135,14 +136,13 @@ def _noting(rule: CaseRule, index: int, step: Name, around: Surroundings) -> Cas
 
 def _noted_part(arc: Arc, rule: CaseRule) -> Value:
     """The arguments to note; those that read a name which the rule sets are read when the loop is over."""
-    late = [pointer for pointer in arc.args.templates if reads_assigned(arc.args, pointer, rule.actions.set)]
-    names = {name: value for name, value in names_in(arc.args).items() if not _below(name, late)}
-    places = {place: span for place, span in arc.args.templates.items() if place not in late}
-    return Value(names, {place: span for place, span in places.items() if place.split("/")[1] in names})
-
-
-def _below(name: str, pointers: list[str]) -> bool:
-    return any(pointer.split("/")[1] == name for pointer in pointers)
+    own = names_in(arc.args)
+    late = {
+        name
+        for name in own
+        if any(reads_assigned(arc.args, place, rule.actions.set) for place in picked(arc.args, {name}).templates)
+    }
+    return picked(arc.args, own.keys() - late)
 
 
 def _with_args(note: Value, at: str, args: Value) -> Value:
@@ -163,7 +163,7 @@ def _noted(rule: CaseRule, index: int, step: Name) -> Group:
 def _noted_args(arc: Arc, rule: CaseRule, note: str) -> Value:
     noted = names_in(_noted_part(arc, rule))
     read = {name: f"{{{{ {note}[{name!r}] }}}}" for name in noted}
-    return overlay(arc.args, Value(read, {f"/{name}": arc.span for name in noted}))
+    return overlay(arc.args, Value(read, {pointer("", name): arc.span for name in noted}))
 
 
 def reset_of_notes(rules: tuple[CaseRule, ...], step: Name) -> tuple[EnterRule, ...]:
