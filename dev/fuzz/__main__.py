@@ -42,6 +42,7 @@ def main() -> int:
     files = (file for folder in given.seeds for file in sorted(folder.rglob("*.y*ml")))
     seeds = [file.read_text(encoding="utf-8", errors="replace") for file in files]
     chance, end = random.Random(given.seed), time.monotonic() + given.minutes * 60
+    given.keep.mkdir(parents=True, exist_ok=True)
     found: dict[str, Path] = {}
     cases = 0
     while time.monotonic() < end:

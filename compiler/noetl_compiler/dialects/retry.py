@@ -76,6 +76,7 @@ def _shorthand(node: ScalarNode, report: Report) -> list[_Part]:
     if isinstance(node.value, bool):
         calls = _ERROR_ATTEMPTS if node.value else 0
     elif isinstance(node.value, int):
+        amount(node, report)
         calls = node.value
     else:
         report.error(Code.WRONG_TYPE, node.span, f'"retry" must be a mapping, not {kind_of(node)}')

@@ -49,7 +49,7 @@ def read_repeat(fields: Fields, kind: str) -> Repeat | None:
     if found is None:
         return None
     if isinstance(found, ScalarNode) and isinstance(found.value, bool | int):
-        calls = None if isinstance(found.value, bool) else Value(found.value)
+        calls = None if isinstance(found.value, bool) else amount(found, fields.report)
         return Repeat(found.span, calls) if found.value else None
     node = fields.mapping("retry")
     return _read(Fields(node, fields.report, "a retry"), kind) if node else None
