@@ -25,7 +25,7 @@ from noetl_compiler.dialects.collecting import read_collect
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.policies import BACKOFFS
 from noetl_compiler.dialects.sinks import read_sinks
-from noetl_compiler.dialects.values import amount, condition, seconds
+from noetl_compiler.dialects.values import amount, condition, forbid_negative, seconds
 from noetl_compiler.graph import Sink, Span, Template, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
@@ -76,7 +76,7 @@ def _shorthand(node: ScalarNode, report: Report) -> list[_Part]:
     if isinstance(node.value, bool):
         calls = _ERROR_ATTEMPTS if node.value else 0
     elif isinstance(node.value, int):
-        amount(node, report)
+        forbid_negative(node, report)
         calls = node.value
     else:
         report.error(Code.WRONG_TYPE, node.span, f'"retry" must be a mapping, not {kind_of(node)}')

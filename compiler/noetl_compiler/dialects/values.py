@@ -11,7 +11,17 @@ from noetl_compiler.graph import Assign, Json, Span, Template, Timeout, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.report import Report
 
-__all__ = ["amount", "assigns", "condition", "duration", "expression", "mapping_value", "seconds", "timeout"]
+__all__ = [
+    "amount",
+    "assigns",
+    "condition",
+    "duration",
+    "expression",
+    "forbid_negative",
+    "mapping_value",
+    "seconds",
+    "timeout",
+]
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 _TARGET = re.compile(r"[^.\[\]]+(?:\.[^.\[\]]+)*(?:\[[*+|]?\])?")
@@ -76,7 +86,7 @@ def amount(node: Node | None, report: Report) -> Value | None:
         return None
     if isinstance(node, ScalarNode):
         if node.template_span or _is_number(node.value):
-            _forbid_negative(node, report)
+            forbid_negative(node, report)
             return value_of(node)
         if _is_numeral(node.text):
             return Value(float(node.text))
@@ -90,7 +100,7 @@ def seconds(node: Node | None, report: Report) -> Value | None:
         return None
     if isinstance(node, ScalarNode):
         if node.template_span or _is_number(node.value):
-            _forbid_negative(node, report)
+            forbid_negative(node, report)
             return value_of(node)
         if (found := duration(node.text)) is not None:
             return Value(found)
@@ -138,7 +148,8 @@ def _assign(key: ScalarNode, item: Node, root: str, report: Report) -> Assign:
     return Assign(target, value_of(item), Span(key.span.line, key.span.col, item.span.end_line, item.span.end_col))
 
 
-def _forbid_negative(node: ScalarNode, report: Report) -> None:
+def forbid_negative(node: ScalarNode, report: Report) -> None:
+    """NT106 for a number below 0."""
     if isinstance(node.value, int | float) and node.value < 0:
         report.error(Code.WRONG_VALUE, node.span, f'"{node.text}" is below 0', "give 0 or more")
 
