@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any, cast
-
-import msgspec
+from collections.abc import Collection, Iterator
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Graph, Span, Step, Task, Template, Value
-from noetl_compiler.nodes import at
+from noetl_compiler.graph import Graph, Span, Step, Task
+from noetl_compiler.graph.contents import templates_in
 from noetl_compiler.overlay import names_in
 
 __all__ = ["UnsupportedError", "unsupported"]
@@ -61,26 +58,8 @@ def _in_task(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
 def _secrets(graph: Graph) -> Iterator[tuple[Span, str]]:
     """Where templates name secrets of the keychain, as ``keychain.<name>`` or by the name alone."""
     names = {entry.name for entry in graph.keychain} - graph.steps.keys()
-    for source, span in _templates(graph.steps):
-        heads = {path.partition(".")[0] for path in templates.paths(source)}
+    for template in templates_in(graph.steps):
+        heads = {path.partition(".")[0] for path in templates.paths(template.source)}
         for name in sorted(heads & {"keychain", *names}):
             message = f'secrets of the keychain cannot be read yet, and this template reads "{name}"'
-            yield span, f"{message}: name a credential with auth"
-
-
-def _templates(part: Any) -> Iterator[tuple[str, Span]]:
-    """Every template in a part of the graph, with its place."""
-    if isinstance(part, Value):
-        for place, span in part.templates.items():
-            yield str(at(part.data, place)), span
-    elif isinstance(part, Template):
-        yield part.source, part.span
-    elif isinstance(part, Mapping):
-        for item in cast("Mapping[str, Any]", part).values():
-            yield from _templates(item)
-    elif isinstance(part, tuple):
-        for item in cast("tuple[Any, ...]", part):
-            yield from _templates(item)
-    elif isinstance(part, msgspec.Struct):
-        for name in part.__struct_fields__:
-            yield from _templates(getattr(part, name))
+            yield template.span, f"{message}: name a credential with auth"

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from noetl_compiler.graph import Json, Span, Value
+from noetl_compiler.graph.contents import pointer
 from noetl_compiler.source import ScalarStyle
 
-__all__ = ["MappingNode", "Node", "ScalarNode", "SequenceNode", "plain", "pointer", "value_of"]
+__all__ = ["MappingNode", "Node", "ScalarNode", "SequenceNode", "plain", "value_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +81,6 @@ def value_of(node: Node, pointer_base: str = "", *, literal: Collection[str] = (
     templates: dict[str, Span] = {}
     _collect(node, pointer_base, literal, templates)
     return Value(plain(node), templates)
-
-
-def pointer(parent: str, key: str | int) -> str:
-    """The JSON pointer of a key or index below ``parent`` (RFC 6901)."""
-    return f"{parent}/{str(key).replace('~', '~0').replace('/', '~1')}"
-
-
-def at(data: Json, place: str) -> Json:
-    """What stands at a JSON pointer."""
-    for token in place.split("/")[1:]:
-        name = token.replace("~1", "/").replace("~0", "~")
-        data = cast("Json", data[int(name)] if isinstance(data, list) else data[name])
-    return data
 
 
 def _collect(node: Node, place: str, literal: Collection[str], templates: dict[str, Span]) -> None:

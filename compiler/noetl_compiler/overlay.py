@@ -6,9 +6,9 @@ from collections.abc import Collection
 from typing import cast
 
 from noetl_compiler.graph import Json, Value
-from noetl_compiler.nodes import at, pointer
+from noetl_compiler.graph.contents import pointer
 
-__all__ = ["names_in", "overlay", "picked", "sources_in", "without"]
+__all__ = ["names_in", "overlay", "picked", "without"]
 
 
 def overlay(under: Value, over: Value) -> Value:
@@ -42,11 +42,6 @@ def without(value: Value, names: Collection[str]) -> Value:
     """A mapping that no longer binds some names; what is no mapping is left as it is."""
     own = names_in(value).keys()
     return value if own.isdisjoint(names) else picked(value, own - set(names))
-
-
-def sources_in(value: Value) -> list[str]:
-    """The text of every template in a value."""
-    return [str(at(value.data, place)) for place in sorted(value.templates)]
 
 
 def _below(place: str, roots: list[str]) -> bool:

@@ -24,7 +24,8 @@ from yaml.reader import Reader
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Severity
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain, pointer, value_of
+from noetl_compiler.graph.contents import pointer
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain, value_of
 from noetl_compiler.reading.budget import MAX_BYTES
 from noetl_compiler.reading.compose import Composer, Refusal
 from noetl_compiler.source import SourceFile, Span

@@ -23,6 +23,7 @@ from jinja2.exceptions import SecurityError, TemplateSyntaxError
 
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.graph import Json, Span, Value
+from noetl_compiler.graph.contents import at, key_in
 from noetl_compiler.templating import paths as template_paths
 from noetl_compiler.templating.check import Problem, check, free_paths
 from noetl_compiler.templating.clock import Clock
@@ -77,7 +78,7 @@ def render(value: Value, scope: Mapping[str, Any]) -> Json:
     meter = Meter()
     rendered: dict[str, Json] = {}
     for pointer in sorted(value.templates):
-        source = _at(value.data, pointer)
+        source = at(value.data, pointer)
         rendered[pointer] = _evaluate(source, scope, meter, value.templates[pointer])
     return _replaced(value.data, rendered)
 
@@ -169,16 +170,6 @@ def _missing_path(source: str, scope: Mapping[str, Any], name: str) -> tuple[str
     return name, ""
 
 
-def _at(data: Json, pointer: str) -> Json:
-    for token in pointer.split("/")[1:]:
-        data = data[_key(data, token)]
-    return data
-
-
-def _key(container: Json, token: str) -> str | int:
-    return int(token) if isinstance(container, list) else token.replace("~1", "/").replace("~0", "~")
-
-
 def _replaced(data: Json, rendered: dict[str, Json]) -> Json:
     """A copy of ``data`` along the pointers, with the rendered values there; the rest is shared."""
     if "" in rendered:
@@ -187,7 +178,7 @@ def _replaced(data: Json, rendered: dict[str, Json]) -> Json:
     for pointer, value in rendered.items():
         parent, _, token = pointer.rpartition("/")
         container = _owned(parent, owned)
-        container[_key(container, token)] = value
+        container[key_in(container, token)] = value
     return owned[""]
 
 
@@ -196,6 +187,6 @@ def _owned(pointer: str, owned: dict[str, Json]) -> Json:
     if pointer not in owned:
         parent, _, token = pointer.rpartition("/")
         container = _owned(parent, owned)
-        key = _key(container, token)
+        key = key_in(container, token)
         owned[pointer] = container[key] = container[key].copy()
     return owned[pointer]

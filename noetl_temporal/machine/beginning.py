@@ -7,6 +7,7 @@ from typing import cast
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Value
+from noetl_compiler.graph.contents import key_in
 from noetl_temporal.machine import trees
 
 __all__ = ["workload_of"]
@@ -36,10 +37,9 @@ def workload_of(defaults: Value, payload: dict[str, Json], execution_id: int, at
 def _overridden(pointer: str, payload: Json) -> bool:
     """Whether the request replaces the value at a JSON pointer."""
     for token in pointer.split("/")[1:]:
-        name = token.replace("~1", "/").replace("~0", "~")
         if not isinstance(payload, Mapping):
             return True
-        inner = cast("Mapping[str, Json]", payload)
+        inner, name = cast("Mapping[str, Json]", payload), str(key_in(payload, token))
         if name not in inner:
             return False
         payload = inner[name]

@@ -16,7 +16,8 @@ from functools import cached_property
 from typing import cast
 
 from noetl_compiler.graph import Json, Span, Value
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain, pointer
+from noetl_compiler.graph.contents import pointer
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain
 from noetl_compiler.reading.scalars import written
 
 __all__ = ["NOWHERE", "Origins", "Region", "scalar"]

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from noetl_compiler import syntax
 from noetl_compiler.graph import Assign, Route, Span, Step, Value
-from noetl_compiler.nodes import pointer
-from noetl_compiler.overlay import names_in, overlay, picked, sources_in
+from noetl_compiler.graph.contents import pointer, templates_in
+from noetl_compiler.overlay import names_in, overlay, picked
 from noetl_compiler.templating.check import examine
 
 __all__ = ["ALL_RESULTS", "Ending", "arrival_name", "ending_of", "results_name"]
@@ -79,7 +79,7 @@ def _left_at_arrivals(asked: Value, results: set[str]) -> list[str]:
 
 
 def _heads(value: Value) -> set[str]:
-    return {path.partition(".")[0] for source in sources_in(value) for path in examine(source).reads}
+    return {path.partition(".")[0] for one in templates_in(value) for path in examine(one.source).reads}
 
 
 def _closing_args(loop: str, end: syntax.Step, left: list[str]) -> Value:

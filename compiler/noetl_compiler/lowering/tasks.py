@@ -10,7 +10,7 @@ import msgspec
 
 from noetl_compiler import graph, syntax
 from noetl_compiler.graph import Span, Value
-from noetl_compiler.nodes import pointer
+from noetl_compiler.graph.contents import pointer
 from noetl_compiler.overlay import names_in, overlay, without
 
 __all__ = ["PREVIOUS", "calls_of", "lower_tasks", "workbook_of"]

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, cast
 
 from noetl_compiler.graph import Span, Template, Value
-from noetl_compiler.nodes import at
+from noetl_compiler.graph.contents import at
 from noetl_compiler.syntax import Loop, Playbook, Step, Task
 
 __all__ = ["Place", "Use", "uses"]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
-import msgspec
-
 from noetl_compiler import templates
-from noetl_compiler.graph import Json, Loop, Step, Template, Value
+from noetl_compiler.graph import Json, Loop, Step, Template
+from noetl_compiler.graph.contents import templates_in
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.scope import Chain
-from noetl_temporal.machine.tasks.rendering import template_sources
 
 __all__ = ["MAX_IN_FLIGHT", "body_paths", "in_flight", "items_of"]
 
@@ -82,18 +80,4 @@ def in_flight(loop: Loop, scope: Mapping[str, Any]) -> int:
 
 def body_paths(step: Step) -> tuple[str, ...]:
     """The paths that the loop's body names, so that its own workflow is sent those and no more."""
-    return tuple(sorted({path for source in _sources(step.tasks) for path in templates.paths(source)}))
-
-
-def _sources(part: object) -> Iterator[str]:
-    """Every template in a part of the graph."""
-    if isinstance(part, Value):
-        yield from template_sources(part)
-    elif isinstance(part, Template):
-        yield part.source
-    elif isinstance(part, tuple):
-        for item in cast("tuple[object, ...]", part):
-            yield from _sources(item)
-    elif isinstance(part, msgspec.Struct):
-        for name in part.__struct_fields__:
-            yield from _sources(getattr(part, name))
+    return tuple(sorted({path for one in templates_in(step.tasks) for path in templates.paths(one.source)}))

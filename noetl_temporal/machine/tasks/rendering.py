@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Guard, Json, Policy, Rule, Sink, Span, Task, Template, Timeout, Value
+from noetl_compiler.graph import Json, Policy, Rule, Sink, Span, Task, Timeout, Value
+from noetl_compiler.graph.contents import templates_in
 from noetl_temporal.machine.call import CallRule, SinkCall
 
 __all__ = ["RenderedTask", "call_rule", "render_task", "scope_paths", "seconds_of", "sink_calls"]
@@ -78,27 +79,8 @@ def scope_paths(rules: Iterable[CallRule], sinks: Iterable[SinkCall]) -> tuple[s
     """The paths which rules and sinks name: what the activity must be given of the scope."""
     sources = {rule.when for rule in rules if rule.when is not None}
     for sink in sinks:
-        sources.update(template_sources(sink.config))
-        sources.update(one.source for one in _conditions(sink.guard))
+        sources.update(one.source for one in templates_in((sink.config, sink.guard)))
     return tuple(sorted({path for source in sources for path in templates.paths(source)}))
-
-
-def _conditions(guard: Guard | None) -> tuple[Template, ...]:
-    if guard is None:
-        return ()
-    return guard.unless if guard.when is None else (guard.when, *guard.unless)
-
-
-def template_sources(value: Value) -> list[str]:
-    """The text of every template in a value."""
-    return [str(_at(value.data, pointer)) for pointer in sorted(value.templates)]
-
-
-def _at(data: Json, pointer: str) -> Json:
-    for token in pointer.split("/")[1:]:
-        name = token.replace("~1", "/").replace("~0", "~")
-        data = cast("list[Json]", data)[int(name)] if isinstance(data, list) else data[name]
-    return data
 
 
 def seconds_of(value: Value | None, scope: Mapping[str, Any]) -> float | None:

@@ -20,7 +20,7 @@ from noetl_compiler.dialects.case.rules import CaseRule, Subject
 from noetl_compiler.dialects.case.tasks import reads_assigned, sets_on_arcs
 from noetl_compiler.dialects.tasks import Surroundings
 from noetl_compiler.graph import Assign, EnterRule, Template, Value
-from noetl_compiler.nodes import pointer
+from noetl_compiler.graph.contents import pointer
 from noetl_compiler.overlay import names_in, overlay, picked
 from noetl_compiler.own_names import CHOSEN
 from noetl_compiler.source import expressions

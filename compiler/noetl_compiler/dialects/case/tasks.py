@@ -16,7 +16,7 @@ from noetl_compiler import graph
 from noetl_compiler.dialects.case.repeats import Repeat
 from noetl_compiler.dialects.case.rules import Boundary, CaseRule, Subject
 from noetl_compiler.graph import Assign, Guard, Sink, Span, Value
-from noetl_compiler.nodes import at
+from noetl_compiler.graph.contents import at
 from noetl_compiler.syntax import Name, Policy, Rule, Task
 from noetl_compiler.templates import TemplateFailure, paths
 

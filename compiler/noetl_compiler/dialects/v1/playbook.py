@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from noetl_compiler.graph import Assign, Value
+from noetl_compiler.graph.contents import pointer
 from noetl_compiler.lowering.endings import results_name
-from noetl_compiler.nodes import pointer
 from noetl_compiler.overlay import names_in, overlay, picked, without
 from noetl_compiler.syntax import Arc, Playbook, Step, Task
 from noetl_compiler.templating.check import examine

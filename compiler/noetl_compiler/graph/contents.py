@@ -1,0 +1,47 @@
+"""What stands in a part of a graph: JSON at pointers (RFC 6901), and templates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from noetl_compiler.graph.values import Json, Template, Value
+
+__all__ = ["at", "key_in", "pointer", "templates_in"]
+
+
+def pointer(parent: str, key: str | int) -> str:
+    """The JSON pointer of a key or index below ``parent``."""
+    return f"{parent}/{str(key).replace('~', '~0').replace('/', '~1')}"
+
+
+def key_in(container: Json, token: str) -> str | int:
+    """The key or index that a pointer's token means in a map or a list."""
+    return int(token) if isinstance(container, list) else token.replace("~1", "/").replace("~0", "~")
+
+
+def at(data: Json, place: str) -> Json:
+    """What stands at a JSON pointer."""
+    for token in place.split("/")[1:]:
+        data = data[key_in(data, token)]
+    return data
+
+
+def templates_in(part: object) -> Iterator[Template]:
+    """Every template in a part of a graph: a value, a struct, or several of them."""
+    if isinstance(part, Template):
+        yield part
+    elif isinstance(part, Value):
+        for place, span in part.templates.items():
+            yield Template(str(at(part.data, place)), span)
+    elif isinstance(part, msgspec.Struct):
+        for name in part.__struct_fields__:
+            yield from templates_in(getattr(part, name))
+    elif isinstance(part, Mapping):
+        for item in cast("Mapping[str, Any]", part).values():
+            yield from templates_in(item)
+    elif isinstance(part, tuple):
+        for item in cast("tuple[object, ...]", part):
+            yield from templates_in(item)
