@@ -1,0 +1,65 @@
+"""Ids of the rows of noetl.event: unique in an execution by construction, and increasing along each machine.
+
+An id is (milliseconds since 2024, slot, ordinal) in 40, 10 and 13 bits. Every workflow of an execution that runs at
+the same time has a *slot* of its own (0 is the playbook's), so ids of different workflows never meet. Within a slot
+an ``IdClock`` hands out ids: the time is that of the fact, or that of the last id where that is later, and one
+millisecond more when the ordinals of a millisecond are spent.
+
+The lower half of the ordinals is for the events that a machine writes, the upper half for the rows that the mirror
+derives from history (attempts, sinks). A machine knows how many rows are derived from each fact, keeps the same
+count (``Ids.derived``), and writes its next event above them. A slot is given to another workflow only above the last
+millisecond that the one before it used. So two rows cannot have the same id, and sorting by id tells the story.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["DERIVED", "EPOCH_MS", "SLOTS", "IdClock", "event_id", "millisecond_of"]
+
+EPOCH_MS = 1704067200000
+"""2024-01-01 UTC, the epoch of every NoETL id."""
+
+SLOTS = 1024
+"""Workflows of one execution that may run at the same time, the playbook's own included."""
+
+DERIVED = 4096
+"""Ordinals from here on are those of derived rows; as many lie below."""
+
+_LOW_BITS = 23
+
+
+class IdClock(msgspec.Struct):
+    """The last id handed out: ``ms`` since the Unix epoch, and how many ids that millisecond has had."""
+
+    ms: int = 0
+    used: int = 0
+
+    def next(self, at: int) -> tuple[int, int]:
+        """(ms, ordinal below DERIVED) of one more id at a time, in milliseconds since the Unix epoch."""
+        if at > self.ms:
+            self.ms, self.used = at, 0
+        elif self.used >= DERIVED:
+            self.ms, self.used = self.ms + 1, 0
+        self.used += 1
+        return self.ms, self.used - 1
+
+    def skip(self, at: int, count: int) -> None:
+        """Move on as ``count`` calls of ``next`` at this time would."""
+        if at > self.ms:
+            self.ms, self.used = at, 0
+        total = self.used + count
+        if total > DERIVED:
+            self.ms += (total - 1) // DERIVED
+            total = (total - 1) % DERIVED + 1
+        self.used = total
+
+
+def event_id(ms: int, slot: int, ordinal: int) -> int:
+    """The id; ``ms`` since the Unix epoch, ``ordinal`` with DERIVED added for a derived row."""
+    return (ms - EPOCH_MS) << _LOW_BITS | slot << 13 | ordinal
+
+
+def millisecond_of(id_: int) -> int:
+    """The ``ms`` of an id, since the Unix epoch."""
+    return (id_ >> _LOW_BITS) + EPOCH_MS
