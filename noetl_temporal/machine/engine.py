@@ -197,8 +197,9 @@ class Engine(ABC, Generic[S, R]):
             self._warn(event.message)
 
     def _resume(self, event: Resumed) -> None:
-        """Start again every timer, for what is left of its time."""
+        """Start again every timer, for what is left of its time. The mirror counts rows from here on anew."""
         self.state.holding = False
+        self.state.ids.begin_run()
         for id_, one in self.state.pending.items():
             if one.kind in ("delay", "deadline"):
                 self._journal.send(StartTimer(id_, max(0, one.due - event.at) / 1000, "goes on in a new run"))
