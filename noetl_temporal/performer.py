@@ -36,8 +36,7 @@ from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunLoop, StartTimer
 from noetl_temporal.machine.events import Event, LoopFinished, LoopReport, TimerFired, ToolFinished
 from noetl_temporal.machine.failing import error_outcome, failure_at
-from noetl_temporal.machine.ids import fitted
-from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, tool_queue
+from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, child_workflow_id, summary, tool_queue
 from noetl_temporal.trail import Trail
 
 __all__ = ["Performer"]
@@ -110,7 +109,7 @@ class Performer:
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=_RETRY,
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-            summary=command.summary,
+            summary=summary(command.summary),
         )
         self._track(call.id, handle, lambda task: _tool_finished(call, task))
 
@@ -120,7 +119,7 @@ class Performer:
     # ---- timers ---------------------------------------------------------------------------------------------------
 
     def _start_timer(self, command: StartTimer) -> None:
-        task = asyncio.create_task(workflow.sleep(command.seconds, summary=command.summary))
+        task = asyncio.create_task(workflow.sleep(command.seconds, summary=summary(command.summary)))
         self._track(command.timer_id, task, lambda ended: _timer_fired(command.timer_id, ended))
 
     # ---- loops ----------------------------------------------------------------------------------------------------
@@ -143,13 +142,13 @@ class Performer:
             await workflow.execute_child_workflow(
                 LOOP_WORKFLOW,
                 given,
-                id=fitted(f"{info.workflow_id}/{command.loop_id}"),
+                id=child_workflow_id(info.workflow_id, *command.loop_id.rsplit("/", 1)),
                 id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
                 result_type=LoopEnd,
                 parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
                 cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
                 search_attributes=info.typed_search_attributes,
-                static_summary=command.summary,
+                static_summary=summary(command.summary),
             ),
         )
 

@@ -34,7 +34,6 @@ from noetl_temporal.machine.steps.exits import in_time, leave, skip
 from noetl_temporal.machine.steps.host import StepHost
 from noetl_temporal.machine.steps.loops import begin_loop, emit_loop_end, record_loop_end
 from noetl_temporal.machine.steps.routes import OK, Ended, add_failures
-from noetl_temporal.machine.tasks.calls import shortened
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.rendering import seconds_of
 
@@ -228,7 +227,7 @@ class Machine(Engine[PlaybookState, StepRun]):
         if seconds is None and step.name == self.graph.final and self.state.stop is not None:
             seconds = CLEANUP_SECONDS
         if seconds is not None:
-            summary = f"{shortened(step.name)} times out in {seconds:g} s"
+            summary = f"{step.name} times out in {seconds:g} s"
             self._start_timer(deadline_id(run), "deadline", run.id, seconds, summary)
 
     # ---- runs -----------------------------------------------------------------------------------------------------
