@@ -128,9 +128,8 @@ def _constant_name(node: nodes.Getattr | nodes.Getitem) -> str | None:
     return name if isinstance(name, str) and "." not in name else None
 
 
-def project(scope: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Json]:
+def project(scope: Mapping[str, Any], paths: Sequence[str], meter: Meter) -> dict[str, Json]:
     """The smallest nested dict that has the values at these paths; a path that leads nowhere is left out."""
-    meter = Meter()
     result: dict[str, Json] = {}
     covered: set[str] = set()
     for path in sorted(set(paths)):
