@@ -112,6 +112,7 @@ def predicate(source: str, scope: Mapping[str, Any], span: Span | None = None) -
         value = program.run(scope, meter)
         return Verdict(value.strip().lower() not in _FALSE if isinstance(value, str) else bool(value))
     except UndefinedNameError as error:
+        meter.missing_name()
         return Verdict(False, (_missing_path(source, scope, error.name)[0],))
     except Exception as error:
         raise _failure(source, scope, error, span, program) from error
@@ -136,8 +137,8 @@ def project(scope: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Json]:
     meter = Meter()
     try:
         return template_paths.project(scope, paths, meter)
-    except (BudgetExceededError, NotDataError, RecursionError, UnicodeEncodeError) as error:
-        raise TemplateFailure(f"what templates read cannot be passed on: {error}") from error
+    except NotDataError as error:
+        raise TemplateFailure(str(error)) from error
     finally:
         add_work_of(meter)
 

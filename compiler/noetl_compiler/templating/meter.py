@@ -34,7 +34,7 @@ MAX_NODES = 8_000_000
 NODES_A_CONTAINER = 40
 """Making a container takes so much longer than copying what is in it."""
 
-_STEPS_A_RENDERING, _CHARS_A_STEP_OF_SOURCE = 150, 16
+_STEPS_A_RENDERING, _STEPS_A_MISSING_NAME, _CHARS_A_STEP_OF_SOURCE = 200, 500, 16
 _CHARS_A_UNIT, _NODES_A_UNIT = 5, 2
 _ALL_WORK = MAX_STEPS + MAX_CHARS // _CHARS_A_UNIT + MAX_NODES // _NODES_A_UNIT
 
@@ -81,6 +81,10 @@ class Meter:
     def begin(self, source: str) -> None:
         """Charge for one template, whatever it does."""
         self.step(_STEPS_A_RENDERING + len(source) // _CHARS_A_STEP_OF_SOURCE)
+
+    def missing_name(self) -> None:
+        """Charge for finding out which name was undefined. That comes after the rendering, so it is not refused."""
+        self._steps -= _STEPS_A_MISSING_NAME
 
     def work(self) -> int:
         """What was charged so far, in units of a step. What went over its budget did all the work there is: how far
