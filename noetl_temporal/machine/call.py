@@ -12,7 +12,7 @@ import msgspec
 
 from noetl_compiler.graph import Guard, Json, Value
 
-__all__ = ["AttemptRecord", "CallRule", "Outcome", "SinkCall", "SinkRecord", "ToolCall", "ToolReport"]
+__all__ = ["AttemptRecord", "CallRule", "Outcome", "RuleFailure", "SinkCall", "SinkRecord", "ToolCall", "ToolReport"]
 
 Outcome: TypeAlias = dict[str, Any]
 """The tool's outcome envelope as JSON: {status, result, error?, meta?, http?|pg?|py?} (semantics.md 19)."""
@@ -63,7 +63,6 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     task: str
     kind: str
     event_id: int
-    lane: int
     dialect: str
     config: dict[str, Json] = {}
     input: dict[str, Json] = {}
@@ -104,7 +103,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
     number: int
     started: int
-    status: Literal["ok", "error", "lost"]
+    status: Literal["ok", "error", "lost", "shutdown", "paused", "reset", "cancelled"]
     ended: int | None = None
     error: dict[str, Json] | None = None
     rule: int | None = None
@@ -116,11 +115,22 @@ class AttemptRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     worker: str = ""
 
 
+class RuleFailure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A predicate or number of the policy has no value; ``rule`` is the index of its rule."""
+
+    message: str
+    rule: int | None = None
+
+
 class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the activity returns. ``rule`` is the index of the rule that ended the call, None when none matched;
-    ``exhausted`` when that rule was a retry with no attempts left."""
+    ``exhausted`` when that rule was a retry with no attempts left. ``failed`` tells that the rules could not be asked.
+    ``is_decided`` is False for the shell's account of a call whose activity never reported: then the machine asks the
+    rules."""
 
     outcome: Outcome
     rule: int | None = None
     exhausted: bool = False
     attempts: tuple[AttemptRecord, ...] = ()
+    failed: RuleFailure | None = None
+    is_decided: bool = True

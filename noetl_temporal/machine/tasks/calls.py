@@ -8,15 +8,21 @@ from typing import Any, Protocol
 from noetl_compiler import templates
 from noetl_compiler.graph import SourceRef, Step, Task
 from noetl_temporal.machine.call import Outcome, ToolCall
+from noetl_temporal.machine.ids import escaped, fitted
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.state import PipelineState
 from noetl_temporal.machine.tasks.rendering import RenderedTask, scope_paths, sink_calls
 
-__all__ = ["Caller", "call_id", "store_call", "summary", "tool_call"]
+__all__ = ["Caller", "call_id", "store_call", "shortened", "summary", "timer_id", "tool_call"]
+
+MAX_SUMMARY = 180
+"""Characters: Temporal refuses a summary over 400 bytes, and with it the workflow task."""
 
 
 class Caller(Protocol):
-    """Whom a call is made for. ``prefix`` makes ids unique in the workflow, ``key`` in the world."""
+    """Whom a call is made for. ``prefix`` makes ids unique in the workflow, ``key`` in the world; ``once`` is the key of
+    the run of the step, which all iterations of its loop share.
+    """
 
     journal: Journal
     step: Step
@@ -24,12 +30,22 @@ class Caller(Protocol):
     execution_id: int
     prefix: str
     key: str
+    once: str
     iteration: int | None
 
 
 def call_id(caller: Caller, task: Task, state: PipelineState) -> str:
-    """Unique in the workflow."""
-    return f"{caller.prefix}:{task.label}:{state.executions}"
+    """Unique in the workflow, whatever the names hold."""
+    return fitted(_place(caller, task, state))
+
+
+def timer_id(caller: Caller, task: Task, state: PipelineState) -> str:
+    """Of the delay after a call."""
+    return fitted(f"{_place(caller, task, state)}:delay")
+
+
+def _place(caller: Caller, task: Task, state: PipelineState) -> str:
+    return f"{caller.prefix}:{escaped(task.label)}:{state.executions}"
 
 
 def tool_call(
@@ -51,7 +67,6 @@ def tool_call(
         task=task.label,
         kind=task.kind,
         event_id=state.event_id,
-        lane=caller.journal.lane,
         dialect=caller.source.dialect,
         config=rendered.config,
         input=rendered.input,
@@ -76,14 +91,13 @@ def store_call(
     key = _key(caller, task, state)
     sinks = sink_calls(task.sinks, "task", key, names)
     return ToolCall(
-        id=f"{call_id(caller, task, state)}:sink",
+        id=fitted(f"{_place(caller, task, state)}:sink"),
         key=key,
         execution_id=caller.execution_id,
         step=caller.step.name,
         task=task.label,
         kind=sinks[0].kind,
         event_id=state.event_id,
-        lane=caller.journal.lane,
         dialect=caller.source.dialect,
         scope=templates.project(names, scope_paths((), sinks)),
         sinks=sinks,
@@ -93,7 +107,7 @@ def store_call(
 
 
 def _key(caller: Caller, task: Task, state: PipelineState) -> str:
-    return f"{caller.key}/{task.label}/{state.executions}"
+    return f"{caller.key}/{escaped(task.label)}/{state.executions}"
 
 
 def summary(caller: Caller, task: Task, page: int | None) -> str:
@@ -101,4 +115,9 @@ def summary(caller: Caller, task: Task, page: int | None) -> str:
     step = caller.step
     label = step.name if len(step.tasks) == 1 else f"{step.name}.{task.label}"
     item = "" if caller.iteration is None else f" item {caller.iteration + 1}"
-    return f"{label} [{task.kind}]{item}" + ("" if page is None else f" page {page}")
+    return f"{shortened(label)} [{task.kind}]{item}" + ("" if page is None else f" page {page}")
+
+
+def shortened(text: str) -> str:
+    """The text as it may stand in a summary."""
+    return text if len(text) <= MAX_SUMMARY else f"{text[: MAX_SUMMARY - 3]}..."
