@@ -7,13 +7,12 @@ from typing import Any
 
 import msgspec
 
-from dev.simulate.host import CONTINUED
 from dev.simulate.story import Finding, Story, Tale
 from dev.simulate.world import EXECUTION_ID
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import RunLoop
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import Started, ToolFinished
+from noetl_temporal.machine.events import Continued, ToolFinished
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 
@@ -42,13 +41,13 @@ def _renewed(story: Story, tale: Tale, machine: Machine | LoopMachine) -> Machin
 
 
 def _same(story: Story, tale: Tale, *, restored: bool) -> None:
+    """A workflow task's budget is no part of a snapshot: where one was spent, restore only between tasks."""
     how = "a restored machine" if restored else "a second machine"
     machine = _made(story, tale)
+    has_budgets = any(isinstance(turn.fact, Continued) for turn in tale.turns)
     for number, turn in enumerate(tale.turns):
-        if turn.anew or (restored and number):
+        if turn.anew or (restored and number and (not has_budgets or isinstance(turn.fact, Continued))):
             machine = _renewed(story, tale, machine)
-        if CONTINUED is not None:
-            machine.holding = turn.holding
         commands = machine.feed(turn.fact)
         if _encoded(commands) != _encoded(turn.commands):
             told = [f"{was}\n  {how}: {now}" for was, now in _differing(turn.commands, commands)]
@@ -72,18 +71,14 @@ def _refuses(story: Story, tale: Tale) -> None:
     for turn in tale.turns[: max(1, len(tale.turns) // 2)]:
         if turn.anew:
             machine = _renewed(story, tale, machine)
-        if CONTINUED is not None:
-            machine.holding = turn.holding
         machine.feed(turn.fact)
         loop = next((one.loop_id for one in turn.commands if isinstance(one, RunLoop)), "")
-    if machine.state.phase == "finished":
+    if machine.state.phase == "ended":
         return
     at = tale.turns[-1].fact.at
     bad = ToolFinished(at, loop or "nobody", ToolReport({"status": "ok", "result": None}))
     _must_refuse(machine, bad, "a fact about nothing" if not loop else "a call's end of a loop's id")
-    if CONTINUED is not None:
-        _must_refuse(machine, Started(at), "a fact after a ProtocolError")
-        _must_refuse(machine, CONTINUED(at), "a fact after a ProtocolError")
+    _must_refuse(machine, Continued(at), "a fact after a ProtocolError")
 
 
 def _must_refuse(machine: Machine | LoopMachine, fact: Any, what: str) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random
-import typing
 from typing import Any, NamedTuple
 
 import msgspec
 
 from dev.simulate.answers import Answers
 from noetl_compiler.templates import TemplateFailure
-from noetl_temporal.machine import call as wire
-from noetl_temporal.machine.call import AttemptRecord, Outcome, SinkRecord, ToolCall, ToolReport
+from noetl_temporal.machine.call import AttemptRecord, Outcome, RuleFailure, SinkRecord, ToolCall, ToolReport
 from noetl_temporal.machine.policy import Decision, allows, decide
 from noetl_temporal.machine.scope import Chain, call_names
 
@@ -20,9 +18,6 @@ __all__ = ["Performed", "cancelled", "lost", "perform"]
 MAX_LOST = 5
 LOST_MS = 10_000
 """A worker that is silent for so long is lost."""
-
-KNOWS_SHUTDOWNS = "shutdown" in typing.get_args(typing.get_type_hints(AttemptRecord)["status"])
-FAILED_BY_RULE: Any = getattr(wire, "RuleFailure", None)
 
 
 class Performed(NamedTuple):
@@ -56,7 +51,7 @@ def cancelled() -> ToolReport:
 def lost(attempts: tuple[AttemptRecord, ...]) -> ToolReport:
     """The shell's account of a call that no worker finished."""
     error = {"kind": "worker_lost", "message": "no worker finished the call", "retryable": True}
-    return ToolReport({"status": "error", "error": error}, attempts=attempts)
+    return ToolReport({"status": "error", "error": error}, attempts=attempts, is_decided=False)
 
 
 class _Activity:
@@ -74,14 +69,16 @@ class _Activity:
             if report is not None:
                 if self.chance.random() < self.weather.outage:
                     self.now += 60_000
-                return Performed(self.now - self.at, msgspec.convert(msgspec.to_builtins(report), ToolReport), self.stored)
+                return Performed(
+                    self.now - self.at, msgspec.convert(msgspec.to_builtins(report), ToolReport), self.stored
+                )
 
     def _attempt(self) -> ToolReport | None:
         started, fate = self.now, self.chance.random()
         self.now += max(1, int(self.weather.longest_ms * self.chance.random() ** 3))
         if fate < self.weather.lost:
             return self._lost(started)
-        if fate < self.weather.lost + self.weather.shutdown and KNOWS_SHUTDOWNS:
+        if fate < self.weather.lost + self.weather.shutdown:
             self._record(started, "shutdown")
             return None
         self.used += 1
@@ -142,5 +139,4 @@ class _Activity:
 
     def _broken(self, outcome: Outcome, failure: TemplateFailure) -> ToolReport:
         rule = getattr(failure, "rule", None)
-        failed: dict[str, Any] = {"failed": FAILED_BY_RULE(failure.message, rule)} if FAILED_BY_RULE else {}
-        return ToolReport(outcome, None, False, tuple(self.records), **failed)
+        return ToolReport(outcome, attempts=tuple(self.records), failed=RuleFailure(failure.message, rule))

@@ -12,21 +12,29 @@ import msgspec
 
 from dev.simulate.calls import Performed, cancelled
 from dev.simulate.story import Finding, Tale, Turn
-from noetl_temporal.machine import events
+from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, LoopInput, RunLoop, StartTimer
-from noetl_temporal.machine.events import CancelRequested, Event, LoopFinished, LoopReport, TimerFired, ToolFinished
+from noetl_temporal.machine.events import (
+    CancelRequested,
+    Continued,
+    Event,
+    HoldRequested,
+    LoopFinished,
+    LoopReport,
+    Resumed,
+    TimerFired,
+    ToolFinished,
+)
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 
-__all__ = ["CONTINUED", "LIMIT_REACHED", "Host", "Surroundings"]
+__all__ = ["Host", "Surroundings"]
 
-CONTINUED: Any = getattr(events, "Continued", None)
-LIMIT_REACHED: Any = getattr(events, "LimitReached", None)
 MAX_PENDING = 500
 MAX_COMMAND_BYTES = 1_500_000
 MAX_FEED_SECONDS = 2.0
-FACT: Any = events.Event
+FACT: Any = Event
 Make = Callable[[Any], "Machine | LoopMachine"]
 
 
@@ -75,7 +83,7 @@ class Host:
         if self.is_over:
             return
         fact = msgspec.convert(msgspec.to_builtins(fact), FACT)
-        turn = Turn(fact, [], self._is_anew, self.wants_anew == "hold")
+        turn = Turn(fact, [], self._is_anew)
         self._is_anew = False
         self.tale.turns.append(turn)
         turn.commands = self._fed(fact)
@@ -99,18 +107,18 @@ class Host:
         asked = [one for one in commands if isinstance(one, CallTool | RunLoop | StartTimer)]
         if len(asked) + len(self.pending) > MAX_PENDING + 50:
             raise Finding("too much is pending", f"{len(asked) + len(self.pending)} of {MAX_PENDING}")
-        size = sum(len(msgspec.json.encode(one)) for one in commands)
+        size = sum(min(len(msgspec.json.encode(one)), STORE_FROM_BYTES) for one in commands)
         if size > MAX_COMMAND_BYTES * 1.2:
             raise Finding("a feed gives too many commands", f"{size:,} bytes of {MAX_COMMAND_BYTES:,}")
 
     def _after(self) -> None:
         if self.is_over:
             return
-        if getattr(self.machine, "has_work", False) and not self._is_continuing:
+        if self.machine.has_work and not self._is_continuing:
             self._is_continuing = True
             self.world.later(self.world.draw(0, 20), self._continue)
         busy = any(one.kind != "timer" for one in self.pending.values())
-        if CONTINUED is not None and self.machine.is_idle == busy:
+        if self.machine.is_idle == busy:
             raise Finding("is_idle is not true", f"it says {not busy}, pending are {list(self.pending)[:3]}")
         if self.wants_anew and not busy:
             self._continue_as_new()
@@ -118,33 +126,29 @@ class Host:
     def _continue(self) -> None:
         self._is_continuing = False
         if not self.is_over and self.machine.has_work:
-            self.feed(CONTINUED(self.world.now))
+            self.feed(Continued(self.world.now))
 
     # ---- continue-as-new ------------------------------------------------------------------------------------------
 
     def ask_anew(self, how: str) -> None:
         """Continue as new at the next idle moment; ``hold``: and let nothing begin until then."""
-        if self.is_over or self.wants_anew:
+        if self.is_over or self.wants_anew or not self.tale.turns:
             return
-        self.wants_anew = how if CONTINUED is not None else "soft"
-        if how == "hold" and CONTINUED is not None:
-            self.machine.holding = True
-        if not any(one.kind != "timer" for one in self.pending.values()) and self.tale.turns:
-            self._continue_as_new()
+        self.wants_anew = how
+        if how == "hold":
+            self.feed(HoldRequested(self.world.now, self.world.once(0.5) * "the history is long"))
+        else:
+            self._after()
 
     def _continue_as_new(self) -> None:
         self.wants_anew = ""
-        if CONTINUED is None and self.pending:
-            raise Finding("a live timer blocks continue-as-new", ", ".join(self.pending))
         for one in self.pending.values():
             if one.alarm is not None:
                 one.alarm.off = True
         self.pending.clear()
         self.machine = self.make(self.snapshot())
-        self._is_anew = True
-        if CONTINUED is not None:
-            self._is_continuing = False
-            self.feed(CONTINUED(self.world.now))
+        self._is_anew, self._is_continuing = True, False
+        self.feed(Resumed(self.world.now))
 
     def snapshot(self) -> Any:
         """The machine's, as it stands in history."""

@@ -9,8 +9,6 @@ from noetl_temporal.machine.domain import DomainEvent
 
 __all__ = ["check_ids"]
 
-KNOWS_ENDS = "ends" in DomainEvent.__struct_fields__
-
 
 def check_ids(story: Story) -> None:
     """Raises Finding."""
@@ -23,8 +21,7 @@ def check_ids(story: Story) -> None:
         if event.parent is not None and event.parent not in known:
             raise Finding("an event is older than its parent", f"{event.type} {event.node[:60]}")
         known.add(event.id)
-    if KNOWS_ENDS:
-        _ended_once(story, events)
+    _ended_once(story, events)
 
 
 def _rising(story: Story) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dev.simulate.host import LIMIT_REACHED
 from dev.simulate.story import Finding, Story, Tale
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, RunLoop, StartTimer
-from noetl_temporal.machine.events import CancelRequested, TimerFired, ToolFinished
+from noetl_temporal.machine.events import CancelRequested, LimitReached, TimerFired, ToolFinished
 
 __all__ = ["check_stops", "is_stopped"]
 
@@ -24,7 +23,7 @@ def check_stops(story: Story) -> None:
             _nothing_begins(tale, _loop_stops(tale), "")
         else:
             _nothing_begins(tale, _playbook_stops(story, tale), story.graph.final)
-            _step_timeouts(story, tale)
+            _step_timeouts(tale)
     _end(story)
 
 
@@ -41,7 +40,7 @@ def _playbook_stops(story: Story, tale: Tale) -> Iterator[tuple[int, int, str]]:
             yield number, 0, "a cancel"
         elif isinstance(fact, TimerFired) and fact.timer_id == PLAYBOOK_TIMER:
             yield number, 0, "the playbook's timeout"
-        elif LIMIT_REACHED is not None and isinstance(fact, LIMIT_REACHED):
+        elif isinstance(fact, LimitReached):
             yield number, 0, "a limit"
         for place, command in enumerate(turn.commands):
             if isinstance(command, Emit) and _fails_fast(story, tale, command):
@@ -67,7 +66,7 @@ def _loop_stops(tale: Tale) -> Iterator[tuple[int, int, str]]:
     for number, turn in enumerate(tale.turns):
         if isinstance(turn.fact, CancelRequested):
             yield number, 0, "a cancel"
-        elif LIMIT_REACHED is not None and isinstance(turn.fact, LIMIT_REACHED):
+        elif isinstance(turn.fact, LimitReached):
             yield number, 0, "a limit"
         for place, command in enumerate(turn.commands):
             is_failure = isinstance(command, Emit) and command.event.type == "loop.iteration.failed"
@@ -106,7 +105,7 @@ def _is_of_end(meta: dict[str, Any], node: str, final: str) -> bool:
     return node == final or str(meta.get("step_run_id", "")).rpartition("#")[0] == final
 
 
-def _step_timeouts(story: Story, tale: Tale) -> None:
+def _step_timeouts(tale: Tale) -> None:
     """A step whose time is over begins no further task."""
     late: set[str] = set()
     for number, turn in enumerate(tale.turns):
@@ -120,23 +119,33 @@ def _step_timeouts(story: Story, tale: Tale) -> None:
 
 
 def _end(story: Story) -> None:
-    """`end` runs once, also after a stop, and its cleanup is bounded; a second cancel skips it."""
+    """`end` runs once, also after a stop, and its cleanup is bounded; a cancel after a stop skips it."""
     tale, final = story.main, story.graph.final
     started = [one for one in tale.events if one.type == "step.started" and one.node == final]
     if len(started) > 1:
         raise Finding("the final step runs more than once", f"{len(started)} times")
-    cancels = [number for number, turn in enumerate(tale.turns) if isinstance(turn.fact, CancelRequested)]
+    skips = _skips(story, tale)
     began = any(one.type == "workflow.started" for one in tale.events)
-    if not started and began and len(cancels) < 2:
-        raise Finding("a run does not meet its final step", "after a cancel" if cancels else "without a cancel")
-    if len(cancels) > 1:
-        second = cancels[1]
-        for turn in tale.turns[second:]:
-            for command in turn.commands:
-                if _begun(command, ""):
-                    raise Finding("something begins after a second cancel", _begun(command, ""))
+    if not started and began and skips is None:
+        raise Finding("a run does not meet its final step", "though nobody asked to skip it")
+    for turn in tale.turns[len(tale.turns) if skips is None else skips :]:
+        for command in turn.commands:
+            if _begun(command, ""):
+                raise Finding("something begins after a second cancel", _begun(command, ""))
     if started and story.graph.steps[final].timeout is None:
         _bounded(story, tale, started[0].at)
+
+
+def _skips(story: Story, tale: Tale) -> int | None:
+    """The turn of the first cancel that came when the run was stopping already."""
+    first = next(_playbook_stops(story, tale), None)
+    later = tale.turns[first[0] + 1 :] if first is not None else []
+    cancels = [number for number, turn in enumerate(later, len(tale.turns) - len(later)) if _is_cancel(turn.fact)]
+    return cancels[0] if cancels else None
+
+
+def _is_cancel(fact: object) -> bool:
+    return isinstance(fact, CancelRequested)
 
 
 def _bounded(story: Story, tale: Tale, began: int) -> None:

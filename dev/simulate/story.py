@@ -23,14 +23,11 @@ class Finding(AssertionError):
 
 @dataclass
 class Turn:
-    """One feed. ``anew``: the machine was restored from its snapshot just before it, as continue-as-new does;
-    ``holding``: it was told to begin nothing.
-    """
+    """One feed. ``anew``: the machine was restored from its snapshot just before it, as continue-as-new does."""
 
     fact: Any
     commands: list[Command]
     anew: bool = False
-    holding: bool = False
 
 
 @dataclass

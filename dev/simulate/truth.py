@@ -7,13 +7,12 @@ from typing import Any
 
 from dev.simulate.stops import is_handled, is_stopped
 from dev.simulate.story import Finding, Story, Tale
-from noetl_temporal.machine.commands import CallTool, Emit, Finish
+from noetl_temporal.machine.commands import CallTool, Emit, Finish, RunLoop
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import CancelRequested, LoopFinished, ToolFinished
 
 __all__ = ["check_truth"]
 
-DIES = ("fail",)
 TASK_ENDS = {"task.done": "ok", "task.failed": "error", "task.cancelled": "cancelled"}
 
 
@@ -69,9 +68,7 @@ def _steps(story: Story, finish: Finish) -> None:
 
 def _told(finish: Finish, step: str, run: str) -> bool:
     """A failure of this run, or where failures do not tell their run of the step."""
-    return any(
-        one.step == step and getattr(one, "run", run) in (run, "") and not one.handled for one in finish.failures
-    )
+    return any(one.step == step and one.run == run and not one.handled for one in finish.failures)
 
 
 def _reached(story: Story, ends: dict[str, DomainEvent], finish: Finish) -> None:
@@ -88,20 +85,21 @@ def _doomed(story: Story) -> dict[str, str]:
     """Runs of steps that cannot end well, by what the world did to them."""
     found: dict[str, str] = {}
     runs = _runs_of_calls(story.main)
-    loops = {
-        event.meta["step_run_id"].replace("#", "/"): event.meta["step_run_id"]
-        for event in story.main.events
-        if event.type == "loop.started"
-    }
+    asked = [one for turn in story.main.turns for one in turn.commands if isinstance(one, RunLoop)]
+    loops = {one.loop_id: one.input for one in asked}
     for turn in story.main.turns:
         fact: Any = turn.fact
         if isinstance(fact, ToolFinished) and fact.call_id in runs:
             call, run = runs[fact.call_id]
-            if not fact.cancelled and fact.report.outcome["status"] == "error" and call.rules is None and not call.aside:
+            if (
+                not fact.cancelled
+                and fact.report.outcome["status"] == "error"
+                and call.rules is None
+                and not call.aside
+            ):
                 found[run] = f"{fact.call_id} failed without a policy"
         elif isinstance(fact, LoopFinished) and fact.loop_id in loops:
-            run = loops[fact.loop_id]
-            loop = story.graph.steps[run.rpartition("#")[0]].loop
+            run, loop = loops[fact.loop_id].run, loops[fact.loop_id].step.loop
             if fact.report.status == "cancelled":
                 found[run] = "its loop was cancelled"
             elif fact.report.stats.get("failed") and loop is not None and loop.failure != "best_effort":

@@ -11,20 +11,31 @@ import msgspec
 
 from dev.simulate.answers import Answers
 from dev.simulate.calls import Performed, Weather, perform
-from dev.simulate.host import CONTINUED, LIMIT_REACHED, Host
+from dev.simulate.host import Host
 from dev.simulate.story import Finding, Story, Tale
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import Finish, LoopInput
-from noetl_temporal.machine.events import Failure, LoopReport, Started
+from noetl_temporal.machine.events import Failure, LimitReached, LoopReport, Started
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 
 __all__ = ["EXECUTION_ID", "World"]
 
 EXECUTION_ID = 7
-MAX_FACTS = 30_000
-MISHAPS = ("cancel", "cancel", "cancel twice", "anew", "anew", "hold", "hold", "child cancelled", "child ended", "limit")
+MAX_FACTS = 15_000
+MISHAPS = (
+    "cancel",
+    "cancel",
+    "cancel twice",
+    "anew",
+    "anew",
+    "hold",
+    "hold",
+    "child cancelled",
+    "child ended",
+    "limit",
+)
 
 
 class Alarm:
@@ -135,8 +146,8 @@ class World:
                 self.chance.choice(children).stop()
             case "child ended" if children:
                 self._terminate(self.chance.choice(children))
-            case "limit" if LIMIT_REACHED is not None:
-                self.chance.choice(alive).feed(LIMIT_REACHED(self.now, "the run is too large"))
+            case "limit":
+                self.chance.choice(alive).feed(LimitReached(self.now, "the run is too large"))
             case _:
                 pass
 
