@@ -104,9 +104,10 @@ class Host:
         return commands
 
     def _check(self, commands: list[Command]) -> None:
-        asked = [one for one in commands if isinstance(one, CallTool | RunLoop | StartTimer)]
-        if len(asked) + len(self.pending) > MAX_PENDING + 50:
-            raise Finding("too much is pending", f"{len(asked) + len(self.pending)} of {MAX_PENDING}")
+        asked = sum(isinstance(one, CallTool | RunLoop) for one in commands)
+        in_flight = sum(one.kind != "timer" for one in self.pending.values()) + asked
+        if in_flight > MAX_PENDING:
+            raise Finding("too much is pending", f"{in_flight} of {MAX_PENDING}")
         size = sum(min(len(msgspec.json.encode(one)), STORE_FROM_BYTES) for one in commands)
         if size > MAX_COMMAND_BYTES * 1.2:
             raise Finding("a feed gives too many commands", f"{size:,} bytes of {MAX_COMMAND_BYTES:,}")

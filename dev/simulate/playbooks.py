@@ -79,7 +79,7 @@ def _step(chance: Chance, name: str, index: int, names: list[str], bounded: bool
         made["spec"] = spec
     if chance.once(0.2) or chance.once(chance.odd):
         made["set"] = {"ctx.kept": chance.of(1, "{{ ctx.n | default(0) }}", "{{ nobody.there }}")}
-    made |= _ways(chance, name, index, names)
+    made |= _ways(chance, index, names)
     return made
 
 
@@ -99,13 +99,12 @@ def _spec(chance: Chance) -> tuple[dict[str, Any], dict[str, Any]]:
     return spec, policy
 
 
-def _ways(chance: Chance, name: str, index: int, names: list[str]) -> dict[str, Any]:
+def _ways(chance: Chance, index: int, names: list[str]) -> dict[str, Any]:
     """Ways on; one back has a counter that the step itself raises."""
-    arcs: list[dict[str, Any]] = []
     made: dict[str, Any] = {}
     ahead = names[index + 1 :]
-    for target in chance.source.sample(ahead, min(len(ahead), chance.of(0, 1, 1, 2, 3))):
-        arcs.append(_arc(chance, target))
+    count = min(len(ahead), chance.of(0, 1, 1, 2, 3))
+    arcs = [_arc(chance, target) for target in chance.source.sample(ahead, count)]
     if chance.once(0.2):
         back = chance.of(*names[: index + 1])
         arcs.insert(0, {"step": back, "when": f"{{{{ (ctx.n | default(0)) < {ROUNDS} }}}}"})

@@ -7,7 +7,15 @@ from typing import Any
 
 from dev.simulate.story import Finding, Story, Tale
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, RunLoop, StartTimer
-from noetl_temporal.machine.events import CancelRequested, LimitReached, TimerFired, ToolFinished
+from noetl_temporal.machine.events import (
+    CancelRequested,
+    Continued,
+    HoldRequested,
+    LimitReached,
+    Resumed,
+    TimerFired,
+    ToolFinished,
+)
 
 __all__ = ["check_stops", "is_stopped"]
 
@@ -19,6 +27,7 @@ BEGINS = ("step.started", "task.started", "loop.started", "loop.iteration.starte
 def check_stops(story: Story) -> None:
     """Raises Finding."""
     for tale in story.tales.values():
+        _holding(tale)
         if tale.name:
             _nothing_begins(tale, _loop_stops(tale), "")
         else:
@@ -116,6 +125,19 @@ def _step_timeouts(tale: Tale) -> None:
             is_begin = isinstance(command, Emit) and command.event.type in ("task.started", "loop.started")
             if is_begin and command.event.meta.get("step_run_id") in late:  # type: ignore[union-attr]
                 raise Finding("something begins after a step's timeout", f"in turn {number}, of {sorted(late)[:3]}")
+
+
+def _holding(tale: Tale) -> None:
+    """Between a request to hold and the next workflow task that goes on, no call and no loop begins."""
+    is_holding = False
+    for number, turn in enumerate(tale.turns):
+        if isinstance(turn.fact, HoldRequested):
+            is_holding = True
+        elif isinstance(turn.fact, Continued | Resumed):
+            is_holding = False
+        begun = [one for one in turn.commands if isinstance(one, CallTool | RunLoop)]
+        if is_holding and begun:
+            raise Finding("something begins while the machine holds", f"in turn {number}: {str(begun[0])[:200]}")
 
 
 def _end(story: Story) -> None:

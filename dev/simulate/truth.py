@@ -123,9 +123,15 @@ def _calls(story: Story) -> None:
         calls = {one.call.id: one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool)}
         for turn in tale.turns:
             fact: Any = turn.fact
-            if isinstance(fact, ToolFinished) and calls[fact.call_id].store is None:
+            if isinstance(fact, ToolFinished) and _ends_its_task(story, calls[fact.call_id]):
                 ended = [one.event for one in turn.commands if isinstance(one, Emit) and one.event.type in TASK_ENDS]
                 _told_as_ended(fact, [TASK_ENDS[one.type] for one in ended])
+
+
+def _ends_its_task(story: Story, call: Any) -> bool:
+    """A task whose sinks come after its calls has not ended with one of them."""
+    task = next(one for one in story.graph.steps[call.step].tasks if one.label == call.task)
+    return call.store is None and all(sink.level == "attempt" for sink in task.sinks)
 
 
 def _told_as_ended(fact: ToolFinished, told: list[str]) -> None:
