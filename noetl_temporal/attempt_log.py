@@ -11,7 +11,7 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -22,7 +22,7 @@ from temporalio import activity
 from noetl_temporal.machine.call import AttemptRecord, Outcome, SinkRecord
 from noetl_temporal.machine.policy import Decision
 
-__all__ = ["BEAT", "AttemptLog", "now"]
+__all__ = ["BEAT", "AttemptLog", "now", "told_by_heartbeat"]
 
 BEAT = timedelta(seconds=2)
 """A call learns that it is cancelled by the answer to a heartbeat: this is how long a person waits for it."""
@@ -88,6 +88,11 @@ class AttemptLog:
             sinks=sinks,
         )
         return tuple(self._records)
+
+
+def told_by_heartbeat(details: Sequence[Any]) -> tuple[AttemptRecord, ...]:
+    """The records that a heartbeat left."""
+    return tuple(msgspec.convert(one, AttemptRecord) for one in details[0]) if details else ()
 
 
 def now() -> int:

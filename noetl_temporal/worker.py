@@ -16,7 +16,7 @@ from noetl_temporal.attempt_log import BEAT
 from noetl_temporal.codec import payload_limit
 from noetl_temporal.naming import WORKFLOW_QUEUE, tool_queue
 from noetl_temporal.run_tool import tool_activity
-from noetl_temporal.trail import TrailInterceptor
+from noetl_temporal.trail import TrailInterceptor, record_trail
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
 
 __all__ = ["UnknownToolsError", "run_worker", "serving", "tool_worker", "workflow_worker"]
@@ -35,6 +35,8 @@ def workflow_worker(client: Client, queue: str = WORKFLOW_QUEUE) -> Worker:
         client,
         task_queue=queue,
         workflows=[PlaybookWorkflow, LoopWorkflow],
+        activities=[record_trail],
+        no_remote_activities=True,
         workflow_runner=UnsandboxedWorkflowRunner(),
         interceptors=[TrailInterceptor()],
         max_cached_workflows=1000,

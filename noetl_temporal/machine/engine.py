@@ -5,8 +5,8 @@ a pipeline of tasks (tasks/pipeline.py), or waits for a loop. ``feed`` takes one
 on, and then *settles*: new runs start (``_proceed``) and calls begin (``_begin_ready``), until nothing more can happen
 without a new fact or the budget of the workflow task is spent. What was left over stays in the state.
 
-Facts are checked against two tables before anything changes: which facts a phase admits, and which kind of pending
-thing each fact answers. A fact that does not fit raises ProtocolError, and so does every later one: the machine's
+Facts are checked against two tables before anything changes (protocol.py): which facts a phase admits, and which kind
+of pending thing each fact answers. A fact that does not fit raises ProtocolError, and so does every later one: the machine's
 state is then unknown to its shell (h11's rule).
 
 The law of stopping
@@ -25,7 +25,6 @@ The law of stopping
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 import msgspec
@@ -48,6 +47,7 @@ from noetl_temporal.machine.events import (
 )
 from noetl_temporal.machine.failing import cancelled_outside
 from noetl_temporal.machine.journal import Journal
+from noetl_temporal.machine.protocol import unexpected
 from noetl_temporal.machine.state import MachineState, Pending, PipelineState, Run, Stop
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.pipeline import End, Pipeline
@@ -56,21 +56,6 @@ __all__ = ["Engine"]
 
 S = TypeVar("S", bound=MachineState)
 R = TypeVar("R", bound=Run)
-
-_CONTROL = (CancelRequested, LimitReached, HoldRequested, Continued, Resumed)
-ADMITTED: Mapping[str, tuple[type[Event], ...]] = {
-    "new": (Started,),
-    "running": (ToolFinished, LoopFinished, TimerFired, *_CONTROL),
-    "ended": (),
-}
-"""Phase -> the facts that it admits."""
-
-ANSWERED: Mapping[type[Event], tuple[str, ...]] = {
-    ToolFinished: ("call",),
-    LoopFinished: ("loop",),
-    TimerFired: ("delay", "deadline"),
-}
-"""Fact -> the kinds of pending thing that it answers."""
 
 
 class Engine(ABC, Generic[S, R]):
@@ -107,7 +92,7 @@ class Engine(ABC, Generic[S, R]):
 
     def feed(self, event: Event) -> list[Command]:
         """Take one fact; the commands are to be performed in their order. Raises ProtocolError, and then ever after."""
-        self._broken = self._broken or self._unexpected(event)
+        self._broken = self._broken or unexpected(event, self.state.phase, self.state.pending)
         if self._broken is not None:
             raise ProtocolError(self._broken)
         self._journal.open(event.at)
@@ -118,20 +103,6 @@ class Engine(ABC, Generic[S, R]):
             self._broken = f"the machine failed before: {type(error).__name__}: {error}"
             raise
         return self._journal.commands
-
-    def _unexpected(self, event: Event) -> str | None:
-        """Why the fact does not fit, None when it does. A timer may fire just as it is cancelled."""
-        name = type(event).__name__
-        if not isinstance(event, ADMITTED[self.state.phase]):
-            return f"{name} while the machine is {self.state.phase}"
-        if isinstance(event, ToolFinished | LoopFinished | TimerFired):
-            id_ = _answered_id(event)
-            found = self.state.pending.get(id_)
-            if found is None and not isinstance(event, TimerFired):
-                return f"{name}: nothing is pending under {id_!r}"
-            if found is not None and found.kind not in ANSWERED[type(event)]:
-                return f"{name}: {id_!r} is a {found.kind}"
-        return None
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
@@ -197,8 +168,9 @@ class Engine(ABC, Generic[S, R]):
             self._warn(event.message)
 
     def _resume(self, event: Resumed) -> None:
-        """Start again every timer, for what is left of its time."""
+        """Start again every timer, for what is left of its time. The mirror counts rows from here on anew."""
         self.state.holding = False
+        self.state.ids.begin_run()
         for id_, one in self.state.pending.items():
             if one.kind in ("delay", "deadline"):
                 self._journal.send(StartTimer(id_, max(0, one.due - event.at) / 1000, "goes on in a new run"))
@@ -370,13 +342,3 @@ class Engine(ABC, Generic[S, R]):
 
     @abstractmethod
     def _warn(self, message: str) -> None: ...
-
-
-def _answered_id(event: ToolFinished | LoopFinished | TimerFired) -> str:
-    match event:
-        case ToolFinished():
-            return event.call_id
-        case LoopFinished():
-            return event.loop_id
-        case TimerFired():
-            return event.timer_id

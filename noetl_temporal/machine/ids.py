@@ -57,6 +57,10 @@ class EventIds(msgspec.Struct):
         self.derived.skip(max(at, millisecond_of(parent)), max(rows, _ROWS_OF_ATTEMPT))
         self.rise(self.derived.ms)
 
+    def begin_run(self) -> None:
+        """The workflow continued as new: ids of rows that are derived from the new run stand above all before."""
+        self.derived = IdClock(self.last, DERIVED)
+
     def rise(self, ms: int) -> None:
         """Hand out no further id of this millisecond or one before."""
         if ms >= self.own.ms:

@@ -66,7 +66,7 @@ def task_view(task: TaskRecord) -> Any:
 
 
 def record_view(record: StepRecord) -> Any:
-    """What a step's name gives: its result with ``results.<label>``, or how it failed, with what a loop's items gave."""
+    """What a step's name gives: its result with ``results.<label>``, or its error, with results of a loop's items."""
     if record.status == "failed":
         failed: dict[str, Any] = {"status": "failed", "error": ErrorView(record.outcome.get("error") or {})}
         return ResultView({**_partial(record), **failed})

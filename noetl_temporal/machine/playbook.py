@@ -22,7 +22,7 @@ from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.beginning import workload_of
 from noetl_temporal.machine.ending import finish
 from noetl_temporal.machine.engine import Engine
-from noetl_temporal.machine.events import LimitReached, LoopFinished, Started
+from noetl_temporal.machine.events import LimitReached, LoopFinished, LoopReport, Started
 from noetl_temporal.machine.failing import cancelled_outside, error_outcome, failure_at, template_outcome
 from noetl_temporal.machine.join import Joins
 from noetl_temporal.machine.loops.result import NO_ITEMS, loop_end
@@ -34,7 +34,6 @@ from noetl_temporal.machine.steps.exits import in_time, leave, skip
 from noetl_temporal.machine.steps.host import StepHost
 from noetl_temporal.machine.steps.loops import begin_loop, emit_loop_end, record_loop_end
 from noetl_temporal.machine.steps.routes import OK, Ended, add_failures
-from noetl_temporal.machine.tasks.calls import shortened
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.rendering import seconds_of
 
@@ -118,19 +117,28 @@ class Machine(Engine[PlaybookState, StepRun]):
         step, report = self.graph.steps[run.step], event.report
         self.state.idle_starts = 0
         record_loop_end(self._execution, run, report)
-        end = loop_end(step, self.graph.source.dialect, report.results, report.stats)
+        end = self._loop_end(step, run, report)
         try:
             for target, value in report.assigns:
                 assign(self.state, run, target, value)
         except templates.TemplateFailure as failure:
             end = end._replace(status="error", outcome={**end.outcome, **template_outcome(failure)})
         is_tolerant = step.loop is not None and step.loop.failure == "best_effort"
-        add_failures(self._execution, report.failures, handled=is_tolerant)
-        if report.status == "cancelled":
-            end = end._replace(status="cancelled")
-            if not self._is_stopped(run):
-                end = end._replace(status="error", outcome={**end.outcome, **cancelled_outside("loop")})
+        of_items = tuple(one for one in report.failures if one.iteration is not None)
+        add_failures(self._execution, of_items, handled=is_tolerant)
         self._end_loop(run, end)
+
+    def _loop_end(self, step: Step, run: StepRun, report: LoopReport) -> End:
+        """A loop that failed as a whole failed even where its items' failures are tolerated."""
+        end = loop_end(step, self.graph.source.dialect, report.results, report.stats)
+        if report.status == "cancelled" and self._is_stopped(run):
+            return end._replace(status="cancelled")
+        if report.status == "cancelled":
+            return end._replace(status="error", outcome={**end.outcome, **cancelled_outside("loop")})
+        whole = next((one for one in report.failures if one.iteration is None), None)
+        if whole is None:
+            return end
+        return end._replace(status="error", outcome={**end.outcome, **error_outcome(whole.kind, whole.message)})
 
     # ---- tokens ---------------------------------------------------------------------------------------------------
 
@@ -219,7 +227,7 @@ class Machine(Engine[PlaybookState, StepRun]):
         if seconds is None and step.name == self.graph.final and self.state.stop is not None:
             seconds = CLEANUP_SECONDS
         if seconds is not None:
-            summary = f"{shortened(step.name)} times out in {seconds:g} s"
+            summary = f"{step.name} times out in {seconds:g} s"
             self._start_timer(deadline_id(run), "deadline", run.id, seconds, summary)
 
     # ---- runs -----------------------------------------------------------------------------------------------------

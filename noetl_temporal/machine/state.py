@@ -48,10 +48,10 @@ class PipelineState(msgspec.Struct, omit_defaults=True):
 
     ``ready``: its next call may begin, that of the task or, when ``storing``, that of its task-level sinks. In
     ``call`` and ``delay`` it waits for ``pending``. ``executions`` counts task executions, ``page`` the pages of the
-    running task, which ``is_open`` from its ``task.started`` to its end. ``config`` is the last rendered configuration, which the next page's patch changes. ``done_id`` is
-    the ``task.done`` of the page before. ``bound`` are names of the input that a page rebound. ``subject`` is the task
-    that asides stand beside, ``failure`` the outcome with which the pipeline ends after them, and ``failed`` the index
-    of its task.
+    running task, which ``is_open`` from its ``task.started`` to its end. ``config`` is the last rendered
+    configuration, which the next page's patch changes. ``done_id`` is the ``task.done`` of the page before. ``bound``
+    are names of the input that a page rebound. ``subject`` is the task that asides stand beside, ``failure`` the
+    outcome with which the pipeline ends after them, and ``failed`` the index of its task.
     """
 
     phase: Literal["ready", "call", "delay", "done"] = "ready"

@@ -12,9 +12,9 @@ import msgspec
 
 from noetl_compiler import compile_or_raise
 from noetl_compiler.graph import Graph
+from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunLoop, StartTimer
-from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import (
     CancelRequested,

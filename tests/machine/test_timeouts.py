@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import pytest
 
 from noetl_compiler import compile_or_raise
+from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunLoop, StartTimer
-from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.events import Event, LoopFinished, LoopReport, Started, TimerFired, ToolFinished
 from noetl_temporal.machine.playbook import Machine
 

@@ -53,19 +53,20 @@ class LoopMachine(Engine[LoopState, Iteration]):
     # ---- facts ----------------------------------------------------------------------------------------------------
 
     def _start(self, event: Started) -> None:
-        """Iterations start as the machine proceeds."""
+        """Nothing to do: iterations start as the machine proceeds."""
+        del event
 
     def _loop_finished(self, event: LoopFinished) -> None:
-        raise ProtocolError("a loop runs no loops")
+        raise ProtocolError(f"{event.loop_id}: a loop runs no loops")
 
     def _begin_loop(self, run: Iteration) -> bool:
-        raise ProtocolError("a loop runs no loops")
+        raise ProtocolError(f"{run.id}: a loop runs no loops")
 
     def _loop_stopped(self, run: Iteration) -> None:
-        raise ProtocolError("a loop runs no loops")
+        raise ProtocolError(f"{run.id}: a loop runs no loops")
 
     def _deadline_passed(self, owner: str) -> None:
-        raise ProtocolError("a loop has no deadline of its own: its step's is kept by the playbook")
+        raise ProtocolError(f"{owner}: a loop has no deadline of its own, its step's is kept by the playbook")
 
     def _limit_reached(self, event: LimitReached) -> None:
         if self.state.stop is None:
@@ -110,6 +111,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
         self._begin_pipeline(iteration)
 
     def _run_ended(self, run: Iteration, end: End, kind: str) -> None:
+        del kind
         state, index = self.state, run.index
         del state.runs[run.id]
         state.attempts += run.pipeline.attempts if run.pipeline else 0
@@ -154,6 +156,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
         )
 
     def _is_exempt(self, run: Iteration) -> bool:
+        del run
         return False
 
     def _host(self, run: Iteration) -> IterationHost:

@@ -8,12 +8,11 @@ from noetl_temporal.event_ids import SLOTS
 from noetl_temporal.machine.budget import Budget
 from noetl_temporal.machine.commands import LoopInput, RunLoop
 from noetl_temporal.machine.events import LoopReport
-from noetl_temporal.machine.loops.items import body_paths, collection_of, in_flight, selected
 from noetl_temporal.machine.ids import fitted
+from noetl_temporal.machine.loops.items import body_paths, collection_of, in_flight, selected
 from noetl_temporal.machine.names import LOOP
 from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.execution import Execution
-from noetl_temporal.machine.tasks.calls import shortened
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
 
@@ -54,7 +53,7 @@ def begin_loop(execution: Execution, step: Step, loop: Loop, run: StepRun, budge
         run=run.id,
         max_in_flight=at_once,
     )
-    return RunLoop(run.loop_id, given, f"{shortened(step.name)}: {len(items)} items, {loop.mode}")
+    return RunLoop(run.loop_id, given, f"{step.name}: {len(items)} items, {loop.mode}")
 
 
 def _free_slot(execution: Execution, loop: Loop) -> int:

@@ -90,8 +90,8 @@ def _failed(execution: Execution, step: Step, run: StepRun, end: End, targets: t
     state, handled = execution.state, bool(targets)
     if handled:
         state.failures = [_handled(one) if one.run == run.id else one for one in state.failures]
-    of_items = (end.outcome.get("error") or {}).get("kind") == ITEMS_FAILED
-    if not (of_items and any(one.run == run.id for one in state.failures)):
+    error: dict[str, Any] = end.outcome.get("error") or {}
+    if not (error.get("kind") == ITEMS_FAILED and any(one.run == run.id for one in state.failures)):
         failure = failure_at(execution.graph.source, step.name, end.outcome, end.span, run=run.id, task=end.task)
         add_failures(execution, (failure,), handled)
     stops = not handled and (step.failure or execution.graph.failure) == "fail_fast"

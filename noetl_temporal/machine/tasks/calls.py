@@ -13,15 +13,17 @@ from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.state import PipelineState
 from noetl_temporal.machine.tasks.rendering import RenderedTask, scope_paths, sink_calls
 
-__all__ = ["Caller", "call_id", "store_call", "shortened", "summary", "timer_id", "tool_call"]
+__all__ = ["Caller", "call_id", "store_call", "summary", "timer_id", "tool_call"]
 
-MAX_SUMMARY = 180
-"""Characters: Temporal refuses a summary over 400 bytes, and with it the workflow task."""
+MAX_LABEL = 100
+"""Characters of the names in a summary, so that item and page are still seen."""
 
 
 class Caller(Protocol):
-    """Whom a call is made for. ``prefix`` makes ids unique in the workflow, ``key`` in the world; ``once`` is the key of
-    the run of the step, which all iterations of its loop share.
+    """Whom a call is made for.
+
+    ``prefix`` makes ids unique in the workflow, ``key`` in the world; ``once`` is the key of the run of the step, which
+    all iterations of its loop share.
     """
 
     journal: Journal
@@ -114,10 +116,6 @@ def summary(caller: Caller, task: Task, page: int | None) -> str:
     """What the Temporal UI shows: ``fetch [http] item 2 page 3``."""
     step = caller.step
     label = step.name if len(step.tasks) == 1 else f"{step.name}.{task.label}"
+    label = label if len(label) <= MAX_LABEL else f"{label[: MAX_LABEL - 3]}..."
     item = "" if caller.iteration is None else f" item {caller.iteration + 1}"
-    return f"{shortened(label)} [{task.kind}]{item}" + ("" if page is None else f" page {page}")
-
-
-def shortened(text: str) -> str:
-    """The text as it may stand in a summary."""
-    return text if len(text) <= MAX_SUMMARY else f"{text[: MAX_SUMMARY - 3]}..."
+    return f"{label} [{task.kind}]{item}" + ("" if page is None else f" page {page}")

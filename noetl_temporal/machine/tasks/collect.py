@@ -27,4 +27,3 @@ def collected(how: Collect, so_far: Json, kind: str, result: Json) -> Json:
             return [*(so_far or []), page]
         case "append":
             return [*(so_far or []), *(page if isinstance(page, list) else [page])]
-

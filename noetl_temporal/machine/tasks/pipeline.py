@@ -24,9 +24,8 @@ from typing import Any, Literal, NamedTuple
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Rule, Span, Task
-from noetl_temporal.machine import trees
+from noetl_temporal.machine import quantities, trees
 from noetl_temporal.machine.call import Outcome, ToolReport
-from noetl_temporal.machine import quantities
 from noetl_temporal.machine.commands import CallTool
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.failing import error_outcome, template_outcome
@@ -34,7 +33,7 @@ from noetl_temporal.machine.state import PipelineState, TaskRecord
 from noetl_temporal.machine.tasks import asides
 from noetl_temporal.machine.tasks.calls import store_call, summary, timer_id, tool_call
 from noetl_temporal.machine.tasks.collect import collect_of
-from noetl_temporal.machine.tasks.events import TaskEvents, message_of, page_of, paginates
+from noetl_temporal.machine.tasks.events import TaskEvents, page_of, paginates
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.names import PipelineNames
 from noetl_temporal.machine.tasks.rendering import render_task

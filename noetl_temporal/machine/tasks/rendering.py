@@ -13,6 +13,7 @@ from noetl_temporal.machine.call import CallRule, SinkCall
 
 __all__ = ["RenderedTask", "call_rule", "render_task", "scope_paths", "seconds_of", "sink_calls"]
 
+
 class RenderedTask:
     """The parts of a call that templates decide. Raises TemplateFailure on the way."""
 
