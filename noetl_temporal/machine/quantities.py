@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import cast
 
 from noetl_compiler.graph import Json, Span
 from noetl_compiler.numerals import duration, numeral
@@ -101,8 +102,8 @@ def _shown(value: Json) -> str:
         case int() | float():
             return str(value)
         case list():
-            return f"a list of {len(value)}"
+            return f"a list of {len(cast('list[Json]', value))}"
         case dict():
-            return f"a mapping of {len(value)}"
+            return f"a mapping of {len(cast('dict[str, Json]', value))}"
         case _:
             return f"a value of type {type(value).__name__}"
