@@ -24,7 +24,7 @@ BUSY = Outcome("error", error=ErrorInfo("http", "busy" * MESSAGE_CHARACTERS))
 
 
 async def attempt(rule: CallRule, answer: Any, earlier: int = 0, limit: int = INLINE_BYTES) -> ToolReport:
-    call = ToolCall("c", "k", 1, "step", "task", "noop", 1, 0, "v10", rules=(rule,))
+    call = ToolCall("c", "k", 1, "step", "task", "noop", 1, "v10", rules=(rule,))
     log = [msgspec.structs.replace(FAILED, number=number) for number in range(1, earlier + 1)]
     environment = ActivityEnvironment()
     environment.info = dataclasses.replace(

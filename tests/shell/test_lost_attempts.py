@@ -17,7 +17,7 @@ from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.call import AttemptRecord, CallRule, ToolCall, ToolReport
 from noetl_temporal.run_tool import MAX_LOST, tool_activity
 
-CALL = ToolCall("c", "k", 1, "step", "task", "noop", 1, 0, "v10", rules=(CallRule(0, "retry", "error", attempts=2),))
+CALL = ToolCall("c", "k", 1, "step", "task", "noop", 1, "v10", rules=(CallRule(0, "retry", "error", attempts=2),))
 LOST = AttemptRecord(1, 1000, "lost")
 FAILED = AttemptRecord(1, 1000, "error", ended=1001)
 

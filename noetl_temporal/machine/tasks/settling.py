@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Assign, Json, Rule, Task
+from noetl_compiler.graph import Assign, Json, Rule, Span, Task
 from noetl_temporal.machine import policy
-from noetl_temporal.machine.call import Outcome, ToolReport
+from noetl_temporal.machine.call import Outcome, RuleFailure, ToolReport
 from noetl_temporal.machine.failing import failed_by_rule
 from noetl_temporal.machine.state import PipelineState, TaskRecord
 from noetl_temporal.machine.tasks.collect import collect_of, collected
@@ -44,8 +44,10 @@ class Settling:
 
     def settle(self, task: Task, report: ToolReport) -> Settled:
         """Record what a call came to. Raises TemplateFailure."""
+        if report.failed is not None:
+            raise templates.TemplateFailure(report.failed.message, _place_of(task, report.failed))
         outcome, index, do = with_selected(task.output, task.kind, report.outcome), report.rule, ""
-        is_lost = outcome["status"] == "error" and all(one.status == "lost" for one in report.attempts)
+        is_lost = outcome["status"] == "error" and not any(one.status in ("ok", "error") for one in report.attempts)
         if index is None and is_lost and task.policy is not None:
             index, do = self._decide_loss(task, outcome)
         rule = task.policy.rules[index] if task.policy and index is not None else None
@@ -104,6 +106,10 @@ class Settling:
             return outcome
         message = templates.render(rule.message, names) if rule.message is not None else None
         return failed_by_rule(outcome, "the task's policy failed it" if message is None else str(message))
+
+
+def _place_of(task: Task, failed: RuleFailure) -> Span:
+    return task.policy.rules[failed.rule].span if task.policy and failed.rule is not None else task.span
 
 
 def _action(task: Task, rule: Rule | None, outcome: Outcome, exhausted: bool) -> str:
