@@ -26,6 +26,7 @@ COMMANDS = {
     "dev": "noetl_temporal.cli.dev:dev_group",
     "worker": "noetl_temporal.cli.worker:worker_command",
     "mirror": "noetl_temporal.cli.mirror:mirror_group",
+    "ledger": "noetl_temporal.cli.ledger:ledger_group",
 }
 
 

@@ -20,6 +20,9 @@ __all__ = ["serve"]
 
 SERVICES = {"worker": "serving", "mirror": "mirroring"}
 """A service is ready when its log has this word."""
+
+OPTIONS = {"worker": ("--grace", "3")}
+"""Of a service's command. The stack ends with its worker, so nobody waits for calls."""
 POLL_SECONDS = 0.2
 RESTART_SECONDS = 1.0
 
@@ -57,7 +60,7 @@ def _watch(stack: Stack, services: dict[str, Server], again: Callable[[str], Ser
 
 
 def _service(home: Home, addresses: Addresses, name: str) -> Server:
-    command = [sys.executable, "-m", "noetl_temporal.cli", name]
+    command = [sys.executable, "-m", "noetl_temporal.cli", name, *OPTIONS.get(name, ())]
     environment = {"NOETL_CREDENTIALS": str(home.credentials)} if home.credentials.exists() else {}
     environment |= addresses.environment()
     started = start(name, command, home.log(name), marker=f"noetl_temporal.cli {name}", environment=environment)

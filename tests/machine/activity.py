@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl_temporal.machine.call import ToolCall, ToolReport
-from noetl_temporal.machine.policy import allows, decide
+from noetl_temporal.machine.call import RuleFailure, ToolCall, ToolReport
+from noetl_temporal.machine.policy import RuleError, allows, decide
 from noetl_temporal.machine.scope import Chain, call_names, sink_config
 
 from .driver import Answer, report_of
@@ -32,6 +32,9 @@ class Activity:
             if outcome["status"] == "ok":
                 allowed = [sink for sink in call.sinks if allows(sink.guard, "ok", scope)]
                 self.stored += [sink_config(sink.config, scope) for sink in allowed]
-            decision = decide(call.rules or (), outcome["status"], scope, attempt)
+            try:
+                decision = decide(call.rules or (), outcome["status"], scope, attempt)
+            except RuleError as failure:
+                return ToolReport(outcome, failed=RuleFailure(failure.message, failure.rule))
             if decision.do != "retry":
                 return ToolReport(outcome, decision.rule, decision.exhausted)
