@@ -16,8 +16,9 @@ import pytest
 
 from noetl_temporal.stack.errors import BusyError
 from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.leftovers import end_leftovers
 from noetl_temporal.stack.own import own
-from noetl_temporal.stack.process import end_leftovers, free_port
+from noetl_temporal.stack.process import free_port
 from noetl_temporal.stack.use import running, use
 from tests.acceptance.processes import alive, wait_until
 
