@@ -26,27 +26,44 @@ workflow:
 
 
 @pytest.mark.parametrize("auth", ["pg_local", "pg_k8s", "test_postgres"])
-@pytest.mark.parametrize(
-    ("query", "state"),
-    [
-        ("DELETE FROM noetl.event", "42P01"),
-        ("DELETE FROM event", "42P01"),
-        ("CREATE DATABASE another", "42501"),
-        ("CREATE ROLE another", "42501"),
-        ("ALTER ROLE playbooks SUPERUSER", "42501"),
-        ("COPY (SELECT 1) TO PROGRAM 'cat'", "42501"),
-    ],
-)
-async def test_playbooks_cannot_touch_the_log(
-    site: Site, log: asyncpg.Connection, auth: str, query: str, state: str
-) -> None:
+async def test_a_playbook_cannot_touch_the_log(site: Site, log: asyncpg.Connection, auth: str) -> None:
     before = await log.fetchval("SELECT count(*) FROM noetl.event")
-    told = site.run(site.write(STATEMENT), "--set", f"query={query}", "--set", f"auth={auth}")
+    told = site.run(site.write(STATEMENT), "--set", "query=DELETE FROM noetl.event", "--set", f"auth={auth}")
     assert told["status"] == "failed"
-    assert f"SQLSTATE {state}" in str(told["failures"])
+    assert "SQLSTATE 42P01" in str(told["failures"])
     rows = "SELECT count(*) FROM noetl.event WHERE execution_id = $1"
     assert await log.fetchval("SELECT count(*) FROM noetl.event") > before
     assert await log.fetchval(rows, told["execution_id"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("query", "refused"),
+    [
+        ("DELETE FROM event", asyncpg.UndefinedTableError),
+        ("CREATE DATABASE another", asyncpg.InsufficientPrivilegeError),
+        ("DROP DATABASE noetl", asyncpg.InsufficientPrivilegeError),
+        ("CREATE ROLE another", asyncpg.InsufficientPrivilegeError),
+        ("ALTER ROLE playbooks SUPERUSER", asyncpg.InsufficientPrivilegeError),
+        ("COPY (SELECT 1) TO PROGRAM 'cat'", asyncpg.InsufficientPrivilegeError),
+        ("SELECT pg_read_file('PG_VERSION')", asyncpg.InsufficientPrivilegeError),
+        ("SELECT rolpassword FROM pg_authid", asyncpg.InsufficientPrivilegeError),
+        (
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'noetl'",
+            asyncpg.InsufficientPrivilegeError,
+        ),
+    ],
+)
+async def test_the_playbooks_account_owns_its_database_and_no_more(
+    servers: Addresses, query: str, refused: type[Exception]
+) -> None:
+    log = await asyncpg.connect(servers.postgres)
+    playbooks = await asyncpg.connect(servers.playbooks)
+    try:
+        with pytest.raises(refused):
+            await playbooks.execute(query)
+    finally:
+        await playbooks.close()
+        await log.close()
 
 
 @pytest.mark.parametrize("name", ["noetl", "noetl_test", "demo_noetl"])
@@ -60,24 +77,29 @@ async def test_playbooks_may_create_schemas_of_any_name(site: Site, playbooks: a
 async def test_a_playbook_may_read_the_log_and_only_read_it(site: Site) -> None:
     read = site.run(site.write(STATEMENT), "--set", "auth=pg_noetl_k8s", "--set", "query=SELECT 1 FROM noetl.event")
     assert read["status"] == "completed", read["failures"]
-    for query in (
-        "DELETE FROM noetl.event",
-        "SET TRANSACTION READ WRITE; DELETE FROM noetl.event",
-        "SET TRANSACTION READ WRITE; CREATE TEMP TABLE one (id int)",
-        "SET TRANSACTION READ WRITE; CREATE TABLE noetl.one (id int)",
-    ):
-        told = site.run(site.write(STATEMENT), "--set", "auth=pg_noetl_k8s", "--set", f"query={query}")
-        assert told["status"] == "failed", query
+    query = "SET TRANSACTION READ WRITE; DELETE FROM noetl.event"
+    told = site.run(site.write(STATEMENT), "--set", "auth=pg_noetl_k8s", "--set", f"query={query}")
+    assert told["status"] == "failed"
+    addresses = site.addresses()
+    reader = await asyncpg.connect(addresses.postgres, user="reader", password=addresses.reader_password)
+    try:
+        await reader.execute("SET default_transaction_read_only = off")
+        for query in ("DELETE FROM noetl.event", "CREATE TEMP TABLE one (id int)", "CREATE TABLE noetl.one (id int)"):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await reader.execute(query)
+    finally:
+        await reader.close()
 
 
 async def test_no_account_reaches_the_database_of_another(servers: Addresses) -> None:
-    reader = servers.playbooks.replace("playbooks:", "reader:").replace(
-        servers.playbooks_password, servers.reader_password
-    )
-    for dsn, databases in ((servers.playbooks, ("noetl", "postgres", "template1")), (reader, ("playbooks",))):
+    closed = {
+        ("playbooks", servers.playbooks_password): ("noetl", "postgres", "template1"),
+        ("reader", servers.reader_password): ("playbooks", "postgres", "template1"),
+    }
+    for (user, password), databases in closed.items():
         for database in databases:
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
-                await asyncpg.connect(dsn, database=database)
+                await asyncpg.connect(servers.postgres, user=user, password=password, database=database)
 
 
 async def test_an_existing_cluster_gets_them_at_its_next_start(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_two_runs_at_once_share_a_stack(bare: Site) -> None:
 
 
 def pid_of(site: Site, marker: str) -> int:
-    noted = json.loads(Home(site.folder / ".noetl").servers.read_text())
+    noted: list[tuple[int, str, bool]] = json.loads(Home(site.folder / ".noetl").servers.read_text())
     return next(pid for pid, text, _ in noted if marker in text)
 
 
