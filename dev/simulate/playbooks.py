@@ -46,7 +46,7 @@ def _v10(chance: Chance) -> dict[str, Any]:
     if chance.once(0.2):
         executor["policy"] = {"failure": {"mode": "fail_fast"}}
     steps = [_step(chance, name, index, names, bounded) for index, name in enumerate(names)]
-    if chance.once(0.02):
+    if chance.once(0.008):
         steps += _wide(chance, steps[0])
     if chance.once(0.5):
         steps.append(_end(chance))
@@ -144,7 +144,7 @@ def _wide(chance: Chance, first: dict[str, Any]) -> list[dict[str, Any]]:
             first["loop"] = {"in": "{{ range(1000) | list }}", "iterator": "item", "spec": spec}
         case "bytes":
             spec = {"mode": "parallel", "max_in_flight": 100}
-            first["loop"] = {"in": "{{ ['x' * 40000] * 120 }}", "iterator": "item", "spec": spec}
+            first["loop"] = {"in": "{{ ['x' * 40000] * 80 }}", "iterator": "item", "spec": spec}
             first["tool"] = {"kind": "noop", "input": {"given": "{{ item }}"}}
         case _:
             first["loop"] = {"in": "{{ range(30000) | list }}", "iterator": "item", "where": "{{ item < 5 }}"}
