@@ -6,8 +6,8 @@ on, and then *settles*: new runs start (``_proceed``) and calls begin (``_begin_
 without a new fact or the budget of the workflow task is spent. What was left over stays in the state.
 
 Facts are checked against two tables before anything changes (protocol.py): which facts a phase admits, and which kind
-of pending thing each fact answers. A fact that does not fit raises ProtocolError, and so does every later one: the machine's
-state is then unknown to its shell (h11's rule).
+of pending thing each fact answers. A fact that does not fit raises ProtocolError, and so does every later one: the
+machine's state is then unknown to its shell (h11's rule).
 
 The law of stopping
 -------------------

@@ -109,13 +109,21 @@ class Pipeline:
         self._move("ready")
 
     def stop(self) -> None:
-        """End instead of the next call. A failure beside which tasks were still to run stays one."""
-        if self.state.failure is not None:
-            self.state.index = self.state.failed
-            self._end("error", self.state.failure)
+        """End instead of the next call. What needs no further call has ended as it did; a failure stays one."""
+        state = self.state
+        if state.failure is not None:
+            state.index = state.failed
+            self._end("error", state.failure)
+            return
+        try:
+            if not state.storing and not self._find_task():
+                self._run_out()
+                return
+        except templates.TemplateFailure as failure:
+            self._end("error", template_outcome(failure), failure.span)
             return
         outcome = error_outcome("cancelled", "cancelled before its next call")
-        if self.state.is_open:
+        if state.is_open:
             self._events.ended(self._task(), "CANCELLED", outcome)
         self._end("cancelled", outcome)
 
@@ -126,10 +134,8 @@ class Pipeline:
 
     def _begin_task(self) -> None:
         """Call the next task that is to run. Raises TemplateFailure."""
-        state, tasks = self.state, self.host.step.tasks
-        while state.index < len(tasks) and not self._runs(tasks[state.index]):
-            state.index += 1
-        if state.index >= len(tasks):
+        state = self.state
+        if not self._find_task():
             self._run_out()
             return
         state.executions += 1
@@ -137,6 +143,13 @@ class Pipeline:
             self._end("error", error_outcome("budget", f"more than {MAX_EXECUTIONS:,} task executions in one step"))
             return
         self._call(self._task())
+
+    def _find_task(self) -> bool:
+        """Move on to the next task that is to run, if one is left. Raises TemplateFailure."""
+        state, tasks = self.state, self.host.step.tasks
+        while state.index < len(tasks) and not self._runs(tasks[state.index]):
+            state.index += 1
+        return state.index < len(tasks)
 
     def _move(self, phase: Literal["ready", "call", "delay", "done"]) -> None:
         if phase not in FOLLOWS[self.state.phase]:
