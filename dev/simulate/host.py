@@ -87,6 +87,7 @@ class Host:
         self._is_anew = False
         self.tale.turns.append(turn)
         turn.commands = self._fed(fact)
+        turn.left_over = self.machine.has_work
         self._check(turn.commands)
         for command in turn.commands:
             self._perform(command)
@@ -115,7 +116,7 @@ class Host:
     def _after(self) -> None:
         if self.is_over:
             return
-        if self.machine.has_work and not self._is_continuing:
+        if self.tale.turns[-1].left_over and not self._is_continuing:
             self._is_continuing = True
             self.world.later(self.world.draw(0, 20), self._continue)
         busy = any(one.kind != "timer" for one in self.pending.values())

@@ -46,7 +46,7 @@ def _v10(chance: Chance) -> dict[str, Any]:
     if chance.once(0.2):
         executor["policy"] = {"failure": {"mode": "fail_fast"}}
     steps = [_step(chance, name, index, names, bounded) for index, name in enumerate(names)]
-    if chance.once(0.02):
+    if chance.once(0.008):
         steps += _wide(chance, steps[0])
     if chance.once(0.5):
         steps.append(_end(chance))
@@ -78,7 +78,7 @@ def _step(chance: Chance, name: str, index: int, names: list[str], bounded: bool
     if spec:
         made["spec"] = spec
     if chance.once(0.2) or chance.once(chance.odd):
-        made["set"] = {"ctx.kept": chance.of(1, "{{ ctx.n | default(0) }}", "{{ nobody.there }}")}
+        made["set"] = {"ctx.kept": chance.of(1, "{{ ctx.rounds | default(0) }}", "{{ nobody.there }}")}
     made |= _ways(chance, index, names)
     return made
 
@@ -91,7 +91,7 @@ def _spec(chance: Chance) -> tuple[dict[str, Any], dict[str, Any]]:
     if chance.once(0.3):
         spec["join"] = chance.of("wave", "any", "each")
     if chance.once(0.12):
-        when = RAISING if chance.once(chance.odd) else chance.of("{{ workload.go }}", "{{ ctx.n is defined }}")
+        when = RAISING if chance.once(chance.odd) else chance.of("{{ workload.go }}", "{{ ctx.rounds is defined }}")
         rules = [{"when": when, "then": {"allow": chance.of(True, False)}}]
         policy["admit"] = {"rules": [*rules, {"else": {"then": {"allow": chance.of(True, True, False)}}}]}
     if chance.once(0.1):
@@ -107,8 +107,8 @@ def _ways(chance: Chance, index: int, names: list[str]) -> dict[str, Any]:
     arcs = [_arc(chance, target) for target in chance.source.sample(ahead, count)]
     if chance.once(0.2):
         back = chance.of(*names[: index + 1])
-        arcs.insert(0, {"step": back, "when": f"{{{{ (ctx.n | default(0)) < {ROUNDS} }}}}"})
-        made["set"] = {"ctx.n": "{{ (ctx.n | default(0)) + 1 }}"}
+        arcs.insert(0, {"step": back, "when": f"{{{{ (ctx.rounds | default(0)) < {ROUNDS} }}}}"})
+        made["set"] = {"ctx.rounds": "{{ (ctx.rounds | default(0)) + 1 }}"}
     if not arcs:
         return made
     return made | {"next": {"spec": {"mode": chance.of("exclusive", "inclusive")}, "arcs": arcs}}
@@ -144,7 +144,7 @@ def _wide(chance: Chance, first: dict[str, Any]) -> list[dict[str, Any]]:
             first["loop"] = {"in": "{{ range(1000) | list }}", "iterator": "item", "spec": spec}
         case "bytes":
             spec = {"mode": "parallel", "max_in_flight": 100}
-            first["loop"] = {"in": "{{ ['x' * 40000] * 120 }}", "iterator": "item", "spec": spec}
+            first["loop"] = {"in": "{{ ['x' * 40000] * 80 }}", "iterator": "item", "spec": spec}
             first["tool"] = {"kind": "noop", "input": {"given": "{{ item }}"}}
         case _:
             first["loop"] = {"in": "{{ range(30000) | list }}", "iterator": "item", "where": "{{ item < 5 }}"}

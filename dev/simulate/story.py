@@ -23,11 +23,14 @@ class Finding(AssertionError):
 
 @dataclass
 class Turn:
-    """One feed. ``anew``: the machine was restored from its snapshot just before it, as continue-as-new does."""
+    """One feed. ``anew``: the machine was restored from its snapshot just before it, as continue-as-new does;
+    ``left_over``: the budget of the workflow task left something over.
+    """
 
     fact: Any
     commands: list[Command]
     anew: bool = False
+    left_over: bool = False
 
 
 @dataclass

@@ -67,7 +67,7 @@ def _task(chance: Chance, label: str, labels: list[str], bounded: bool) -> dict[
     made: dict[str, Any] = {"name": label, "kind": kind}
     made |= {"http": {"url": "http://api.test/x"}, "python": {"code": "result = 1"}}.get(kind, {})
     if chance.once(0.3):
-        made["input"] = {"given": chance.of("{{ ctx.n | default(0) }}", "{{ workload.text }}", 7)}
+        made["input"] = {"given": chance.of("{{ ctx.rounds | default(0) }}", "{{ workload.text }}", 7)}
     elif chance.once(chance.odd):
         made["input"] = {"given": chance.of("{{ nobody.knows }}", "{{ 1 / workload.zero }}")}
     spec: dict[str, Any] = {}
@@ -82,7 +82,7 @@ def _task(chance: Chance, label: str, labels: list[str], bounded: bool) -> dict[
     if chance.once(0.25):
         made["sink"] = _sinks(chance)
     if chance.once(0.2):
-        made["set"] = {chance.of("ctx.seen", "ctx.n", "iter.page"): chance.of("{{ output.data.n }}", 1, "{{ nobody }}")}
+        made["set"] = {chance.of("ctx.seen", "ctx.deep.er", "iter.page"): chance.of("{{ output.data.n }}", 1, "{{ nobody }}")}
     return made
 
 

@@ -24,6 +24,8 @@ def check_truth(story: Story) -> None:
     _status(story, finish)
     _steps(story, finish)
     _calls(story)
+    _lost(story)
+    _breaks(story)
     for tale in story.tales.values():
         if tale.name and tale.report is not None:
             _counts(tale)
@@ -139,6 +141,55 @@ def _told_as_ended(fact: ToolFinished, told: list[str]) -> None:
         raise Finding("a call's end is not told", f"{fact.call_id} was cancelled, the log has {told}")
     if not fact.cancelled and told == ["cancelled"]:
         raise Finding("a call's end is not told", f"{fact.call_id} ended by itself, the log has {told}")
+
+
+def _lost(story: Story) -> None:
+    """A call that nobody finished is made again as the rules say: not before their delay is over."""
+    for tale in story.tales.values():
+        calls = {one.call.id: one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool)}
+        for number, turn in enumerate(tale.turns):
+            fact: Any = turn.fact
+            if not isinstance(fact, ToolFinished) or fact.report.is_decided or fact.cancelled:
+                continue
+            call = calls[fact.call_id]
+            task = next(one for one in story.graph.steps[call.step].tasks if one.label == call.task)
+            decided = [one.event.meta for one in turn.commands if isinstance(one, Emit)]
+            retry = next((one for one in decided if one.get("do") == "retry"), None)
+            if retry is None or task.policy is None:
+                continue
+            rule = task.policy.rules[retry["rule"]]
+            delay = rule.delay.data if rule.delay is not None and not rule.delay.templates else 0
+            if isinstance(delay, int | float) and delay > 0 and _called_again(turn.commands, call):
+                raise Finding("a delay is dropped", f"of {delay} s after {call.id} was lost, in turn {number}")
+
+
+def _called_again(commands: list[Any], call: Any) -> bool:
+    return any(
+        isinstance(one, CallTool) and (one.call.task, one.call.iteration) == (call.task, call.iteration)
+        for one in commands
+    )
+
+
+def _breaks(story: Story) -> None:
+    """After a rule's break no further task of the pipeline begins."""
+    for tale in story.tales.values():
+        broken: set[Any] = set()
+        pipelines: dict[str, Any] = {}
+        for turn in tale.turns:
+            fact: Any = turn.fact
+            if isinstance(fact, ToolFinished) and not fact.cancelled and _does_break(pipelines[fact.call_id][1], fact):
+                broken.add(pipelines[fact.call_id][0])
+            for one in turn.commands:
+                if isinstance(one, CallTool):
+                    pipeline = one.call.id.rsplit(":", 3 if one.call.store is not None else 2)[0]
+                    pipelines[one.call.id] = (pipeline, one.call)
+                    if pipeline in broken and one.call.store is None and not one.call.aside:
+                        raise Finding("a task begins after a break", one.call.id)
+
+
+def _does_break(call: Any, fact: ToolFinished) -> bool:
+    rules = {rule.index: rule.do for rule in call.rules or ()}
+    return fact.report.rule is not None and rules.get(fact.report.rule) == "break"
 
 
 def _counts(tale: Tale) -> None:
