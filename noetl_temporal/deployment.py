@@ -26,7 +26,7 @@ _CONNECT_REASONS = {
     "differs, TEMPORAL_TLS_SERVER_NAME",
     "Unauthenticated": "the API key was not accepted: check TEMPORAL_API_KEY",
     "PermissionDenied": "access was refused: check TEMPORAL_API_KEY or the client certificate",
-    "error after connection": "what listens there is not Temporal's gRPC port, or expects TLS: set TEMPORAL_TLS=true for that",
+    "error after connection": "what listens there is not Temporal's gRPC port, or it expects TLS (TEMPORAL_TLS=true)",
 }
 """Words of the client's errors, and what they mean."""
 
@@ -46,7 +46,7 @@ def temporal_problem(error: Exception, settings: Mapping[str, Any]) -> Deploymen
     return DeploymentError(f"{where}: {next(found, str(error).strip())}. {_ADVICE}")
 
 
-_ADVICE = "Check TEMPORAL_ADDRESS (or the profile of temporal.toml), or unset it to use the stack of this folder (noetl dev up)"
+_ADVICE = "Check TEMPORAL_ADDRESS, or unset it to use the stack of this folder (noetl dev up)"
 
 
 def rpc_problem(error: RPCError, namespace: str) -> DeploymentError | None:
