@@ -221,9 +221,9 @@ class RunHandle:
         """End the run at once, without cleanup; what runs in tools is not asked."""
         await self.workflow.terminate(reason=reason)
 
-    async def progress(self) -> dict[str, dict[str, Json]]:
-        """Steps so far, as the workflow itself knows them."""
-        return cast("dict[str, dict[str, Json]]", await self.workflow.query("progress"))
+    async def progress(self, within: timedelta | None = None) -> dict[str, dict[str, Json]]:
+        """Steps so far, as the workflow itself knows them. Raises RPCError when no worker answers in time."""
+        return cast("dict[str, dict[str, Json]]", await self.workflow.query("progress", rpc_timeout=within))
 
     async def events(self, poll: float = 0.2) -> AsyncIterator[Event]:
         """The event log from its start until the run's last event, as rows appear. Raises NoEventLogError."""
