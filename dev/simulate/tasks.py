@@ -82,7 +82,9 @@ def _task(chance: Chance, label: str, labels: list[str], bounded: bool) -> dict[
     if chance.once(0.25):
         made["sink"] = _sinks(chance)
     if chance.once(0.2):
-        made["set"] = {chance.of("ctx.seen", "ctx.deep.er", "iter.page"): chance.of("{{ output.data.n }}", 1, "{{ nobody }}")}
+        made["set"] = {
+            chance.of("ctx.seen", "ctx.deep.er", "iter.page"): chance.of("{{ output.data.n }}", 1, "{{ nobody }}")
+        }
     return made
 
 
