@@ -230,6 +230,20 @@ async def test_a_reset_run_goes_on_and_repeats_nothing(scripts: Scripts, dsn: st
     ]
 
 
+async def test_a_reset_takes_back_what_came_after_it(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
+    step = stamped("", "step.done", "fetch", "step", "COMPLETED", parent="step", ends="step")
+    end = {"do": "sleep", "seconds": 0, "trail": (TASK_ENDS, step, *closing())}
+    handle = await scripts.start(execution_id, _call(execution_id), end)
+    await handle.result()
+    await follow_execution(scripts.client, dsn, handle.id)
+    run_id = await _reset(scripts.client, handle)
+    await scripts.client.get_workflow_handle(handle.id, run_id=run_id).result()
+    await follow_execution(scripts.client, dsn, handle.id, run_id)
+    assert [event for event, _ in await log.story(execution_id)].count("step.done") == 2
+    assert await _status(log, execution_id) == ("COMPLETED", None)
+    assert await audit_execution(dsn, execution_id) == []
+
+
 async def test_the_run_that_a_reset_replaces_does_not_end_the_playbook(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
