@@ -30,6 +30,8 @@ _WORDS = {
 }
 """Kind and message of an attempt that ended otherwise than by what its tool answered."""
 
+_SINK = ("kind", "key", "table", "rows", "duplicate", "warning")
+
 
 def write_attempts(writer: RowWriter, call: Call, seen: Seen, records: list[dict[str, Json]], outcome: Json) -> None:
     """Write the rows of a call that ended. ``outcome`` is the last attempt's: None, or a Reference, if not here."""
