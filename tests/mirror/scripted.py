@@ -130,6 +130,7 @@ class _Scripted:
                     raise ApplicationError(line["why"], non_retryable=True)
                 case _:
                     raise ApplicationError(line["why"], {"trail": self.trail.take()}, non_retryable=True)
+        await self.trail.recorded()
         return {"status": "completed", "trail": self.trail.take()}
 
     def _stamped(self, event: Any) -> Any:

@@ -198,6 +198,25 @@ async def test_a_cancelled_run_that_told_its_end_has_it_once(
     assert await audit_execution(dsn, execution_id) == []
 
 
+async def test_what_a_marker_carries_is_told(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
+    """It may stand in history after the command that carries what came later."""
+    many = [
+        stamped(f"warning{n}", "warning", "fetch", "step", "RUNNING", context={"text": "x" * 9000}) for n in range(25)
+    ]
+    step = stamped("step", "step.started", "fetch", "step", parent="workflow", meta={"step_run_id": "fetch#1"})
+    ends = stamped("", "step.done", "fetch", "step", "COMPLETED", parent="step", ends="step")
+    carrier = call(execution_id, "task", OK, (*OPENING, step, TASK, *many), id="fetch#1:page:1")
+    handle = await scripts.start(execution_id, carrier, {"do": "memo", "trail": (TASK_ENDS, ends)}, LONG)
+    await _until_event(handle, "EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED")
+    assert any(event.HasField("marker_recorded_event_attributes") for event in (await handle.fetch_history()).events)
+    await handle.terminate()
+    await follow_execution(scripts.client, dsn, handle.id)
+    types = [event for event, _ in await log.story(execution_id)]
+    assert types.count("warning") == len(many)
+    assert types[-2:] == ["workflow.finished", "playbook.cancelled"]
+    assert await audit_execution(dsn, execution_id) == []
+
+
 async def test_a_run_that_continues_as_new_is_one_story(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
