@@ -30,6 +30,7 @@ from temporalio.exceptions import (
     TimeoutError as TemporalTimeoutError,
 )
 
+from noetl_temporal.attempt_details import attempts_in
 from noetl_temporal.loop_run import LoopEnd, LoopRun
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunLoop, StartTimer
@@ -195,7 +196,9 @@ def _tool_finished(call: ToolCall, task: _Task) -> Event:
         return ToolFinished(_now(), call.id, _lost("cancelled", "cancelled"), cancelled=True)
     error = task.exception()
     if error is None:
-        return ToolFinished(_now(), call.id, task.result())
+        report: ToolReport = task.result()
+        cancelled = bool(report.attempts) and report.attempts[-1].status == "cancelled"
+        return ToolFinished(_now(), call.id, report, cancelled)
     if is_cancelled_exception(error):
         return ToolFinished(_now(), call.id, _lost("cancelled", "cancelled"), cancelled=True)
     return ToolFinished(_now(), call.id, _report_of(error))
@@ -205,7 +208,8 @@ def _report_of(error: BaseException) -> ToolReport:
     """An activity that ended without a report of its own."""
     cause = error.cause if isinstance(error, ActivityError) else error
     if isinstance(cause, TemporalTimeoutError):
-        return _lost("worker_lost", f"no worker finished the call: {cause.message}")
+        lost = _lost("worker_lost", f"no worker finished the call: {cause.message}")
+        return msgspec.structs.replace(lost, attempts=attempts_in(cause.last_heartbeat_details))
     if isinstance(cause, ApplicationError):
         return _lost(str(cause.type or "internal"), cause.message)
     return _lost("internal", str(cause))

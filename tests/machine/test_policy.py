@@ -26,7 +26,7 @@ HERE = Span(3, 5, 3, 9)
 
 def rule(index: int, do: str, when: str | None = None, **fields: Any) -> CallRule:
     """A rule; a number that is a text is a template."""
-    numbers = {name: number(fields.pop(name)) for name in NUMBERS if name in fields}
+    numbers: dict[str, Any] = {name: number(fields.pop(name)) for name in NUMBERS if name in fields}
     return CallRule(index=index, do=do, when=when, **numbers, **fields)
 
 
