@@ -33,17 +33,17 @@ class Attempts:
     def __init__(self, values: ValueStore) -> None:
         self._values = values
         self._details: list[Any] = []
-        self._number = 0
+        self.number = 0
         self.largest = 0
 
     async def run(self, answer: Any, beats: int | None = None) -> ToolReport | None:
         """One attempt: its report, or None when it is to be followed by another. ``beats`` is how many of its
         heartbeats reach the server: none for an attempt that is lost at once.
         """
-        self._number += 1
+        self.number += 1
         environment = ActivityEnvironment()
         environment.info = dataclasses.replace(
-            environment.info, attempt=self._number, heartbeat_details=list(self._details)
+            environment.info, attempt=self.number, heartbeat_details=list(self._details)
         )
         told: list[list[Any]] = []
         environment.on_heartbeat = lambda *details: told.append([msgspec.to_builtins(one) for one in details])
@@ -114,7 +114,7 @@ async def test_a_store_that_is_away_costs_records_and_no_attempt(servers: Addres
 async def test_a_reset_activity_counts_on(number: int) -> None:
     attempts = Attempts(ValueStore(data_converter()))
     await failed(attempts, 1, number)
-    attempts._number = 0
+    attempts.number = 0
     await failed(attempts, number + 1, number + 1)
     report = await attempts.run(1)
     assert report is not None

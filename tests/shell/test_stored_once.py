@@ -103,7 +103,7 @@ async def test_a_large_result_is_stored_however_long_the_store_is_away(servers: 
         report = await handle.result()
         assert report.status == "completed"
         assert web.calls.total() == 1
-        [call] = await reports_of(handle)
+        [call] = await reports_of(handle, servers.postgres)
         assert [one.status for one in call.attempts] == ["ok"]
 
 
@@ -145,7 +145,7 @@ async def test_a_killed_worker_leaves_the_outcome_with_the_rows(
         assert report.status == "completed"
         assert web.calls.total() == 1
         assert await base.rows() == [1]
-        [call] = await reports_of(handle)
+        [call] = await reports_of(handle, servers.postgres)
         assert [(one.status, one.is_taken) for one in call.attempts] == [("lost", False), ("ok", True)]
         assert len(call.outcome["result"]["data"]["text"]) == LARGE
 

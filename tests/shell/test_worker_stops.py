@@ -42,7 +42,7 @@ async def test_a_call_ends_within_the_grace(servers: Addresses, web: Site) -> No
         assert report.status == "completed"
         assert await first.ended() == 0
     assert web.calls.total() == 1
-    [call] = await reports_of(handle)
+    [call] = await reports_of(handle, servers.postgres)
     assert [one.status for one in call.attempts] == ["ok"]
 
 
@@ -58,7 +58,7 @@ async def test_deploys_neither_lose_a_call_nor_give_it_up(servers: Addresses, we
     async with worker_process(servers.temporal, servers.postgres):
         report = await handle.result()
     assert report.status == "completed"
-    [call] = await reports_of(handle)
+    [call] = await reports_of(handle, servers.postgres)
     assert [one.status for one in call.attempts] == ["shutdown"] * deploys + ["ok"]
     assert call.counts == AttemptCounts(total=deploys + 1, used=1, ok=1, cut=deploys)
 
