@@ -118,6 +118,28 @@ def test_down_stops_a_stack_that_is_starting(bare: Site) -> None:
     assert home.owner() is None
 
 
+def test_a_service_that_ends_is_started_again_and_told(bare: Site) -> None:
+    assert bare.noetl("dev", "up").returncode == 0
+    log = bare.folder / ".noetl/stack.log"
+    try:
+        for pause in (1, 2):
+            mirror = pid_of(bare, "cli mirror")
+            os.kill(mirror, signal.SIGKILL)
+            line = (
+                f"mirror ended by itself (killed by SIGKILL): mirroring; Ctrl-C stops; starting it again in {pause} s"
+            )
+            assert wait_until(lambda line=line: line in log.read_text())
+            assert wait_until(lambda old=mirror: begun_again(bare, old))
+    finally:
+        bare.noetl("dev", "down")
+
+
+def begun_again(site: Site, old: int) -> bool:
+    noted: list[tuple[int, str, bool]] = json.loads(Home(site.folder / ".noetl").servers.read_text())
+    mirrors = [pid for pid, text, _ in noted if "cli mirror" in text and pid != old]
+    return bool(mirrors) and "mirroring" in (site.folder / ".noetl/mirror.log").read_text()
+
+
 SLOW = """\
 apiVersion: noetl.io/v10
 kind: Playbook
@@ -144,7 +166,7 @@ def test_down_does_not_wait_for_a_long_call_and_the_run_goes_on(bare: Site, tmp_
     playbook = bare.write(SLOW)
     assert bare.noetl("dev", "up").returncode == 0
     run = bare.start("run", str(playbook), "--json", "--set", f"file={begun}")
-    assert wait_until(begun.exists)
+    assert wait_until(begun.exists, 90)
     before = time.monotonic()
     assert bare.noetl("dev", "down").stdout == "down\n"
     assert time.monotonic() - before < 40
