@@ -37,11 +37,12 @@ def worker_command(tools: str | None) -> None:
 
 async def _serve(only: list[str] | None) -> None:
     from noetl_activities.tool import load_tools
-    from noetl_temporal.cli.until import until_stopped
+    from noetl_temporal.cli.until import stop_asked
     from noetl_temporal.config import connect_temporal, credential_source
     from noetl_temporal.worker import serving
 
     client = await connect_temporal()
-    async with serving(client, load_tools(), credential_source(), only):
-        click.echo(f"serving {', '.join(only) if only else 'workflows and all tools'}; Ctrl-C stops")
-        await until_stopped()
+    with stop_asked() as stopped:
+        async with serving(client, load_tools(), credential_source(), only):
+            click.echo(f"serving {', '.join(only) if only else 'workflows and all tools'}; Ctrl-C stops")
+            await stopped.wait()
