@@ -21,6 +21,9 @@ __all__ = ["serve"]
 
 SERVICES = {"worker": "serving", "mirror": "mirroring"}
 """A service is ready when its log has this word."""
+
+OPTIONS = {"worker": ("--grace", "10")}
+"""Of a service's command. A worker's grace is less than the time it is given to stop."""
 POLL_SECONDS = 0.2
 RESTART_SECONDS = 1.0
 MAX_RESTART_SECONDS = 30.0
@@ -97,7 +100,7 @@ def _watch(stack: Stack, services: Sequence[_Service]) -> None:
 
 
 def _service(home: Home, addresses: Addresses, name: str) -> Server:
-    command = [sys.executable, "-m", "noetl_temporal.cli", name]
+    command = [sys.executable, "-m", "noetl_temporal.cli", name, *OPTIONS.get(name, ())]
     environment = {"NOETL_CREDENTIALS": str(home.credentials)} if home.credentials.exists() else {}
     environment |= addresses.environment()
     started = start(name, command, home.log(name), marker=f"noetl_temporal.cli {name}", environment=environment)
