@@ -44,13 +44,16 @@ def events_command(execution: int | None, last: int | None, as_json: bool) -> No
 
 
 async def _read(execution: int | None) -> list[Event]:
-    from noetl_temporal.cli.find import events_of_run, find_run
-    from noetl_temporal.client import NoetlClient
+    from noetl_temporal.cli.past import past_events
+    from noetl_temporal.config import dsn_from_environment
 
-    client = await NoetlClient.connect(tools={})
-    if client.dsn is None:
+    dsn = dsn_from_environment()
+    if dsn is None:
         raise StackError("no Postgres is known to read events from: set NOETL_POSTGRES to its DSN")
-    return await events_of_run(client, await find_run(client, execution))
+    rows = await past_events(dsn, execution)
+    if not rows:
+        raise StackError("the event log is empty" if execution is None else f"the event log has no run {execution}")
+    return rows
 
 
 def _table(rows: list[Event]) -> Table:

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import click
 
-from noetl_temporal.cli.exits import FAILED, INTERRUPTED
+from noetl_temporal.cli.exits import FAILED, INTERRUPTED, WRONG
 from noetl_temporal.stack.errors import StackError
 
 __all__ = ["cli", "main"]
@@ -23,9 +23,14 @@ COMMANDS = {
     "migrate": "noetl_temporal.cli.migrate:migrate_command",
     "status": "noetl_temporal.cli.status:status_command",
     "events": "noetl_temporal.cli.events:events_command",
+    "cancel": "noetl_temporal.cli.stop:cancel_command",
+    "terminate": "noetl_temporal.cli.stop:terminate_command",
     "dev": "noetl_temporal.cli.dev:dev_group",
     "worker": "noetl_temporal.cli.worker:worker_command",
     "mirror": "noetl_temporal.cli.mirror:mirror_group",
+    "ledger": "noetl_temporal.cli.ledger:ledger_group",
+    "setup": "noetl_temporal.cli.setup:setup_command",
+    "replay": "noetl_temporal.cli.replay:replay_command",
 }
 
 
@@ -84,11 +89,24 @@ def _status() -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except StackError as error:
-        click.echo(f"Error: {error}", err=True)
     except Exception as error:
-        if os.environ.get("NOETL_DEBUG"):
-            traceback.print_exc()
-        told = f"{type(error).__name__}: {error}"
-        click.echo(f"Error: {told}\nThis is a bug; NOETL_DEBUG=1 shows where.", err=True)
+        return _told(error)
+
+
+def _told(error: BaseException) -> int:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        (error,) = error.exceptions
+    if isinstance(error, StackError) or _is_of_the_deployment(error):
+        click.echo(f"Error: {error}", err=True)
+        return FAILED if isinstance(error, StackError) else WRONG
+    if os.environ.get("NOETL_DEBUG"):
+        traceback.print_exception(error)
+    told = f"{type(error).__name__}: {error}"
+    click.echo(f"Error: {told}\nThis is a bug; NOETL_DEBUG=1 shows where.", err=True)
     return FAILED
+
+
+def _is_of_the_deployment(error: BaseException) -> bool:
+    """Without importing what raises it: a command that does not speak to Temporal need not wait for it."""
+    deployment = sys.modules.get("noetl_temporal.deployment")
+    return deployment is not None and isinstance(error, deployment.DeploymentError)

@@ -182,7 +182,7 @@ def test_what_cannot_be_passed_on_is_a_failure() -> None:
     with pytest.raises(TemplateFailure, match=r'^"empty" cannot be passed on: .* more than 8,000,000 values$'):
         project(SLOW_SCOPE, ["empty"])
     with pytest.raises(TemplateFailure, match=r'^"a\.b" cannot be passed on: .* more than 64 bits$'):
-        project({"a": {"b": [2**70]}}, ["a.b"])
+        project({"a": {"b": 2**70}}, ["a.b"])
 
 
 def test_no_refusal_takes_much_longer_than_that_of_a_loop() -> None:

@@ -149,3 +149,13 @@ def assert_told(run: Run, place: Place, odd: str) -> None:
     assert told[0].col > 0
     line = place.text.splitlines()[told[0].line - 1]
     assert NO_DATA in told[0].message or place.field in line
+
+
+@pytest.mark.parametrize("mistake", ["1 / 0 > 1", "output.data > none", "output.data in 3"])
+def test_a_rule_that_is_wrong_fails_its_task_there(mistake: str) -> None:
+    text = ruled("do: continue", f"{{{{ {mistake} }}}}")
+    run = run_text(text, answer())
+    assert run.finish.status == "failed"
+    [failure] = run.finish.failures
+    assert mistake in text.splitlines()[failure.line - 1]
+    assert failure.task == "b"

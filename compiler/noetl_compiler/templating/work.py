@@ -2,7 +2,7 @@
 
 A host may compute only so long at once: Temporal fails a workflow task that computes for 2 s. Time differs from replay
 to replay, work does not: it is what the meters of the renderings charged, whether a template was known before or had to
-be compiled first. A unit takes about 70 ns on a busy machine of two cores, up to 140 ns for what is priced worst, so 2,000,000 of them
+be compiled first. A unit takes about 70 ns on a busy machine of two cores, 140 ns where it is priced worst: 2,000,000
 are 0.14 to 0.3 s. One rendering can do 8,000,000 at most.
 
 The count belongs to the thread or task that renders. Only differences mean something, between two moments of one

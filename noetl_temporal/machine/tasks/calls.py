@@ -60,7 +60,7 @@ def tool_call(
 ) -> ToolCall:
     """The call of a task, with what its rules and its attempt-level sinks need of the scope and nothing more."""
     key = _key(caller, task, state)
-    sinks = sink_calls(task.sinks, "attempt", key, names)
+    sinks = sink_calls(task.sinks, "attempt", key, _once(caller, task), names)
     return ToolCall(
         id=call_id(caller, task, state),
         key=key,
@@ -91,7 +91,7 @@ def store_call(
 ) -> ToolCall:
     """A call that is nothing but the task-level sinks, with the outcome to store."""
     key = _key(caller, task, state)
-    sinks = sink_calls(task.sinks, "task", key, names)
+    sinks = sink_calls(task.sinks, "task", key, _once(caller, task), names)
     return ToolCall(
         id=fitted(f"{_place(caller, task, state)}:sink"),
         key=key,
@@ -110,6 +110,11 @@ def store_call(
 
 def _key(caller: Caller, task: Task, state: PipelineState) -> str:
     return f"{caller.key}/{escaped(task.label)}/{state.executions}"
+
+
+def _once(caller: Caller, task: Task) -> str:
+    """The same for all calls of the task in this run of its step, in whichever iteration."""
+    return f"{caller.once}/{escaped(task.label)}"
 
 
 def summary(caller: Caller, task: Task, page: int | None) -> str:

@@ -59,7 +59,7 @@ class Settling:
         rule = rules[decision.rule] if decision.rule is not None else None
         do = decision.do or _action(task, rule, outcome, decision.exhausted)
         self._record(task, outcome)
-        names = self._names.outcome_scope(task, outcome, len(report.attempts))
+        names = self._names.outcome_scope(task, outcome, report.counts.used or len(report.attempts))
         self._apply_sets((task.set if outcome["status"] == "ok" else ()) + (rule.set if rule else ()), names)
         return Settled(do, rule, self._as_ruled(task, rule, do, outcome, names), names, decision.delay)
 
@@ -67,8 +67,7 @@ class Settling:
         """No activity asked the rules, so the machine does; a retry is a new call."""
         names = self._host.scope(self._names.of_call(task, outcome), self._names.of_task())
         rules = render_task(task, self._host.scope(self._names.of_task()), {}).rules or ()
-        reported = sum(1 for one in report.attempts if one.status in ("ok", "error"))
-        decision = policy.decide(rules, outcome["status"], names, self._state.calls + reported + 1)
+        decision = policy.decide(rules, outcome["status"], names, self._state.calls + report.counts.used + 1)
         self._host.journal.emit(
             "policy.task.evaluated",
             task.label,
