@@ -77,7 +77,7 @@ class Killing:
             for part, at in kills:
                 fell = began is not None and began <= at and (ended is None or at <= ended)
                 (self.within if fell else self.outside)[part] += 1
-            verdict = await judged(self._dsn, execution_id, self.given.items, self.api.calls(PROBE))
+            verdict = await judged(self.stack.addresses, execution_id, self.given.items, self.api.calls(PROBE))
             self.verdicts.append(verdict)
             print(f"run {execution_id}: {len(kills)} kills, {verdict.status}, {len(verdict.wrong)} wrong", flush=True)
 
@@ -93,13 +93,13 @@ class Killing:
     async def _killed(self, execution_id: int, until: float) -> list[tuple[str, datetime]]:
         """Kill while the loop runs: each part in turn, 2 to 6 s apart."""
         kills: list[tuple[str, datetime]] = []
-        deadline = time.monotonic() + 60
-        while (await self._times(execution_id))[0] is None and time.monotonic() < deadline:
-            await asyncio.sleep(0.2)
         while self.within.total() + len(kills) < self.given.kills and time.monotonic() < until:
             await asyncio.sleep(self.chance.uniform(*self.given.pause))
-            if (await self._times(execution_id))[1] is not None:
+            began, ended = await self._times(execution_id)
+            if ended is not None:
                 break
+            if began is None:
+                continue
             part, at = self.chance.choice(self.given.which), datetime.now(UTC)
             if self.stack.kill(part):
                 kills.append((part, at))
@@ -147,7 +147,7 @@ def main() -> int:
         finally:
             wrong = killing.table()
             stack.down()
-            wait_until(lambda: not stack.home.owned(), 60, "the stack is down")
+            wait_until(lambda: stack.home.owner() is None, 60, "the stack is down")
     return int(bool(wrong))
 
 

@@ -78,7 +78,7 @@ class Stack:
             return False
         os.kill(pid, signal.SIGKILL)
         if part in OWNED:
-            wait_until(lambda: not self.home.owned(), 60, "the stack has ended with one of its servers")
+            wait_until(lambda: self.home.owner() is None, 60, "the stack has ended with one of its servers")
             self.up()
         return True
 

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 
 import asyncpg
 
+from noetl_temporal.stack.addresses import Addresses
+
 __all__ = ["Verdict", "judged", "loop_times"]
 
 ENDS = ("loop.done", "loop.failed", "loop.cancelled")
@@ -43,14 +45,12 @@ async def loop_times(dsn: str, execution_id: int) -> tuple[datetime | None, date
     return times.get("loop.started"), next((times[name] for name in ENDS if name in times), None)
 
 
-async def judged(dsn: str, execution_id: int, items: int, calls: dict[str, int]) -> Verdict:
+async def judged(addresses: Addresses, execution_id: int, items: int, calls: dict[str, int]) -> Verdict:
     """``calls``: query string -> how often the service was asked."""
-    connection = await asyncpg.connect(dsn)
+    stored = await _stored(addresses.playbooks, execution_id)
+    connection = await asyncpg.connect(addresses.postgres)
     try:
         status = await connection.fetchval("SELECT status FROM noetl.execution WHERE execution_id = $1", execution_id)
-        stored = Counter(
-            row["item"] for row in await connection.fetch("SELECT item FROM killed WHERE run = $1", execution_id)
-        )
         failed = await _failed(connection, execution_id)
         attempts = await _attempts(connection, execution_id)
     finally:
@@ -77,6 +77,16 @@ def _wrong(
     if asked[item] > told:
         found.append(f"item {item} was called {asked[item]} times, the log has {told} attempts")
     return found
+
+
+async def _stored(dsn: str, execution_id: int) -> Counter[int]:
+    """Item -> its rows in the playbooks' database."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        rows = await connection.fetch("SELECT item FROM killed WHERE run = $1", execution_id)
+    finally:
+        await connection.close()
+    return Counter(row["item"] for row in rows)
 
 
 async def _failed(connection: asyncpg.Connection, execution_id: int) -> set[int]:

@@ -16,6 +16,9 @@ from noetl_temporal.machine.scope import Chain, call_names
 __all__ = ["Performed", "cancelled", "lost", "perform"]
 
 MAX_LOST = 5
+WHOLLY_LOST = 0.3
+"""How likely the shell hears of a lost attempt only that the call has ended."""
+
 LOST_MS = 10_000
 """A worker that is silent for so long is lost."""
 
@@ -91,7 +94,8 @@ class _Activity:
         if not self.call.idempotent:
             error = {"kind": "unknown_outcome", "message": "the call may have been made", "retryable": False}
             return self._decided({"status": "error", "error": error}, self._decide({"status": "error", "error": error}))
-        return lost(tuple(self.records)) if sum(one.status == "lost" for one in self.records) >= MAX_LOST else None
+        too_often = sum(one.status == "lost" for one in self.records) >= MAX_LOST
+        return lost(tuple(self.records)) if too_often or self.chance.random() < WHOLLY_LOST else None
 
     def _reported(self, started: int, outcome: Outcome) -> ToolReport | None:
         sinks, outcome = self._sinks(outcome)

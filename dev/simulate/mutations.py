@@ -140,9 +140,9 @@ def _no_cleanup_deadline(self: Any, step: Any, run: Any, seconds: Any) -> None:
         _SET_DEADLINE(self, step, run, seconds)
 
 
-def _raising_is_no_match(source: str, scope: Any) -> Any:
+def _raising_is_no_match(*given: Any, **more: Any) -> Any:
     try:
-        return _PREDICATE(source, scope)
+        return _PREDICATE(*given, **more)
     except templates.TemplateFailure:
         return templates.Verdict(False)
 
