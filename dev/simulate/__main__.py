@@ -3,6 +3,7 @@
     python -m dev.simulate --minutes 10              seeds from 1 on
     python -m dev.simulate --seed 42                 one seed, with its playbook and its facts where a law is broken
     python -m dev.simulate --seed 1000 --count 500   these seeds
+    python -m dev.simulate --temporal 20             20 playbooks on Temporal, compared with the machine alone
     python -m dev.simulate --mutations --minutes 2   each cure of the machine switched off, for so long at most
 
 A kind of finding is told once, with the first seed that shows it; the exit status is 1 when there is any.
@@ -19,6 +20,7 @@ from collections.abc import Iterator
 from dev.simulate.mutations import MUTATIONS, examined
 from dev.simulate.runs import Result, simulate
 from dev.simulate.story import Tale
+from dev.simulate.temporal import compare
 
 KEPT_FACTS = 60
 
@@ -28,6 +30,8 @@ def main() -> int:
     given = _arguments()
     if given.mutations:
         return _mutate(given.minutes or 2.0, given.seed or 1, given.only)
+    if given.temporal:
+        return compare(given.temporal, given.seed or 1)
     began = time.monotonic()
     runs: Counter[str] = Counter()
     found: dict[str, list[int]] = {}
@@ -109,9 +113,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--count", type=int, help="how many seeds, 1 unless given")
     parser.add_argument("--brief", action="store_true", help="findings without playbook and facts")
     parser.add_argument("--mutations", action="store_true", help="whether each cure is held by some law")
+    parser.add_argument("--temporal", type=int, metavar="N", help="compare N playbooks with the same on Temporal")
     parser.add_argument("--only", default="", help="those mutations whose name has this text")
     given = parser.parse_args()
-    if not given.mutations and given.minutes is None and given.seed is None and given.count is None:
+    if not (given.mutations or given.temporal or given.minutes or given.seed is not None or given.count):
         given.minutes = 10.0
     return given
 

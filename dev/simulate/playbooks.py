@@ -46,7 +46,7 @@ def _v10(chance: Chance) -> dict[str, Any]:
     if chance.once(0.2):
         executor["policy"] = {"failure": {"mode": "fail_fast"}}
     steps = [_step(chance, name, index, names, bounded) for index, name in enumerate(names)]
-    if chance.once(0.008):
+    if chance.once(0.012):
         steps += _wide(chance, steps[0])
     if chance.once(0.06):
         steps += _twice(steps[0])
@@ -150,9 +150,9 @@ def _twice(first: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _wide(chance: Chance, first: dict[str, Any]) -> list[dict[str, Any]]:
     """More at once than a workflow task may carry: many ways, or a loop of many or of large items."""
-    match chance.of("ways", "items", "bytes", "where"):
+    match chance.of("ways", "ways", "items", "bytes", "where"):
         case "ways":
-            names = [f"w{index}" for index in range(chance.number(300, 700))]
+            names = [f"w{index}" for index in range(chance.number(450, 650))]
             first["next"] = {"spec": {"mode": "inclusive"}, "arcs": [{"step": name} for name in names]}
             return [{"step": name, "tool": {"kind": "noop"}} for name in names]
         case "items":
