@@ -3,41 +3,77 @@
 Temporal keeps the details of the last heartbeat and gives them to the next attempt, on whatever worker. An attempt's
 record is sent before the tool runs and says ``lost`` until the attempt has ended: whoever finds it so knows that
 nobody reported. An attempt that died before its first heartbeat left nothing, and is lost as well.
+
+Records that are too many for a heartbeat (attempt_details.py) are stored as segments. While the payload store is away
+they stay in memory, and the next attempt knows their counts only.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
+from itertools import takewhile
 from typing import Any
 
 import msgspec
 from temporalio import activity
 
-from noetl_temporal.machine.call import AttemptRecord, Outcome, SinkRecord
-from noetl_temporal.machine.policy import Decision
+from noetl_temporal.attempt_details import DETAIL_BYTES, Details, Segment, counted, details_of, shortened, split
+from noetl_temporal.machine.call import AttemptCounts, AttemptRecord
+from noetl_temporal.value_store import ValueStore, until_done
 
-__all__ = ["BEAT", "AttemptLog", "now"]
+__all__ = ["BEAT", "AttemptLog", "now", "told_by_heartbeat"]
 
 BEAT = timedelta(seconds=2)
 """A call learns that it is cancelled by the answer to a heartbeat: this is how long a person waits for it."""
 
 MESSAGE_CHARACTERS = 500
-"""Of each error in the log: it travels with every heartbeat. The outcome has the whole text of the last one."""
+"""Of each error in the log. The outcome has the whole text of the last one."""
+
+SEGMENT_FROM = DETAIL_BYTES // 4
+"""Bytes of records that stay in the details when a segment is stored: room for some before the next one."""
+
+STORE_SECONDS = 2.0
+"""How long an attempt waits for the payload store to take a segment."""
+
+_log = logging.getLogger(__name__)
 
 
 class AttemptLog:
     """The attempts so far, this one's record last. Made at the start of an attempt."""
 
-    def __init__(self) -> None:
+    def __init__(self, values: ValueStore) -> None:
         info = activity.info()
-        self._records = _earlier(info)
-        self._records.append(AttemptRecord(len(self._records) + 1, now(), "lost", worker=_worker()))
+        self._values = values
+        self._temporal = info.attempt
+        told = _told(info)
+        self._before, self._first, self._older = told.before, told.first, told.older
+        self._records = list(told.records)
+        self._add_silent(info, told.temporal)
+        self._records.append(AttemptRecord(self._next_number, now(), "lost", worker=_worker()))
+        self._details = self._told()
+
+    def _add_silent(self, info: activity.Info, temporal: int) -> None:
+        """One record for each attempt since the last that told of itself; a reset activity counts from 1 again."""
+        seen = temporal if info.attempt > temporal else 0
+        scheduled = int(info.scheduled_time.timestamp() * 1000)
+        for _ in range(info.attempt - 1 - seen):
+            last = self._records[-1] if self._records else None
+            started = (last.ended or last.started) if last else scheduled
+            self._records.append(AttemptRecord(self._next_number, started, "lost"))
+
+    @property
+    def _next_number(self) -> int:
+        return self._before.total + len(self._records) + 1
+
+    # ---- what is known of the attempts before -----------------------------------------------------------------------
 
     @property
     def number(self) -> int:
@@ -45,18 +81,33 @@ class AttemptLog:
         return self._records[-1].number
 
     @property
-    def lost(self) -> int:
-        """Earlier attempts that were lost with their worker."""
-        return sum(1 for record in self._records[:-1] if record.status == "lost")
+    def earlier(self) -> AttemptCounts:
+        """The attempts before this one."""
+        return counted(self._records[:-1], self._before)
 
     @property
     def used(self) -> int:
-        """Attempts that count against a rule, this one included: all but the lost (semantics.md 22a)."""
-        return len(self._records) - self.lost
+        """Attempts that count against a rule, this one included (semantics.md 22a)."""
+        return self.earlier.used + 1
+
+    @property
+    def n(self) -> int:
+        """Under which the ledger knows this attempt: one more than those that went well."""
+        return self.earlier.ok + 1
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """An attempt since the last one that went well may have taken effect without telling."""
+        since = list(takewhile(lambda one: one.status != "ok", reversed(self._records[:-1])))
+        is_whole = len(since) < len(self._records) - 1
+        found = counted(since, None if is_whole else self._before)
+        return found.lost + found.cut > 0
+
+    # ---- heartbeats -------------------------------------------------------------------------------------------------
 
     def beat(self) -> None:
         """Tell Temporal that the attempt lives, and leave it the log."""
-        activity.heartbeat(self._records)
+        activity.heartbeat(self._details)
 
     @asynccontextmanager
     async def beating(self) -> AsyncGenerator[None]:
@@ -73,21 +124,64 @@ class AttemptLog:
             await asyncio.sleep(BEAT.total_seconds())
             self.beat()
 
-    def end(self, outcome: Outcome, decision: Decision, sinks: tuple[SinkRecord, ...]) -> tuple[AttemptRecord, ...]:
-        """Complete this attempt's record; all records."""
-        self._records[-1] = msgspec.structs.replace(
-            self._records[-1],
-            status="ok" if outcome["status"] == "ok" else "error",
-            ended=now(),
-            error=_abridged(outcome.get("error")),
-            rule=decision.rule,
-            do=decision.do,
-            delay=decision.delay if decision.do == "retry" else None,
-            exhausted=decision.exhausted,
-            indeterminate=decision.indeterminate,
-            sinks=sinks,
-        )
+    def _told(self) -> Details:
+        first = self._first
+        if first is None and self._older is None and split(self._records):
+            first = shortened(self._records[0])
+        return details_of(Details(tuple(self._records), self._before, first, self._older, self._temporal))
+
+    # ---- the end of the attempt -------------------------------------------------------------------------------------
+
+    def end(self, **fields: Any) -> None:
+        """Complete this attempt's record."""
+        fields["error"] = _abridged(fields.get("error"))
+        self._records[-1] = msgspec.structs.replace(self._records[-1], ended=now(), **fields)
+        self._details = self._told()
+
+    async def hand_on(self) -> None:
+        """Leave the log to the next attempt: store what is too much for a heartbeat, and beat."""
+        if self._values.is_there and split(self._records):
+            await self._store(split(self._records, SEGMENT_FROM))
+        self._details = self._told()
+        self.beat()
+
+    async def _store(self, gone: int) -> None:
+        segment = Segment(tuple(self._records[:gone]), self._older)
+        try:
+            async with asyncio.timeout(STORE_SECONDS):
+                key = await self._values.put(msgspec.json.encode(segment))
+        except Exception as error:
+            _log.warning("the records of %d attempts cannot be stored: %s: %s", gone, type(error).__name__, error)
+            return
+        self._before, self._older = counted(segment.records, self._before), key
+        del self._records[:gone]
+
+    @property
+    def counts(self) -> AttemptCounts:
+        """All attempts, this one included."""
+        return counted(self._records, self._before)
+
+    @property
+    def latest(self) -> tuple[AttemptRecord, ...]:
+        """The last records, this attempt's among them."""
         return tuple(self._records)
+
+    async def known(self) -> tuple[AttemptRecord, ...]:
+        """All records that are known, read back from where they are stored, however long that takes."""
+        records, older = tuple(self._records), self._older
+        while older is not None:
+            try:
+                text = await until_done("the records of attempts cannot be read", partial(self._values.get, older))
+            except LookupError:
+                break
+            segment = msgspec.json.decode(text, type=Segment)
+            records, older = (*segment.records, *records), segment.older
+        return records if self._first is None else (self._first, *records)
+
+
+def told_by_heartbeat(details: Sequence[Any]) -> tuple[AttemptRecord, ...]:
+    """The records that a heartbeat left."""
+    return tuple(msgspec.convert(one, AttemptRecord) for one in details[0]) if details else ()
 
 
 def now() -> int:
@@ -100,17 +194,8 @@ def _worker() -> str:
     return f"{os.getpid()}@{socket.gethostname()}"
 
 
-def _earlier(info: activity.Info) -> list[AttemptRecord]:
-    """The records that came with the heartbeat, and one for each attempt before this that left none."""
-    details = info.heartbeat_details
-    told = [msgspec.convert(one, AttemptRecord) for one in details[0]] if details else []
-    by_number = {record.number: record for record in told}
-    records: list[AttemptRecord] = []
-    started = int(info.scheduled_time.timestamp() * 1000)
-    for number in range(1, max([info.attempt - 1, *by_number]) + 1):
-        records.append(by_number.get(number) or AttemptRecord(number, started, "lost"))
-        started = records[-1].ended or records[-1].started
-    return records
+def _told(info: activity.Info) -> Details:
+    return msgspec.convert(info.heartbeat_details[0], Details) if info.heartbeat_details else Details(())
 
 
 def _abridged(error: dict[str, Any] | None) -> dict[str, Any] | None:

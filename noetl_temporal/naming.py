@@ -16,10 +16,12 @@ import re
 from temporalio.common import SearchAttributeKey
 
 __all__ = [
+    "CANCEL_SIGNAL",
     "EXECUTION_ID",
     "LOOP_WORKFLOW",
     "PATH",
     "PLAYBOOK_WORKFLOW",
+    "REPORT_MEMO",
     "SEARCH_ATTRIBUTES",
     "STATUS",
     "STEP",
@@ -36,6 +38,9 @@ __all__ = [
 PLAYBOOK_WORKFLOW = "noetl.playbook"
 LOOP_WORKFLOW = "noetl.loop"
 WORKFLOW_QUEUE = "noetl-workflows"
+CANCEL_SIGNAL = "cancel"
+REPORT_MEMO = "noetl-report"
+"""Where the report of a cancelled run stands: a workflow that was cancelled has no result."""
 
 PATH = SearchAttributeKey.for_keyword("NoetlPath")
 VERSION = SearchAttributeKey.for_keyword("NoetlVersion")

@@ -2,13 +2,18 @@
 
 Temporal refuses payloads over 2 MB and workflow tasks over 4 MB, some of it by hanging. A payload is stored under
 the digest of its bytes: storing it again, in a retry or for another call, changes nothing. History has the digest.
+
+What this process has stored a moment ago is not sent again. So an activity can store its result itself, as often as it
+takes, and Temporal's own store() afterwards needs no database (run_tool.py).
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Sequence
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 
 import asyncpg
@@ -27,6 +32,10 @@ __all__ = ["PayloadStore"]
 MAX_CONNECTIONS = 4
 """Of one process. Large values are rare, so each use connects anew and nothing has to be closed."""
 
+REMEMBERED = 4096
+REMEMBERED_SECONDS = 600.0
+"""Digests of what was stored a moment ago; older ones may have been removed since."""
+
 _STORE = """
 INSERT INTO noetl.payload (key, data) SELECT * FROM unnest($1::text[], $2::bytea[]) ON CONFLICT (key) DO NOTHING
 """
@@ -39,24 +48,28 @@ class PayloadStore(StorageDriver):
         self._dsn = dsn
         self._is_migrated = False
         self._free = asyncio.Semaphore(MAX_CONNECTIONS)
+        self._stored = _Recent()
 
     def name(self) -> str:
         """As it stands in history."""
         return "noetl.payload"
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
-        """Keep the payloads. Raises asyncpg's errors; then Temporal tries again."""
+        """Keep the payloads. Raises asyncpg's errors, OSError; then Temporal tries again."""
         del context
         texts = [payload.SerializeToString(deterministic=True) for payload in payloads]
-        rows = {hashlib.sha256(text).hexdigest(): text for text in texts}
-        async with self._connected() as connection:
-            await connection.execute(_STORE, list(rows), list(rows.values()))
-        return [StorageDriverClaim({"key": hashlib.sha256(text).hexdigest()}) for text in texts]
+        keys = [hashlib.sha256(text).hexdigest() for text in texts]
+        rows = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._stored}
+        if rows:
+            async with self._connected() as connection:
+                await connection.execute(_STORE, list(rows), list(rows.values()))
+            self._stored.add(rows)
+        return [StorageDriverClaim({"key": key}) for key in keys]
 
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
-        """The payloads of earlier claims. Raises LookupError for one that is not there, asyncpg's errors."""
+        """The payloads of earlier claims. Raises LookupError for one that is not there, asyncpg's errors, OSError."""
         del context
         keys = [claim.claim_data["key"] for claim in claims]
         async with self._connected() as connection:
@@ -85,3 +98,22 @@ class PayloadStore(StorageDriver):
         if not self._is_migrated:
             await migrate(self._dsn)
             self._is_migrated = True
+
+
+class _Recent:
+    """The keys added last, for a while."""
+
+    def __init__(self) -> None:
+        self._added: OrderedDict[str, float] = OrderedDict()
+
+    def __contains__(self, key: str) -> bool:
+        added = self._added.get(key)
+        return added is not None and time.monotonic() - added < REMEMBERED_SECONDS
+
+    def add(self, keys: Iterable[str]) -> None:
+        """Remember them, and forget the oldest where they are too many."""
+        for key in keys:
+            self._added[key] = time.monotonic()
+            self._added.move_to_end(key)
+        while len(self._added) > REMEMBERED:
+            self._added.popitem(last=False)

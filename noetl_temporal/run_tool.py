@@ -1,55 +1,53 @@
 """The one place where a tool becomes an activity.
 
-How it works. An activity execution is one tool call with all its attempts. Each attempt: run the tool, store its
-result in the sinks, ask the policy. ``retry`` raises a retryable ApplicationError with the delay, so Temporal itself
-waits and shows when and why; anything else returns a ToolReport. Attempts leave no events in history, so each one's
-record goes with the heartbeats to the next (attempt_log.py) and the report has them all.
+How it works. An activity execution is one tool call with all its attempts. Each attempt:
+
+    ledger ──► tool ──► sinks ──► rules ──► the report is stored, and returned
+      │ has the outcome    ▲          └──► retry: an ApplicationError with the delay, so Temporal itself waits
+      └────────────────────┘
+
+Attempts leave no events in history, so each one's record goes with the heartbeats to the next (attempt_log.py) and the
+report has them all.
+
+Interrupted before the tool has answered, the attempt ends at once; afterwards it completes its sinks and reports
+(stopping.py). A report that is too large for history is stored from here, however long that takes (value_store.py):
+the tool is not run again because the payload store is away.
 """
 
 from __future__ import annotations
 
-import random
+import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, cast
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from msgspec.structs import replace
 from temporalio import activity
-from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from noetl_activities.credentials import Credentials, CredentialSource
-from noetl_activities.outcome import Outcome
-from noetl_activities.sinks import Stored, store
 from noetl_activities.tool import Credential, Json, Request, Tool
 from noetl_compiler import templates
-from noetl_compiler.templates import TemplateFailure
+from noetl_temporal.attempt_end import AttemptEnd
 from noetl_temporal.attempt_log import AttemptLog, now
-from noetl_temporal.machine.call import Outcome as PlainOutcome
-from noetl_temporal.machine.call import SinkCall, SinkRecord, ToolCall, ToolReport
-from noetl_temporal.machine.policy import Decision, allows, decide
-from noetl_temporal.machine.scope import Chain, call_names, sink_config
+from noetl_temporal.call_sinks import CallSinks
+from noetl_temporal.machine.call import Outcome, ToolCall, ToolReport
+from noetl_temporal.machine.scope import Chain, call_names
 from noetl_temporal.naming import activity_type
-from noetl_temporal.tool_outcome import fitted, guarded, refusal
+from noetl_temporal.stopping import finished, stop_reason
+from noetl_temporal.tool_outcome import Deadline, attempted, fitted, plain, refusal
+from noetl_temporal.value_store import ValueStore
 
-__all__ = ["MAX_ATTEMPTS", "MAX_LOST", "tool_activity"]
+__all__ = ["MAX_LOST", "tool_activity"]
 
 MAX_LOST = 5
 """Attempts that may be lost with their worker; after one more the call is given up: it may be what kills them."""
 
-MAX_ATTEMPTS = 1_000
-"""Of one call, whatever its rules say: the log of them has to fit. Polling without end is ``again``."""
 
-LONGEST_DELAY = 365 * 86_400.0
-"""Seconds. An exponential backoff without ``max_delay`` soon exceeds what a date can say."""
-
-
-def tool_activity(tool: Tool, source: CredentialSource, limit: int) -> Callable[..., Any]:
-    """The activity of a tool: ``noetl.<kind>``. ``limit`` is the bytes its outcome may have."""
+def tool_activity(tool: Tool, source: CredentialSource, values: ValueStore) -> Callable[..., Any]:
+    """The activity of a tool: ``noetl.<kind>``. ``values`` takes what is too large for history."""
 
     @activity.defn(name=activity_type(tool.spec.kind))
     async def run(call: ToolCall) -> ToolReport:
-        return await _Attempt(tool, call, Credentials(source), AttemptLog(), limit).run()
+        return await _Attempt(tool, call, Credentials(source), AttemptLog(values), values).run()
 
     return run
 
@@ -72,6 +70,16 @@ class _Context:
         return await self._credentials.resolve(auth)
 
 
+class _Answer(NamedTuple):
+    """What the sinks and the rules are about. ``is_taken`` from the ledger, ``is_refused`` when the call was not made
+    because of what became of earlier attempts: another attempt would be refused too.
+    """
+
+    outcome: Outcome
+    is_taken: bool = False
+    is_refused: bool = False
+
+
 @dataclass
 class _Attempt:
     """One attempt of a call."""
@@ -80,41 +88,55 @@ class _Attempt:
     call: ToolCall
     credentials: Credentials
     log: AttemptLog
-    limit: int
+    values: ValueStore
+    is_called: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        call = self.call
+        self._limit = self.tool.spec.timeout if call.timeout is None else call.timeout
+        self._context = _Context(self.log, self.credentials)
+        self._deadline = Deadline.after(self._limit)
+        self._sinks = CallSinks(call, self.log.n, self.credentials, self._context, self._deadline, self.values.limit)
+        self._end = AttemptEnd(call, self.log, self.values, self._scope)
 
     async def run(self) -> ToolReport:
         """The report that ends the call, or the error that asks Temporal for the next attempt."""
+        async with self.log.beating():
+            try:
+                answer = await self._answer()
+                return await finished(asyncio.create_task(self._finish(answer)))
+            except asyncio.CancelledError:
+                return await self._end.interrupted(stop_reason(), self.is_called)
+
+    # ---- the call -------------------------------------------------------------------------------------------------
+
+    async def _answer(self) -> _Answer:
+        if self.call.store is not None:
+            return _Answer(self.call.store)
+        kept = await self._sinks.kept()
+        if kept.outcome is not None:
+            return _Answer(kept.outcome, is_taken=True)
+        if kept.failure is not None:
+            return _Answer(kept.failure)
         refused = self._refused()
         if refused is not None:
-            return self._conclude(refused, (), may_retry=False)
-        async with self.log.beating():
-            outcome, sinks = await self._call_and_store()
-        outcome = fitted(self.credentials.scrubbed(outcome), self.limit)
-        return self._conclude(outcome, sinks, may_retry=self.log.number < MAX_ATTEMPTS)
+            return _Answer(refused, is_refused=True)
+        self.is_called = True
+        outcome, failure = await attempted(self._run_tool, self._deadline)
+        return _Answer(failure or outcome or {})
 
-    def _refused(self) -> PlainOutcome | None:
+    async def _run_tool(self) -> Outcome:
+        return plain(await self.tool.run(self._request(), self._context))
+
+    def _refused(self) -> Outcome | None:
         """An outcome instead of another attempt, when an earlier one vanished and must not be repeated."""
-        lost = self.log.lost
-        if lost and not self.call.idempotent:
-            message = "an attempt was lost with its worker: whether the call took effect is not known"
+        lost = self.log.earlier.lost
+        if self.log.is_in_doubt and not self.call.idempotent:
+            message = "an attempt ended before its tool had answered: whether the call took effect is not known"
             return refusal("unknown_outcome", message)
         if lost > MAX_LOST:
             return refusal("worker_lost", f"{lost} workers were lost while running this call")
         return None
-
-    # ---- the call -------------------------------------------------------------------------------------------------
-
-    async def _call_and_store(self) -> tuple[PlainOutcome, tuple[SinkRecord, ...]]:
-        context = _Context(self.log, self.credentials)
-        outcome = self.call.store or await guarded(lambda: self.tool.run(self._request(), context), self.call.timeout)
-        sinks: list[SinkRecord] = []
-        if outcome["status"] == "ok":
-            for sink in self.call.sinks:
-                record, failure = await self._store(sink, outcome, context)
-                sinks += [record] if record is not None else []
-                if failure is not None:
-                    return failure, tuple(sinks)
-        return outcome, tuple(sinks)
 
     def _request(self) -> Request:
         call = self.call
@@ -123,90 +145,30 @@ class _Attempt:
             config=call.config,
             input=call.input,
             auth=call.auth,
-            timeout=call.timeout,
+            timeout=self._limit,
             connect_timeout=call.connect_timeout,
             read_timeout=call.read_timeout,
             key=call.key,
             execution_id=str(call.execution_id),
         )
 
-    async def _store(
-        self, sink: SinkCall, outcome: PlainOutcome, context: _Context
-    ) -> tuple[SinkRecord | None, PlainOutcome | None]:
-        """Perform one sink: its record, none when its guard forbids it, and an outcome when it failed."""
-        started = now()
-        done: list[Stored] = []
+    # ---- after the call -------------------------------------------------------------------------------------------
 
-        async def run() -> Outcome:
-            if not allows(sink.guard, "ok", self._scope(outcome)):
-                return Outcome("ok")
-            config = sink_config(sink.config, self._scope(outcome))
-            done.append(
-                await store(sink.kind, config, sink.mode, sink.key, _content(self._kind, outcome), sink.auth, context)
-            )
-            return Outcome("ok")
+    async def _finish(self, answer: _Answer) -> ToolReport:
+        performed = await self._sinks.perform(answer.outcome, self._scope, answer.is_taken)
+        outcome = fitted(self.credentials.scrubbed(performed.outcome), self.values.limit)
+        return await self._end.concluded(
+            outcome,
+            may_retry=not answer.is_refused,
+            sinks=performed.records,
+            is_called=self.is_called,
+            is_taken=answer.is_taken,
+        )
 
-        result = await guarded(run, self.call.timeout)
-        if result["status"] == "ok" and not done:
-            return None, None
-        if result["status"] == "ok":
-            found = done[0]
-            record = SinkRecord(sink.kind, sink.key, "ok", started, now(), found.rows, found.table, found.duplicate)
-            return record, None
-        message = self.credentials.scrubbed(str(result["error"]["message"]))
-        failure = {**result, "error": {**result["error"], "message": f"sink {sink.kind}: {message}"}}
-        return SinkRecord(sink.kind, sink.key, "error", started, now(), error=message), failure
-
-    @property
-    def _kind(self) -> str:
-        """Under which the outcome is seen: a call that only stores has a collected one."""
-        return self.call.kind if self.call.store is None else "collected"
-
-    def _scope(self, outcome: PlainOutcome) -> Mapping[str, Any]:
+    def _scope(self, outcome: Outcome) -> Mapping[str, Any]:
+        """What rules and sinks see; the outcome of a call that only stores is seen as a collected one."""
         call = self.call
-        names = call_names(call.dialect, call.step, self._kind, outcome, self.log.used, call.page or 1)
+        kind = call.kind if call.store is None else "collected"
+        names = call_names(call.dialect, call.step, kind, outcome, self.log.used, call.page or 1)
         clock = {"now": templates.Clock(now())}
         return Chain(clock, call.scope, names) if call.aside else Chain(names, clock, call.scope)
-
-    # ---- the decision ---------------------------------------------------------------------------------------------
-
-    def _conclude(self, outcome: PlainOutcome, sinks: tuple[SinkRecord, ...], may_retry: bool) -> ToolReport:
-        try:
-            decision = self._decide(outcome)
-        except TemplateFailure:
-            return ToolReport(outcome)  # without attempts: the machine decides, and fails with the place
-        if decision.do == "retry" and not may_retry:
-            decision = replace(decision, do="fail", delay=0.0, exhausted=True)
-        attempts = self.log.end(outcome, decision, sinks)
-        if decision.do != "retry":
-            return ToolReport(outcome, decision.rule, decision.exhausted, attempts)
-        self.log.beat()
-        error = _error_of(outcome)
-        raise ApplicationError(
-            str(error.get("message") or f"{self.call.task} is called again"),
-            type=f"{self.call.kind}.{error.get('code') or error.get('kind') or 'retry'}",
-            next_retry_delay=timedelta(seconds=min(LONGEST_DELAY, decision.delay)),
-            category=ApplicationErrorCategory.BENIGN,
-        )
-
-    def _decide(self, outcome: PlainOutcome) -> Decision:
-        if not self.call.rules:
-            return Decision()
-        return decide(
-            self.call.rules,
-            outcome["status"],
-            self._scope(outcome),
-            self.log.used,
-            retry_after=_error_of(outcome).get("retry_after"),
-            jitter=random.random(),  # noqa: S311 - spreads retries, keeps no secret
-        )
-
-
-def _content(kind: str, outcome: Mapping[str, Json]) -> Json:
-    """What a sink stores when the playbook names nothing: an HTTP response's body, any other result as it is."""
-    result = outcome.get("result")
-    return cast("dict[str, Json]", result).get("data") if kind == "http" and isinstance(result, dict) else result
-
-
-def _error_of(outcome: Mapping[str, Json]) -> Mapping[str, Json]:
-    return outcome.get("error") or {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -13,31 +13,45 @@ from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import Outcome as PlainOutcome
 
-__all__ = ["fitted", "guarded", "refusal"]
+__all__ = ["Deadline", "attempted", "fitted", "plain", "refusal"]
+
+T = TypeVar("T")
 
 
-async def guarded(run: Callable[[], Awaitable[Outcome]], seconds: float | None) -> PlainOutcome:
-    """The outcome of a tool or sink that may take so long; only cancellation passes through."""
-    timer = asyncio.timeout(seconds)
+class Deadline(NamedTuple):
+    """Until when an attempt has time: ``at`` on the event loop's clock, ``seconds`` in all; None for no limit."""
+
+    seconds: float | None
+    at: float | None
+
+    @classmethod
+    def after(cls, seconds: float | None) -> Deadline:
+        """So many seconds from now."""
+        return cls(seconds, None if seconds is None else asyncio.get_running_loop().time() + seconds)
+
+
+async def attempted(run: Callable[[], Awaitable[T]], deadline: Deadline) -> tuple[T | None, PlainOutcome | None]:
+    """What a tool or sink gives, or None and the outcome that its failure is; only cancellation passes through."""
+    timer = asyncio.timeout_at(deadline.at)
     try:
         async with timer:
-            return _plain(await run())
+            return await run(), None
     except TimeoutError as error:
-        message = f"no answer in {seconds:g}s" if timer.expired() else f"TimeoutError: {error}"
-        return _plain(Outcome("error", error=ErrorInfo("timeout", message, retryable=True)))
+        message = f"timed out after {deadline.seconds:g} s" if timer.expired() else f"TimeoutError: {error}"
+        return None, plain(Outcome("error", error=ErrorInfo("timeout", message, retryable=True)))
     except SinkError as error:
-        return _plain(error.outcome)
+        return None, plain(error.outcome)
     except ToolError as error:
-        return refusal(error.kind, str(error) or (type(error).__doc__ or "").strip())
+        return None, refusal(error.kind, str(error) or (type(error).__doc__ or "").strip())
     except TemplateFailure as failure:
-        return refusal("template", failure.message)
+        return None, refusal("template", failure.message)
     except Exception as error:
-        return refusal("internal", f"{type(error).__name__}: {error}")
+        return None, refusal("internal", f"{type(error).__name__}: {error}")
 
 
 def refusal(kind: str, message: str) -> PlainOutcome:
     """An error that the same call would meet again."""
-    return _plain(Outcome("error", error=ErrorInfo(kind, _readable(message))))
+    return plain(Outcome("error", error=ErrorInfo(kind, _readable(message))))
 
 
 def fitted(outcome: PlainOutcome, limit: int) -> PlainOutcome:
@@ -54,7 +68,8 @@ def fitted(outcome: PlainOutcome, limit: int) -> PlainOutcome:
 _REMEDY = "store it in a sink or ask for less at once, or set NOETL_POSTGRES, where large values are kept"
 
 
-def _plain(outcome: Outcome) -> PlainOutcome:
+def plain(outcome: Outcome) -> PlainOutcome:
+    """The outcome as JSON."""
     return cast("dict[str, Any]", msgspec.to_builtins(outcome, str_keys=True))
 
 

@@ -13,16 +13,19 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.tool import Tool
 from noetl_temporal.attempt_log import BEAT
-from noetl_temporal.codec import payload_limit
 from noetl_temporal.naming import WORKFLOW_QUEUE, tool_queue
 from noetl_temporal.run_tool import tool_activity
-from noetl_temporal.trail import TrailInterceptor
+from noetl_temporal.trail import TrailInterceptor, record_trail
+from noetl_temporal.value_store import ValueStore
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
 
-__all__ = ["UnknownToolsError", "run_worker", "serving", "tool_worker", "workflow_worker"]
+__all__ = ["GRACE", "UNTIL_DONE", "UnknownToolsError", "run_worker", "serving", "tool_worker", "workflow_worker"]
 
 GRACE = timedelta(seconds=10)
-"""How long calls in flight may go on when a worker is asked to stop."""
+"""How long calls in flight may go on when a worker is asked to stop that serves only for a while."""
+
+UNTIL_DONE = timedelta(days=3650)
+"""As long as any call may take: the grace of ``noetl worker``, unless it is told another."""
 
 
 class UnknownToolsError(ValueError):
@@ -35,48 +38,66 @@ def workflow_worker(client: Client, queue: str = WORKFLOW_QUEUE) -> Worker:
         client,
         task_queue=queue,
         workflows=[PlaybookWorkflow, LoopWorkflow],
+        activities=[record_trail],
+        no_remote_activities=True,
         workflow_runner=UnsandboxedWorkflowRunner(),
         interceptors=[TrailInterceptor()],
         max_cached_workflows=1000,
     )
 
 
-def tool_worker(client: Client, tool: Tool, source: CredentialSource, queue: str | None = None) -> Worker:
+def tool_worker(
+    client: Client, tool: Tool, source: CredentialSource, queue: str | None = None, grace: timedelta = GRACE
+) -> Worker:
     """The worker of one tool kind."""
     return Worker(
         client,
         task_queue=queue or tool_queue(tool.spec.kind),
-        activities=[tool_activity(tool, source, payload_limit(client.data_converter))],
-        graceful_shutdown_timeout=GRACE,
+        activities=[tool_activity(tool, source, ValueStore(client.data_converter))],
+        graceful_shutdown_timeout=grace,
         max_heartbeat_throttle_interval=BEAT,
     )
 
 
 def _workers(
-    client: Client, tools: Mapping[str, Tool], only: Collection[str] | None, source: CredentialSource
+    client: Client,
+    tools: Mapping[str, Tool],
+    only: Collection[str] | None,
+    source: CredentialSource,
+    grace: timedelta,
 ) -> list[Worker]:
     unknown = sorted(set(only or ()) - set(tools))
     if unknown:
         raise UnknownToolsError(f"no tool {', '.join(map(repr, unknown))}: there are {', '.join(sorted(tools))}")
     chosen = [tool for kind, tool in tools.items() if only is None or kind in only]
-    workers = [tool_worker(client, tool, source) for tool in chosen]
+    workers = [tool_worker(client, tool, source, grace=grace) for tool in chosen]
     return [workflow_worker(client), *workers] if only is None else workers
 
 
 @asynccontextmanager
 async def serving(
-    client: Client, tools: Mapping[str, Tool], source: CredentialSource, only: Collection[str] | None = None
+    client: Client,
+    tools: Mapping[str, Tool],
+    source: CredentialSource,
+    only: Collection[str] | None = None,
+    grace: timedelta = GRACE,
 ) -> AsyncGenerator[None]:
-    """Serve while the block runs. ``only`` these tools and no workflows; by default everything."""
+    """Serve while the block runs. ``only`` these tools and no workflows; by default everything. When the block ends,
+    calls in flight have ``grace`` to end; one that has not is run again elsewhere. Raises UnknownToolsError.
+    """
     async with AsyncExitStack() as stack:
-        for worker in _workers(client, tools, only, source):
+        for worker in _workers(client, tools, only, source, grace):
             await stack.enter_async_context(worker)
         yield
 
 
 async def run_worker(
-    client: Client, tools: Mapping[str, Tool], source: CredentialSource, only: Collection[str] | None = None
+    client: Client,
+    tools: Mapping[str, Tool],
+    source: CredentialSource,
+    only: Collection[str] | None = None,
+    grace: timedelta = GRACE,
 ) -> None:
-    """Serve until cancelled; what is in flight then gets GRACE to end. Raises UnknownToolsError."""
-    async with serving(client, tools, source, only):
+    """Serve until cancelled; see ``serving``."""
+    async with serving(client, tools, source, only, grace):
         await asyncio.Event().wait()

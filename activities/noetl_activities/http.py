@@ -21,7 +21,6 @@ __all__ = ["MAX_BODY_BYTES", "TOOL", "HttpTool"]
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 _MAX_ERROR_CHARS = 10_000
-_DEFAULT_TIMEOUT = 60.0
 _RETRYABLE = frozenset({408, 425, 429})
 
 
@@ -30,7 +29,7 @@ class HttpTool:
     follow_redirects``.
     """
 
-    spec = ToolSpec("http", "makes one HTTP request")
+    spec = ToolSpec("http", "makes one HTTP request", timeout=60.0)
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
         """Result ``{status_code, headers, url, elapsed, data}``; any status but 2xx is an error."""
@@ -60,7 +59,8 @@ def _flag(config: dict[str, Json], name: str, alias: str, default: bool) -> bool
 
 
 def _timeouts(request: Request) -> httpx.Timeout:
-    total = request.timeout or _DEFAULT_TIMEOUT
+    """Of each part of the exchange. Who runs the tool keeps the limit of the whole."""
+    total = request.timeout
     return httpx.Timeout(total, connect=request.connect_timeout or total, read=request.read_timeout or total)
 
 

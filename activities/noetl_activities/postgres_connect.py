@@ -36,11 +36,17 @@ _FIELDS = {
 
 @asynccontextmanager
 async def connected(
-    auth: Json, config: dict[str, Json], context: ToolContext, connect_timeout: float | None = None
+    auth: Json,
+    config: dict[str, Json],
+    context: ToolContext,
+    connect_timeout: float | None = None,
+    *,
+    with_codecs: bool = True,
 ) -> AsyncGenerator[Connection]:
     """A connection for the ``auth`` (a credential's name or fields), or for ``connection_string`` or ``db_*`` fields.
 
-    ``connect_timeout`` in seconds. Raises CredentialError, asyncpg's errors and OSError.
+    ``connect_timeout`` in seconds. JSON columns are values ``with_codecs``, which costs a round trip. Raises
+    CredentialError, asyncpg's errors and OSError.
     """
     given = auth if auth is not None else config.get("credential") or _own_fields(config)
     if not given:
@@ -48,7 +54,8 @@ async def connected(
     credential = await context.credential(given)
     connection = await asyncpg.connect(**_arguments(credential), timeout=connect_timeout or _CONNECT_TIMEOUT)
     try:
-        await _set_codecs(connection)
+        if with_codecs:
+            await _set_codecs(connection)
         yield connection
     finally:
         await connection.close(timeout=5)

@@ -22,8 +22,9 @@ Credential: TypeAlias = Mapping[str, Any]
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One rendered call. ``timeout`` in seconds; ``key`` identifies the call for exactly-once effects and is stable
-    over attempts: ``<execution>/<step run>/<iteration>/<task>/<page>``."""
+    """One rendered call. ``timeout`` in seconds, the tool's own where the call has none; who runs the tool keeps it.
+    ``key`` identifies the call for exactly-once effects and is stable over attempts:
+    ``<execution>/<step run>/<iteration>/<task>/<page>``."""
 
     kind: str
     config: dict[str, Json]
@@ -37,11 +38,14 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
-    """``effects`` False marks a tool whose call changes nothing outside."""
+    """``effects`` False marks a tool whose call changes nothing outside. ``timeout`` is that of a call that names none:
+    seconds for the whole call with its sinks, None for no limit (semantics.md 21).
+    """
 
     kind: str
     summary: str
     effects: bool = True
+    timeout: float | None = None
 
 
 class ToolContext(Protocol):

@@ -38,7 +38,7 @@ IN_FLIGHT = 50
 
 
 def call(index: int) -> ToolCall:
-    return ToolCall(f"c{index}", f"k{index}", 1, "step", "task", "noop", 1, 0, "v10", {"result": index})
+    return ToolCall(f"c{index}", f"k{index}", 1, "step", "task", "noop", 1, "v10", {"result": index})
 
 
 async def one(index: int) -> ToolReport:

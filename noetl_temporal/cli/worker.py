@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import click
 
@@ -14,8 +15,17 @@ __all__ = ["worker_command"]
 
 @click.command("worker")
 @click.option("--tools", metavar="A,B", help="Serve only these tools. Default: all, and workflows.")
-def worker_command(tools: str | None) -> None:
+@click.option(
+    "--grace",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Time that calls have to end when the worker is stopped. Default: as long as they take.",
+)
+def worker_command(tools: str | None, grace: float | None) -> None:
     """Run playbooks and tools until stopped.
+
+    Stopped (SIGTERM or Ctrl-C), it takes no more calls and waits for those it has; what has not ended after --grace
+    is run again by another worker, and counts neither as failed nor as lost. Stopped a second time, it ends at once.
 
     Finds Temporal by TEMPORAL_ADDRESS or a profile of temporal.toml, else in this folder's stack.
     Credentials come from the file that NOETL_CREDENTIALS names and from NOETL_CREDENTIAL_<NAME>.
@@ -30,18 +40,21 @@ def worker_command(tools: str | None) -> None:
     reach_running()
     log_to_terminal()
     try:
-        asyncio.run(_serve(only))
+        asyncio.run(_serve(only, grace))
     except UnknownToolsError as error:
         raise click.UsageError(str(error)) from None
 
 
-async def _serve(only: list[str] | None) -> None:
+async def _serve(only: list[str] | None, grace: float | None) -> None:
     from noetl_activities.tool import load_tools
     from noetl_temporal.cli.until import until_stopped
     from noetl_temporal.config import connect_temporal, credential_source
-    from noetl_temporal.worker import serving
+    from noetl_temporal.worker import UNTIL_DONE, serving
 
     client = await connect_temporal()
-    async with serving(client, load_tools(), credential_source(), only):
+    patience = UNTIL_DONE if grace is None else min(UNTIL_DONE, timedelta(seconds=grace))
+    async with serving(client, load_tools(), credential_source(), only, patience):
         click.echo(f"serving {', '.join(only) if only else 'workflows and all tools'}; Ctrl-C stops")
         await until_stopped()
+        limit = "" if grace is None else f", at most {grace:g} s"
+        click.echo(f"stopping: waiting for calls to end{limit}; Ctrl-C ends at once")

@@ -12,35 +12,55 @@ import msgspec
 
 from noetl_compiler.graph import Guard, Json, Value
 
-__all__ = ["AttemptRecord", "CallRule", "Outcome", "SinkCall", "SinkRecord", "ToolCall", "ToolReport"]
+__all__ = [
+    "AttemptCounts",
+    "AttemptRecord",
+    "AttemptStatus",
+    "CallRule",
+    "Outcome",
+    "RuleFailure",
+    "SinkCall",
+    "SinkRecord",
+    "ToolCall",
+    "ToolReport",
+]
 
 Outcome: TypeAlias = dict[str, Any]
 """The tool's outcome envelope as JSON: {status, result, error?, meta?, http?|pg?|py?} (semantics.md 19)."""
 
+AttemptStatus: TypeAlias = Literal["ok", "error", "lost", "shutdown", "paused", "reset", "cancelled"]
+"""How an attempt ended. Only ok and error are outcomes and count against a rule; lost means that its worker vanished;
+shutdown, paused and reset that it was interrupted and is run again; cancelled that the call was stopped.
+"""
+
 
 class CallRule(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A policy rule with its numbers rendered; ``index`` is its place in the task's policy. Delays in seconds."""
+    """A policy rule; ``index`` is its place in the task's policy. Its numbers are rendered where it is decided, with
+    the names that ``when`` sees (semantics.md 18).
+    """
 
     index: int
     do: str
     on: str = "any"
     when: str | None = None
-    attempts: int | None = None
+    attempts: Value | None = None
     backoff: str = "none"
     multiplier: float = 2.0
-    delay: float = 0.0
-    max_delay: float | None = None
+    delay: Value | None = None
+    max_delay: Value | None = None
     jitter: bool = False
 
 
 class SinkCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """A sink to perform with the tool's result, where ``guard`` allows it. Its templates are rendered in the activity,
-    where the result is.
+    where the result is. ``key`` is the call's with the sink's place; ``once`` is the same for all calls of a step run:
+    ``mode: replace`` empties the destination once under it (semantics.md 26).
     """
 
     kind: str
     config: Value
     key: str
+    once: str = ""
     mode: str = "insert"
     auth: Json = None
     guard: Guard | None = None
@@ -63,7 +83,6 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     task: str
     kind: str
     event_id: int
-    lane: int
     dialect: str
     config: dict[str, Json] = {}
     input: dict[str, Json] = {}
@@ -79,10 +98,13 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     page: int | None = None
     store: Outcome | None = None
     aside: bool = False
+    lane: int = 0
 
 
 class SinkRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one sink did. ``duplicate`` when the key had been stored before: nothing was written again."""
+    """What one sink did. ``duplicate`` when the key had been stored before: nothing was written again. ``warning`` says
+    why its rows may be stored more than once.
+    """
 
     kind: str
     key: str
@@ -93,18 +115,21 @@ class SinkRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     table: str | None = None
     duplicate: bool = False
     error: str | None = None
+    warning: str | None = None
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One attempt. Times in milliseconds since the epoch, UTC. ``lost`` when its worker never reported.
+    """One attempt. Times in milliseconds since the epoch, UTC.
 
-    ``rule`` is the index of the policy rule that matched and ``do`` its action; ``delay`` the seconds until the next
-    attempt when there is one. ``indeterminate`` lists names undefined in a predicate.
+    ``is_called`` is False when the tool was not run: the attempt ended before that, or the outcome was taken from the
+    ledger, where an attempt before had left it (``is_taken``). ``rule`` is the index of the policy rule that matched
+    and ``do`` its action; ``delay`` the seconds until the next attempt when there is one. ``indeterminate`` lists names
+    undefined in a predicate.
     """
 
     number: int
     started: int
-    status: Literal["ok", "error", "lost"]
+    status: AttemptStatus
     ended: int | None = None
     error: dict[str, Json] | None = None
     rule: int | None = None
@@ -114,13 +139,42 @@ class AttemptRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     indeterminate: tuple[str, ...] = ()
     sinks: tuple[SinkRecord, ...] = ()
     worker: str = ""
+    is_called: bool = True
+    is_taken: bool = False
+
+
+class AttemptCounts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How many attempts there were: ``used`` count against a rule, ``ok`` are those among them that went well, ``cut``
+    those that were interrupted while the tool ran.
+    """
+
+    total: int = 0
+    used: int = 0
+    ok: int = 0
+    lost: int = 0
+    cut: int = 0
+
+
+class RuleFailure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A predicate or a number of the rule at this index raised."""
+
+    message: str
+    rule: int | None = None
 
 
 class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the activity returns. ``rule`` is the index of the rule that ended the call, None when none matched;
-    ``exhausted`` when that rule was a retry with no attempts left."""
+    """What the activity returns.
+
+    ``rule`` is the index of the rule that ended the call, None when none matched; ``exhausted`` when that rule was a
+    retry with no attempts left. ``failed`` when the rules could not be evaluated: the task fails at that rule.
+    ``attempts`` are those that are known, the last one always; ``counts`` is right for all of them. ``is_decided`` is
+    False for the shell's account of a call whose activity never reported: then the machine asks the rules.
+    """
 
     outcome: Outcome
     rule: int | None = None
     exhausted: bool = False
     attempts: tuple[AttemptRecord, ...] = ()
+    counts: AttemptCounts = AttemptCounts()
+    failed: RuleFailure | None = None
+    is_decided: bool = True

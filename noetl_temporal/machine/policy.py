@@ -12,17 +12,27 @@ from typing import Any
 import msgspec
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Guard
+from noetl_compiler.graph import Guard, Span, Value
+from noetl_compiler.templates import TemplateFailure
+from noetl_temporal.machine import quantities
 from noetl_temporal.machine.call import CallRule
 
-__all__ = ["DEFAULT_ATTEMPTS", "Decision", "allows", "decide", "delay_of"]
+__all__ = ["DEFAULT_ATTEMPTS", "Decision", "RuleError", "allows", "decide", "delay_of"]
 
 DEFAULT_ATTEMPTS = 3
 _NO_RETRY_AFTER = 0.0
 
 
+class RuleError(TemplateFailure):
+    """A predicate or a number of the rule at index ``rule`` raised: the playbook's failure, at that rule."""
+
+    def __init__(self, failure: TemplateFailure, rule: int) -> None:
+        super().__init__(failure.message, failure.span, failure.name)
+        self.rule = rule
+
+
 class Decision(msgspec.Struct, frozen=True):
-    """``rule`` is the index of the rule that matched, None when none did. ``do`` retry has ``delay`` in seconds;
+    """``rule`` is the index of the rule that matched, None when none did. Only ``do`` retry has ``delay``, in seconds;
     ``exhausted`` when a retry matched with no attempt left, then ``do`` is ``fail``."""
 
     do: str | None = None
@@ -42,16 +52,19 @@ def decide(
     jitter: float = 0.0,
 ) -> Decision:
     """The first rule that matches. ``attempts`` counts the calls made so far, this one included; ``jitter`` in 0..1
-    comes from the caller, because this function has no randomness of its own.
+    comes from the caller, because this function has no randomness of its own. Raises RuleError.
     """
     unknown: list[str] = []
     for rule in rules:
         if rule.on not in ("any", status):
             continue
-        verdict = templates.predicate(rule.when, scope) if rule.when is not None else templates.Verdict(True)
-        unknown.extend(verdict.indeterminate)
-        if verdict.matched:
-            return _apply(rule, attempts, retry_after or _NO_RETRY_AFTER, jitter, tuple(unknown))
+        try:
+            verdict = templates.predicate(rule.when, scope) if rule.when is not None else templates.Verdict(True)
+            unknown.extend(verdict.indeterminate)
+            if verdict.matched:
+                return _apply(rule, scope, attempts, retry_after or _NO_RETRY_AFTER, jitter, tuple(unknown))
+        except TemplateFailure as failure:
+            raise RuleError(failure, rule.index) from failure
     return Decision(indeterminate=tuple(unknown))
 
 
@@ -61,29 +74,54 @@ def allows(guard: Guard | None, status: str, scope: Mapping[str, Any]) -> bool:
         return True
     if guard.on not in ("any", status):
         return False
-    if any(templates.predicate(one.source, scope).matched for one in guard.unless):
+    if any(templates.predicate(one.source, scope, one.span).matched for one in guard.unless):
         return False
-    return guard.when is None or templates.predicate(guard.when.source, scope).matched
+    return guard.when is None or templates.predicate(guard.when.source, scope, guard.when.span).matched
 
 
-def _apply(rule: CallRule, attempts: int, retry_after: float, jitter: float, unknown: tuple[str, ...]) -> Decision:
+def _apply(
+    rule: CallRule,
+    scope: Mapping[str, Any],
+    attempts: int,
+    retry_after: float,
+    jitter: float,
+    unknown: tuple[str, ...],
+) -> Decision:
     if rule.do != "retry":
-        return Decision(rule.do, rule.index, rule.delay, indeterminate=unknown)
-    if attempts >= (rule.attempts or DEFAULT_ATTEMPTS):
+        return Decision(rule.do, rule.index, indeterminate=unknown)
+    if attempts >= _attempts_of(rule.attempts, scope):
         return Decision("fail", rule.index, exhausted=True, indeterminate=unknown)
-    delay = max(delay_of(rule, attempts, jitter), retry_after)
+    delay = max(delay_of(rule, attempts, jitter, scope), retry_after)
     return Decision("retry", rule.index, delay, indeterminate=unknown)
 
 
-def delay_of(rule: CallRule, attempt: int, jitter: float = 0.0) -> float:
+def delay_of(rule: CallRule, attempt: int, jitter: float = 0.0, scope: Mapping[str, Any] | None = None) -> float:
     """Seconds to wait after the ``attempt``-th call: constant, linear or exponential, capped, then spread over 50 to
-    150 %.
+    150 %. Raises TemplateFailure for what is no duration.
     """
     factor = {"linear": float(attempt), "exponential": _power(rule.multiplier, attempt - 1)}
-    delay = rule.delay * factor.get(rule.backoff, 1.0)
-    if rule.max_delay is not None:
-        delay = min(delay, rule.max_delay)
+    seconds = _seconds_of(rule.delay, "delay", scope or {}) or 0.0
+    delay = seconds * factor.get(rule.backoff, 1.0) if seconds else 0.0
+    longest = _seconds_of(rule.max_delay, "max_delay", scope or {})
+    if longest is not None:
+        delay = min(delay, longest)
     return delay * (0.5 + jitter) if rule.jitter else delay
+
+
+def _attempts_of(value: Value | None, scope: Mapping[str, Any]) -> int:
+    found = None if value is None else templates.render(value, scope)
+    if value is None or found is None:
+        return DEFAULT_ATTEMPTS
+    return quantities.count(found, "attempts", _place(value))
+
+
+def _seconds_of(value: Value | None, what: str, scope: Mapping[str, Any]) -> float | None:
+    found = None if value is None else templates.render(value, scope)
+    return None if value is None or found is None else quantities.seconds(found, what, _place(value))
+
+
+def _place(value: Value) -> Span | None:
+    return next(iter(value.templates.values()), None)
 
 
 def _power(base: float, exponent: int) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import msgspec
-from temporalio.api.common.v1 import Payload
+from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.sdk.v1 import ExternalStorageReference
 from temporalio.converter import DataConverter
@@ -95,7 +95,9 @@ def _carried(event: HistoryEvent) -> Iterator[Payload]:
     if kind.startswith("start_child"):
         present.discard("input")  # stands in the child's own history, and may be large
     for name in present & {"input", "result", "details"}:
-        yield from getattr(attributes, name).payloads
+        carried = getattr(attributes, name)
+        if isinstance(carried, Payloads):  # a marker's details are a map
+            yield from carried.payloads
     for name in present & {"header", "upserted_memo"}:
         yield from _trail(getattr(attributes, name).fields)
     if "failure" in present:

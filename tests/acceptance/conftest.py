@@ -34,8 +34,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture
 async def log(site: Site) -> AsyncIterator[asyncpg.Connection]:
-    """The database of the stack that is up."""
+    """The event log's database of the stack that is up."""
     connection = await asyncpg.connect(site.addresses().postgres)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def playbooks(site: Site) -> AsyncIterator[asyncpg.Connection]:
+    """The playbooks' own database of the stack that is up."""
+    connection = await asyncpg.connect(site.addresses().playbooks)
     yield connection
     await connection.close()
 

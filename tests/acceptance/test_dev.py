@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import time
+from pathlib import Path
 
 import pytest
 
+from noetl_temporal.stack.home import Home
 from tests.acceptance.processes import alive, wait_until
 from tests.acceptance.site import ROOT, Site
 
@@ -57,3 +61,99 @@ def test_two_runs_at_once_share_a_stack(bare: Site) -> None:
         _, errors = run.communicate(timeout=120)
         assert run.returncode == 0, errors
     assert bare.noetl("dev", "status").returncode == 1
+
+
+def pid_of(site: Site, marker: str) -> int:
+    noted: list[tuple[int, str, bool]] = json.loads(Home(site.folder / ".noetl").servers.read_text())
+    return next(pid for pid, text, _ in noted if marker in text)
+
+
+@pytest.mark.parametrize(("server", "marker"), [("Temporal", "temporal.db"), ("Postgres", "noetl.home=")])
+def test_why_a_stack_fell_is_told(bare: Site, server: str, marker: str) -> None:
+    assert bare.noetl("dev", "up").returncode == 0
+    os.kill(pid_of(bare, marker), signal.SIGKILL)
+    try:
+        assert wait_until(lambda: bare.noetl("dev", "status").stdout.startswith("down"))
+        told = bare.noetl("dev", "status").stdout
+        assert f"{server} ended by itself (killed by SIGKILL):" in told
+        assert told.splitlines()[1].startswith("the stack fell at 20")
+        assert len(told.splitlines()) > 2, "the end of its log is missing"
+        up = bare.noetl("dev", "up")
+        assert up.returncode == 0
+        assert f"{server} ended by itself" in up.stderr
+    finally:
+        bare.noetl("dev", "down")
+    assert bare.noetl("dev", "status").stdout == "down\n"
+
+
+def test_a_stack_whose_process_was_killed_says_so(bare: Site) -> None:
+    assert bare.noetl("dev", "up").returncode == 0
+    pid = bare.addresses().pid
+    os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: not alive(pid))
+    told = bare.noetl("dev", "status")
+    assert told.returncode == 1
+    assert f"its process ({pid}) was killed" in told.stdout
+    assert bare.noetl("dev", "down").stdout == "nothing runs here\n"
+
+
+def test_two_at_once_bring_one_stack_up(bare: Site) -> None:
+    ups = [bare.start("dev", "up") for _ in range(2)]
+    try:
+        for up in ups:
+            out, errors = up.communicate(timeout=120)
+            assert up.returncode == 0, errors
+            assert bare.addresses().ui in out
+    finally:
+        bare.noetl("dev", "down")
+
+
+def test_down_stops_a_stack_that_is_starting(bare: Site) -> None:
+    home = Home(bare.folder / ".noetl")
+    up = bare.start("dev", "up")
+    assert wait_until(lambda: home.root.exists() and home.owner() is not None)
+    assert bare.noetl("dev", "down").stdout == "down\n"
+    up.communicate(timeout=60)
+    assert up.returncode == 1
+    assert home.owner() is None
+
+
+SLOW = """\
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: slow, path: tests/slow}
+workload: {seconds: 120, file: ""}
+workflow:
+  - step: start
+    tool:
+      kind: python
+      args: {seconds: "{{ workload.seconds }}", file: "{{ workload.file }}"}
+      code: |
+        import pathlib, time
+        def main(seconds, file):
+            with pathlib.Path(file).open("a") as begun:
+                begun.write("x")
+            if len(pathlib.Path(file).read_text()) == 1:
+                time.sleep(seconds)
+            return "done"
+"""
+
+
+def test_down_does_not_wait_for_a_long_call_and_the_run_goes_on(bare: Site, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    playbook = bare.write(SLOW)
+    assert bare.noetl("dev", "up").returncode == 0
+    run = bare.start("run", str(playbook), "--json", "--set", f"file={begun}")
+    assert wait_until(begun.exists)
+    before = time.monotonic()
+    assert bare.noetl("dev", "down").stdout == "down\n"
+    assert time.monotonic() - before < 40
+    run.communicate(timeout=60)
+    assert bare.noetl("dev", "up").returncode == 0
+    try:
+        ended = ("completed", "failed")
+        assert wait_until(lambda: json.loads(bare.noetl("status", "--json").stdout)["status"] in ended, 90)
+        assert json.loads(bare.noetl("status", "--json").stdout)["status"] == "completed"
+        assert begun.read_text() == "xx"
+    finally:
+        bare.noetl("dev", "down")

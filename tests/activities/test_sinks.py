@@ -11,7 +11,7 @@ import pytest
 
 from noetl_activities import postgres as postgres_tool
 from noetl_activities.errors import ConfigError, SinkError
-from noetl_activities.sinks import Stored, store
+from noetl_activities.sinks import Entry, Stored, store
 
 from .conftest import Context, request
 
@@ -34,7 +34,7 @@ async def table(postgres: Context) -> str:
 async def sink(
     context: Context, config: dict[str, Any], result: Any = None, mode: str = "insert", key: str = ""
 ) -> Stored:
-    return await store("postgres", config, mode, key or uuid.uuid4().hex, result, "pg", context)
+    return await store("postgres", config, mode, Entry(key or uuid.uuid4().hex), result, "pg", context)
 
 
 async def test_the_same_key_stores_once(postgres: Context, table: str) -> None:
@@ -134,19 +134,6 @@ async def test_replacing_by_nothing_leaves_nothing(postgres: Context, table: str
     assert await rows(postgres, f"select * from {table}") == []
 
 
-async def test_rivals_may_make_the_same_table(postgres: Context) -> None:
-    name = f"rivals_{uuid.uuid4().hex[:8]}"
-    await asyncio.gather(*(sink(postgres, {"table": name, "create": True, "data": {"n": n}}) for n in range(8)))
-    assert await rows(postgres, f"select count(*) as n from {name}") == [{"n": 8}]
-
-
-async def test_a_table_is_made_for_all_its_rows(postgres: Context) -> None:
-    name = f"all_{uuid.uuid4().hex[:8]}"
-    data = [{"a": None}, {"a": 1, "b": "x"}]
-    await sink(postgres, {"table": name, "create": True, "data": data})
-    assert await rows(postgres, f"select * from {name} order by a") == [{"a": 1, "b": "x"}, {"a": None, "b": None}]
-
-
 @pytest.mark.parametrize(
     ("statement", "params", "expected"),
     [
@@ -199,7 +186,7 @@ async def test_a_statement_runs_once_for_each_row(postgres: Context, table: str)
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"table": "no_such_table", "data": {"id": 1}}, "there is no table no_such_table"),
+        ({"table": "no_such_table", "data": {"id": 1}}, "there is no table no_such_table: create it in a step before"),
         ({"table": "x; drop table y", "data": {"id": 1}}, "write table or schema.table"),
         ({"data": {"id": 1}}, "write table or schema.table"),
         ({"statement": "select :nope", "data": {"id": 1}}, "names :nope"),
@@ -226,20 +213,13 @@ async def test_upsert_needs_a_key(postgres: Context, table: str) -> None:
         await sink(postgres, {"table": table, "data": {"id": 1}}, mode="upsert")
 
 
-async def test_create_makes_the_table_from_the_data(postgres: Context) -> None:
-    name = f"made_{uuid.uuid4().hex[:8]}"
-    data = {"n": 1, "t": "x", "d": {"a": 1}, "b": True, "f": 1.5}
-    await sink(postgres, {"table": name, "create": True, "data": data})
-    assert await rows(postgres, f"select * from {name}") == [data]
-
-
 async def test_duckdb_stores_once_in_its_file(tmp_path: Path) -> None:
     config = {"table": "t", "database": str(tmp_path / "s.duckdb"), "data": [{"id": 1, "v": [1]}]}
-    first = await store("duckdb", config, "append", "42/k", None, None, Context())
-    second = await store("duckdb", config, "append", "42/k", None, None, Context())
+    first = await store("duckdb", config, "append", Entry("42/k"), None, None, Context())
+    second = await store("duckdb", config, "append", Entry("42/k"), None, None, Context())
     assert (first.rows, first.duplicate, second.duplicate) == (1, False, True)
 
 
 async def test_an_unknown_sink_is_refused() -> None:
     with pytest.raises(ConfigError, match="there are duckdb, postgres"):
-        await store("ftp", {}, "insert", "k", None, None, Context())
+        await store("ftp", {}, "insert", Entry("k"), None, None, Context())

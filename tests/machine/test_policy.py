@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from noetl_compiler.graph import Span, Value
+from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import CallRule
-from noetl_temporal.machine.policy import decide, delay_of
+from noetl_temporal.machine.policy import RuleError, decide, delay_of
 from noetl_temporal.machine.scope import outcome_names
 
 BUSY = {
@@ -18,8 +20,18 @@ BUSY = {
 FINE = {"status": "ok", "result": {"status_code": 200, "data": {"more": True}}, "http": {"status": 200}}
 
 
+NUMBERS = ("attempts", "delay", "max_delay")
+HERE = Span(3, 5, 3, 9)
+
+
 def rule(index: int, do: str, when: str | None = None, **fields: Any) -> CallRule:
-    return CallRule(index=index, do=do, when=when, **fields)
+    """A rule; a number that is a text is a template."""
+    numbers: dict[str, Any] = {name: number(fields.pop(name)) for name in NUMBERS if name in fields}
+    return CallRule(index=index, do=do, when=when, **numbers, **fields)
+
+
+def number(value: Any) -> Value:
+    return Value(value, {"": HERE} if isinstance(value, str) and "{{" in value else {})
 
 
 RETRY = rule(0, "retry", "{{ output.http.status in [429, 503] }}", attempts=3, delay=0.5, backoff="exponential")
@@ -51,6 +63,28 @@ def test_decisions(rules: list[CallRule], outcome: dict[str, Any], attempts: int
     assert (found.do, found.rule, found.delay, found.exhausted) == expected
 
 
+UNREACHED = {"status": "error", "error": {"kind": "connection", "message": "refused", "retryable": True}}
+BY_STATUS = [
+    "{{ output.http.status == 429 or output.http.status >= 500 }}",
+    "{{ error.status >= 500 }}",
+    "{{ last_error.status_code // 100 == 5 }}",
+    "{{ response.status_code > 499 }}",
+    "{{ status_code >= 500 and status_code < 600 }}",
+]
+
+
+@pytest.mark.parametrize("when", BY_STATUS)
+def test_a_rule_about_the_status_does_not_match_where_no_server_answered(when: str) -> None:
+    rules = [rule(0, "retry", when), rule(1, "continue")]
+    assert decide(rules, "error", outcome_names("http", UNREACHED), 1).do == "continue"
+    assert decide(rules, "error", outcome_names("http", BUSY), 1).do == "retry"
+
+
+def test_a_rule_that_is_wrong_is_a_failure_and_no_other_rule_is_asked() -> None:
+    with pytest.raises(TemplateFailure, match="division by zero"):
+        decide([rule(0, "retry", "{{ 1 / 0 }}"), rule(1, "continue")], "error", outcome_names("http", BUSY), 1)
+
+
 def test_an_undefined_name_is_told() -> None:
     found = decide([rule(0, "fail", "{{ nope.deep }}")], "ok", outcome_names("http", FINE), 1)
     assert found.rule is None
@@ -77,3 +111,49 @@ def test_the_cap_holds_for_any_number_of_attempts_and_jitter_spreads_around_it()
     assert delay_of(one, 5000) == 60.0
     spread = rule(0, "retry", delay=10.0, jitter=True)
     assert (delay_of(spread, 1, 0.0), delay_of(spread, 1, 1.0)) == (5.0, 15.0)
+
+
+ASKED = {
+    "status": "error",
+    "error": {"kind": "http", "message": "busy"},
+    "http": {"status": 503},
+    "result": {"data": {"wait": 7, "most": 2}},
+}
+
+
+def test_the_numbers_of_a_rule_see_what_its_condition_sees() -> None:
+    wait = {"wait": "{{ output.http.status - 500 }}", "most": "{{ attempt + 1 }}"}
+    one = rule(0, "retry", "{{ output.http.status == 503 }}", delay=wait["wait"], attempts=wait["most"])
+    found = decide([one], "error", outcome_names("http", ASKED, 1), 1)
+    assert (found.do, found.delay) == ("retry", 3.0)
+    capped = rule(0, "retry", delay="1m", max_delay="{{ attempt * 5 }}")
+    assert decide([capped], "error", outcome_names("http", ASKED, 2), 2).delay == 10.0
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"delay": "{{ 'soon' }}"}, "delay is 'soon', expected seconds"),
+        ({"delay": "{{ 'nan' | float }}"}, "delay is nan"),
+        ({"delay": "{{ -1 }}"}, "delay is -1, expected 0 seconds or more"),
+        ({"delay": "{{ absent }}"}, "absent"),
+        ({"max_delay": "{{ [1] }}"}, "max_delay is a list of 1"),
+        ({"attempts": "2.5"}, "attempts is '2.5', expected a whole number"),
+        ({"attempts": "{{ 10 ** 12 }}"}, "attempts is 1000000000000, expected a whole number of at most"),
+        ({"attempts": "{{ true }}"}, "attempts is true"),
+    ],
+)
+def test_a_number_that_is_none_fails_the_rule_that_has_it(fields: dict[str, Any], message: str) -> None:
+    rules = [rule(3, "fail", on="ok"), rule(5, "retry", on="error", **fields)]
+    with pytest.raises(RuleError, match=message) as raised:
+        decide(rules, "error", outcome_names("http", ASKED), 1)
+    assert raised.value.rule == 5
+    assert isinstance(raised.value, TemplateFailure)
+
+
+def test_a_rule_that_does_not_retry_leaves_its_numbers_alone() -> None:
+    assert decide([rule(0, "jump", delay="{{ absent }}")], "error", outcome_names("http", ASKED), 1).do == "jump"
+
+
+def test_a_delay_is_not_rendered_when_no_call_is_left() -> None:
+    assert decide([rule(0, "retry", attempts=1, delay="{{ absent }}")], "error", {}, 1).exhausted

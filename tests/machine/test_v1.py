@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from noetl_compiler.graph import Value
 from noetl_temporal.machine.call import ToolCall
 
 from .activity import Activity
@@ -129,7 +130,8 @@ workflow:
     call = run.calls[0]
     assert call.rules is not None
     rule = call.rules[0]
-    assert (rule.when, rule.attempts, rule.delay, rule.backoff) == ("{{ last_error is not none }}", 3, 2.0, "none")
+    assert (rule.when, rule.backoff) == ("{{ last_error is not none }}", "none")
+    assert (rule.attempts, rule.delay) == (Value(3), Value(2))
     assert call.scope["step"]["name"] == "start"
 
 

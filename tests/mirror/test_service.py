@@ -44,7 +44,8 @@ def _lines(execution_id: int) -> list[dict[str, Any]]:
         "execution_id": execution_id,
         "source": playbook(1)["graph"]["source"],
         "loop_id": "fetch/1",
-        "lane": 1,
+        "slot": 1,
+        "step": {"name": "fetch"},
     }
     calls = [
         call(execution_id, 1, REPORT, (domain_event("task.started", n),), id=f"fetch/1:page:{n}") for n in range(3)

@@ -14,41 +14,54 @@ from temporalio.testing import ActivityEnvironment
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.testing import FakeTool
+from noetl_compiler.graph import Span, Value
+from noetl_temporal.attempt_details import Details
+from noetl_temporal.attempt_end import LONGEST_DELAY, MAX_ATTEMPTS
 from noetl_temporal.attempt_log import MESSAGE_CHARACTERS
-from noetl_temporal.limits import INLINE_BYTES
-from noetl_temporal.machine.call import AttemptRecord, CallRule, ToolCall, ToolReport
-from noetl_temporal.run_tool import LONGEST_DELAY, MAX_ATTEMPTS, tool_activity
+from noetl_temporal.codec import data_converter
+from noetl_temporal.machine.call import AttemptCounts, AttemptRecord, CallRule, RuleFailure, ToolCall, ToolReport
+from noetl_temporal.run_tool import tool_activity
+from noetl_temporal.value_store import ValueStore
 
 FAILED = AttemptRecord(1, 1000, "error", ended=1001)
 BUSY = Outcome("error", error=ErrorInfo("http", "busy" * MESSAGE_CHARACTERS))
 
 
-async def attempt(rule: CallRule, answer: Any, earlier: int = 0, limit: int = INLINE_BYTES) -> ToolReport:
-    call = ToolCall("c", "k", 1, "step", "task", "noop", 1, 0, "v10", rules=(rule,))
-    log = [msgspec.structs.replace(FAILED, number=number) for number in range(1, earlier + 1)]
+async def attempt(rule: CallRule, answer: Any, earlier: int = 0, limit: int | None = None) -> ToolReport:
+    call = ToolCall("c", "k", 1, "step", "task", "noop", 1, "v10", rules=(rule,))
+    last = (msgspec.structs.replace(FAILED, number=earlier),) if earlier else ()
+    told = Details(last, AttemptCounts(earlier - 1, earlier - 1) if earlier else AttemptCounts(), temporal=earlier)
     environment = ActivityEnvironment()
     environment.info = dataclasses.replace(
-        environment.info, attempt=earlier + 1, heartbeat_details=[msgspec.to_builtins(log)]
+        environment.info, attempt=earlier + 1, heartbeat_details=[msgspec.to_builtins(told)]
     )
     tool = FakeTool("noop", lambda _request, _context: answer)
-    report: ToolReport = await environment.run(tool_activity(tool, CredentialSource(environment={}), limit), call)
+    values = ValueStore(data_converter(), limit)
+    report: ToolReport = await environment.run(tool_activity(tool, CredentialSource(environment={}), values), call)
     return report
 
 
 async def test_a_delay_that_no_date_can_say_is_cut() -> None:
     with pytest.raises(ApplicationError) as raised:
-        await attempt(CallRule(0, "retry", "error", attempts=2000, delay=1e30), BUSY)
+        await attempt(
+            CallRule(0, "retry", "error", attempts=Value(2000), delay=Value(86400), backoff="exponential"),
+            BUSY,
+            earlier=900,
+        )
     assert raised.value.next_retry_delay == timedelta(seconds=LONGEST_DELAY)
 
 
 async def test_a_rule_cannot_fill_the_log_without_end() -> None:
-    report = await attempt(CallRule(0, "retry", "error", attempts=10 * MAX_ATTEMPTS), BUSY, earlier=MAX_ATTEMPTS - 1)
+    report = await attempt(
+        CallRule(0, "retry", "error", attempts=Value(10 * MAX_ATTEMPTS)), BUSY, earlier=MAX_ATTEMPTS - 1
+    )
     assert report.exhausted
-    assert len(report.attempts) == MAX_ATTEMPTS
+    assert report.attempts[-1].number == MAX_ATTEMPTS
+    assert report.counts == AttemptCounts(MAX_ATTEMPTS, MAX_ATTEMPTS)
 
 
 async def test_the_log_has_an_errors_beginning_and_the_outcome_its_whole_text() -> None:
-    report = await attempt(CallRule(0, "retry", "error", attempts=1), BUSY)
+    report = await attempt(CallRule(0, "retry", "error", attempts=Value(1)), BUSY)
     assert report.outcome["error"]["message"] == "busy" * MESSAGE_CHARACTERS
     logged = report.attempts[-1].error
     assert logged is not None
@@ -67,5 +80,19 @@ async def test_a_result_with_half_a_character_is_an_error_too() -> None:
 
 
 async def test_an_attempts_rules_know_the_time() -> None:
-    report = await attempt(CallRule(0, "retry", "error", "{{ now().year > 2000 }}", attempts=1), BUSY)
+    report = await attempt(CallRule(0, "retry", "error", "{{ now().year > 2000 }}", attempts=Value(1)), BUSY)
     assert report.exhausted
+
+
+async def test_a_rule_that_cannot_be_evaluated_is_told_with_the_attempts() -> None:
+    soon = CallRule(4, "retry", "error", delay=Value("{{ output.error.message[:4] }}", {"": Span(3, 1, 3, 9)}))
+    report = await attempt(soon, BUSY, earlier=1)
+    assert report.failed == RuleFailure("delay is 'busy', expected seconds or a duration like 30s", 4)
+    assert [one.status for one in report.attempts] == ["error", "error"]
+
+
+async def test_the_delay_is_what_the_outcome_says() -> None:
+    rule = CallRule(0, "retry", "error", delay=Value("{{ output.error.retry_after + 1 }}", {"": Span(3, 1, 3, 9)}))
+    with pytest.raises(ApplicationError) as raised:
+        await attempt(rule, Outcome("error", error=ErrorInfo("http", "busy", retry_after=7.0)))
+    assert raised.value.next_retry_delay == timedelta(seconds=8)

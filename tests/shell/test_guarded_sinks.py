@@ -11,9 +11,10 @@ from temporalio.testing import ActivityEnvironment
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.testing import FakeTool
 from noetl_compiler.graph import Guard, Span, Template, Value
-from noetl_temporal.limits import INLINE_BYTES
+from noetl_temporal.codec import data_converter
 from noetl_temporal.machine.call import SinkCall, ToolCall, ToolReport
 from noetl_temporal.run_tool import tool_activity
+from noetl_temporal.value_store import ValueStore
 
 HERE = Span(1, 1, 1, 2)
 
@@ -26,13 +27,13 @@ async def stored(guard: Guard, file: Path, aside: bool = False) -> tuple[ToolRep
     """The report of a call whose tool gives ``{n: 3}``, and the rows its sink has stored."""
     config = Value({"database": str(file), "table": "t", "data": {"n": "{{ result.n }}"}}, {"/data/n": HERE})
     call = ToolCall(
-        "c", "k", 1, "step", "task", "noop", 1, 0, "case",
+        "c", "k", 1, "step", "task", "noop", 1, "case",
         sinks=(SinkCall("duckdb", config, "key", guard=guard),),
         scope={"limit": 2, "result": {"n": 7}},
         aside=aside,
     )  # fmt: skip
     tool = FakeTool("noop", lambda _request, _context: {"n": 3})
-    activity = tool_activity(tool, CredentialSource(environment={}), INLINE_BYTES)
+    activity = tool_activity(tool, CredentialSource(environment={}), ValueStore(data_converter()))
     report: ToolReport = await ActivityEnvironment().run(activity, call)
     with duckdb.connect(str(file)) as connection:
         tables = connection.execute("select table_name from duckdb_tables() where table_name = 't'").fetchall()

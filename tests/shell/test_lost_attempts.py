@@ -13,26 +13,32 @@ from temporalio.testing import ActivityEnvironment
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.testing import FakeTool
-from noetl_temporal.limits import INLINE_BYTES
+from noetl_compiler.graph import Value
+from noetl_temporal.attempt_details import Details
+from noetl_temporal.codec import data_converter
 from noetl_temporal.machine.call import AttemptRecord, CallRule, ToolCall, ToolReport
 from noetl_temporal.run_tool import MAX_LOST, tool_activity
+from noetl_temporal.value_store import ValueStore
 
-CALL = ToolCall("c", "k", 1, "step", "task", "noop", 1, 0, "v10", rules=(CallRule(0, "retry", "error", attempts=2),))
+CALL = ToolCall(
+    "c", "k", 1, "step", "task", "noop", 1, "v10", rules=(CallRule(0, "retry", "error", attempts=Value(2)),)
+)
 LOST = AttemptRecord(1, 1000, "lost")
 FAILED = AttemptRecord(1, 1000, "error", ended=1001)
 
 
 def environment(log: list[AttemptRecord]) -> ActivityEnvironment:
     env = ActivityEnvironment()
-    numbered = [msgspec.structs.replace(one, number=index) for index, one in enumerate(log, 1)]
-    details = [msgspec.to_builtins(numbered)] if log else []
+    numbered = tuple(msgspec.structs.replace(one, number=index) for index, one in enumerate(log, 1))
+    details = [msgspec.to_builtins(Details(numbered, temporal=len(log)))] if log else []
     env.info = dataclasses.replace(env.info, attempt=len(log) + 1, heartbeat_details=details)
     return env
 
 
 async def run(call: ToolCall, log: list[AttemptRecord], answer: Any = 1) -> tuple[ToolReport, FakeTool]:
     tool = FakeTool("noop", lambda _request, _context: answer)
-    found: Any = await environment(log).run(tool_activity(tool, CredentialSource(environment={}), INLINE_BYTES), call)
+    activity = tool_activity(tool, CredentialSource(environment={}), ValueStore(data_converter()))
+    found: Any = await environment(log).run(activity, call)
     return found, tool
 
 
@@ -74,5 +80,6 @@ async def test_an_attempt_that_died_before_its_first_heartbeat_is_lost_as_well()
     silent = ActivityEnvironment()
     silent.info = dataclasses.replace(silent.info, attempt=3)
     tool = FakeTool("noop", lambda _request, _context: 1)
-    report: Any = await silent.run(tool_activity(tool, CredentialSource(environment={}), INLINE_BYTES), CALL)
+    activity = tool_activity(tool, CredentialSource(environment={}), ValueStore(data_converter()))
+    report: Any = await silent.run(activity, CALL)
     assert [(one.number, one.status) for one in report.attempts] == [(1, "lost"), (2, "lost"), (3, "ok")]

@@ -1,39 +1,35 @@
 """Sinks: a tool's result stored in the tool's own activity (semantics.md 26).
 
-``store`` is the one entrance. ``key`` identifies the call over attempts, workers and replays; a sink that has seen it
-before writes nothing again and says so.
+``store`` writes, ``find`` asks the ledger beside the rows whether a call has stored its outcome already. Kinds that are
+in ``KINDS`` have a transaction, so that an entry of the ledger and the rows commit together.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
-import msgspec
-
 from noetl_activities.errors import ConfigError
+from noetl_activities.sinks.ledger import Entry, Stored
 from noetl_activities.tool import Json, ToolContext
 
-__all__ = ["SinkKind", "Stored", "store"]
+__all__ = ["KINDS", "PLACES", "Entry", "SinkKind", "Stored", "find", "store"]
 
+KINDS = ("duckdb", "postgres")
 
-class Stored(msgspec.Struct, frozen=True):
-    """``rows`` written; none when ``duplicate``."""
-
-    rows: int = 0
-    table: str | None = None
-    duplicate: bool = False
+PLACES = {"duckdb": ("database",), "postgres": ()}
+"""The fields that say, beside ``auth``, which database a sink of that kind stores in."""
 
 
 class SinkKind(Protocol):
     """One kind of sink."""
 
     async def __call__(
-        self, config: dict[str, Json], mode: str, key: str, result: Json, auth: Json, context: ToolContext
+        self, config: dict[str, Json], mode: str, entry: Entry, result: Json, auth: Json, context: ToolContext
     ) -> Stored: ...
 
 
 async def store(
-    kind: str, config: dict[str, Json], mode: str, key: str, result: Json, auth: Json, context: ToolContext
+    kind: str, config: dict[str, Json], mode: str, entry: Entry, result: Json, auth: Json, context: ToolContext
 ) -> Stored:
     """Store ``result`` (or what ``config`` names instead). Raises ToolError; a driver's own error is a SinkError."""
     from noetl_activities.sinks.duckdb import store_duckdb
@@ -42,4 +38,16 @@ async def store(
     kinds: dict[str, SinkKind] = {"postgres": store_postgres, "duckdb": store_duckdb}
     if kind not in kinds:
         raise ConfigError(f"no sink {kind!r}: there are {', '.join(sorted(kinds))}")
-    return await kinds[kind](config, mode, key, result, auth, context)
+    return await kinds[kind](config, mode, entry, result, auth, context)
+
+
+async def find(kind: str, config: dict[str, Json], auth: Json, key: str, n: int, context: ToolContext) -> str | None:
+    """The JSON of the outcome that a call has stored under ``key`` and ``n``; None when there is none. ``config`` needs
+    the fields of PLACES only. Raises ToolError, SinkError.
+    """
+    from noetl_activities.sinks.duckdb import find_duckdb
+    from noetl_activities.sinks.postgres import find_postgres
+
+    if kind == "postgres":
+        return await find_postgres(config, auth, key, n, context)
+    return await find_duckdb(config, key, n) if kind == "duckdb" else None

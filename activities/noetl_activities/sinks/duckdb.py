@@ -1,34 +1,73 @@
-"""The duckdb sink: rows and the key commit in one transaction of the file, so it is exactly once for each file."""
+"""The duckdb sink: rows and their entry in the ledger commit in one transaction of the file (semantics.md 26a).
+
+Only one process has the file open. Inside of it the sinks of a file take turns, so rivals never meet.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import Any
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import duckdb
 
 from noetl_activities.duckdb_file import database_of, in_thread
 from noetl_activities.errors import SinkError
 from noetl_activities.outcome import ErrorInfo, Outcome
-from noetl_activities.sinks import Stored
+from noetl_activities.sinks import duckdb_ledger as ledger
 from noetl_activities.sinks.data import ColumnTypes, Row, column_type, keys_of, parts_of, quoted, rows_of
+from noetl_activities.sinks.ledger import Entry, Stored, is_time_to_prune
 from noetl_activities.tool import Json, ToolContext
 
-__all__ = ["store_duckdb"]
+__all__ = ["find_duckdb", "store_duckdb"]
 
+T = TypeVar("T")
 _TYPES = ColumnTypes("boolean", "bigint", "double", "json", "varchar")
+_turns: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
 
 async def store_duckdb(
-    config: dict[str, Json], mode: str, key: str, result: Json, auth: Json, context: ToolContext
+    config: dict[str, Json], mode: str, entry: Entry, result: Json, auth: Json, context: ToolContext
 ) -> Stored:
     """Insert, append, upsert or replace rows of ``table``, which is made from the data when it is missing."""
     del auth, context
     rows, keys = rows_of(config, result), keys_of(config, mode)
     table = ".".join(f'"{part}"' for part in parts_of(config.get("table")))
-    database = database_of(config, key.partition("/")[0])
+    database = _database(config, entry.key)
+    turn = _turn_of(database)
+
+    def work(connection: duckdb.DuckDBPyConnection) -> Stored:
+        with turn:
+            return _store(connection, table, rows, mode, keys, entry)
+
+    return await _run(database, work)
+
+
+async def find_duckdb(config: dict[str, Json], key: str, n: int) -> str | None:
+    """The outcome that the ledger of this sink has for a call, None when there is none."""
+    database = _database(config, key)
+    if not await asyncio.to_thread(Path(database).exists):
+        return None
+    return await _run(database, lambda connection: ledger.find(connection, key, n))
+
+
+def _turn_of(database: str) -> threading.Lock:
+    return _turns.setdefault(os.path.realpath(database), threading.Lock())
+
+
+def _database(config: dict[str, Json], key: str) -> str:
+    """Every key begins with its execution."""
+    return database_of(config, key.partition("/")[0])
+
+
+async def _run(database: str, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
     try:
-        return await in_thread(database, lambda connection: _store(connection, table, rows, mode, keys, key))
+        return await in_thread(database, work)
     except duckdb.Error as error:
         retryable = isinstance(error, duckdb.IOException | duckdb.TransactionException)
         info = ErrorInfo("sql", str(error), type(error).__name__, retryable)
@@ -36,23 +75,36 @@ async def store_duckdb(
 
 
 def _store(
-    connection: duckdb.DuckDBPyConnection, table: str, rows: list[Row], mode: str, keys: list[str], key: str
+    connection: duckdb.DuckDBPyConnection, table: str, rows: list[Row], mode: str, keys: list[str], entry: Entry
 ) -> Stored:
-    name = table.replace('"', "")
-    connection.execute("create table if not exists noetl_sink_key (key varchar primary key)")
+    ledger.ensure(connection)
     connection.begin()
     try:
-        if connection.execute("select 1 from noetl_sink_key where key = ?", [key]).fetchone():
-            connection.rollback()
-            return Stored(table=name, duplicate=True)
-        connection.execute("insert into noetl_sink_key values (?)", [key])
-        if rows:
-            _write(connection, table, rows, mode, keys)
+        stored = _store_once(connection, table, rows, mode, keys, entry)
+        if is_time_to_prune():
+            ledger.prune(connection)
         connection.commit()
     except BaseException:
         connection.rollback()
         raise
-    return Stored(len(rows), name)
+    return stored
+
+
+def _store_once(
+    connection: duckdb.DuckDBPyConnection, table: str, rows: list[Row], mode: str, keys: list[str], entry: Entry
+) -> Stored:
+    name = table.replace('"', "")
+    if entry.outcome is not None:
+        rival = ledger.keep(connection, entry.call, entry.n, entry.outcome)
+        if rival is not None:
+            return Stored(table=name, duplicate=True, is_kept=True, rival=rival)
+    if not ledger.claim(connection, entry.key, entry.n):
+        return Stored(table=name, duplicate=True, is_kept=True)
+    if mode == "replace" and entry.once and not ledger.claim(connection, entry.once, 0):
+        mode = "append"
+    if rows:
+        _write(connection, table, rows, mode, keys)
+    return Stored(len(rows), name, is_kept=True)
 
 
 def _write(connection: duckdb.DuckDBPyConnection, table: str, rows: list[Row], mode: str, keys: list[str]) -> None:

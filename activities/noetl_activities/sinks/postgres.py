@@ -1,7 +1,7 @@
-"""The postgres sink: exactly once (semantics.md 26).
+"""The postgres sink: exactly once where the role may use the ledger (semantics.md 26, 26a).
 
-The key and the rows commit in one transaction. Whoever comes second with the same key, be it a retry after a crash
-between commit and report or a rival, waits for the first at the key's row and then finds it taken: nothing is written
+The entries and the rows commit in one transaction. Whoever comes second with the same key, be it an attempt after a
+crash between commit and report or a rival, waits for the first at the entry and then finds it: nothing is written
 again.
 """
 
@@ -11,34 +11,60 @@ import asyncpg
 
 from noetl_activities.errors import SinkError
 from noetl_activities.postgres_connect import Connection, connected, sql_error
-from noetl_activities.sinks import Stored
+from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.data import keys_of, parts_of, rows_of
+from noetl_activities.sinks.ledger import Entry, Stored, is_time_to_prune
 from noetl_activities.sinks.postgres_statement import run_statements
 from noetl_activities.sinks.postgres_table import Table
 from noetl_activities.sql import FIELDS, statements_of
 from noetl_activities.tool import Json, ToolContext
 
-__all__ = ["store_postgres"]
-
-_KEYS = """
-create schema if not exists noetl;
-create table if not exists noetl.sink_key (key text primary key, stored_at timestamptz not null default now());
-"""
+__all__ = ["find_postgres", "store_postgres"]
 
 
 async def store_postgres(
-    config: dict[str, Json], mode: str, key: str, result: Json, auth: Json, context: ToolContext
+    config: dict[str, Json], mode: str, entry: Entry, result: Json, auth: Json, context: ToolContext
 ) -> Stored:
     """Insert, append, upsert, replace or merge rows of ``table``, or run the sink's own ``statement``."""
     try:
         async with connected(auth, config, context) as connection:
-            await _ensure_keys(connection)
+            if not await ledger.ensure(connection):
+                return await _store_without(connection, config, mode, result)
             async with connection.transaction():
-                if not await _claim(connection, key):
-                    return Stored(table=_table_name(config), duplicate=True)
-                return await _write(connection, config, mode, result)
+                stored = await _store(connection, config, mode, entry, result)
+            if is_time_to_prune():
+                await ledger.prune(connection)
+            return stored
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
         raise SinkError(sql_error(error)) from error
+
+
+async def find_postgres(config: dict[str, Json], auth: Json, key: str, n: int, context: ToolContext) -> str | None:
+    """The outcome that the ledger of this sink has for a call, None when there is none or no ledger."""
+    try:
+        async with connected(auth, config, context, with_codecs=False) as connection:
+            return await ledger.find(connection, key, n)
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+        raise SinkError(sql_error(error)) from error
+
+
+async def _store(connection: Connection, config: dict[str, Json], mode: str, entry: Entry, result: Json) -> Stored:
+    if entry.outcome is not None:
+        rival = await ledger.keep(connection, entry.call, entry.n, entry.outcome)
+        if rival is not None:
+            return Stored(table=_table_name(config), duplicate=True, is_kept=True, rival=rival)
+    if not await ledger.claim(connection, entry.key, entry.n):
+        return Stored(table=_table_name(config), duplicate=True, is_kept=True)
+    if mode == "replace" and entry.once and not await ledger.claim(connection, entry.once, 0):
+        mode = "append"
+    rows, table = await _write(connection, config, mode, result)
+    return Stored(rows, table, is_kept=True)
+
+
+async def _store_without(connection: Connection, config: dict[str, Json], mode: str, result: Json) -> Stored:
+    async with connection.transaction():
+        rows, table = await _write(connection, config, mode, result)
+    return Stored(rows, table, warning=ledger.NO_LEDGER)
 
 
 def _table_name(config: dict[str, Json]) -> str | None:
@@ -46,23 +72,10 @@ def _table_name(config: dict[str, Json]) -> str | None:
     return None if table is None else str(table)
 
 
-async def _ensure_keys(connection: Connection) -> None:
-    """Two sinks may make the table at once; the loser's error means that it is there."""
-    if await connection.fetchval("select to_regclass('noetl.sink_key')") is None:
-        try:
-            await connection.execute(_KEYS)
-        except (asyncpg.UniqueViolationError, asyncpg.DuplicateObjectError, asyncpg.DuplicateTableError):
-            return
-
-
-async def _claim(connection: Connection, key: str) -> bool:
-    sql = "insert into noetl.sink_key (key) values ($1) on conflict do nothing returning key"
-    return await connection.fetchval(sql, key) is not None
-
-
-async def _write(connection: Connection, config: dict[str, Json], mode: str, result: Json) -> Stored:
+async def _write(connection: Connection, config: dict[str, Json], mode: str, result: Json) -> tuple[int, str | None]:
+    """The rows written and the table's name."""
     rows = rows_of(config, result)
     if any(config.get(name) or config.get(f"{name}_b64") for name in FIELDS):
-        return Stored(await run_statements(connection, statements_of(config, "postgres"), config.get("params"), rows))
-    table = await Table.find(connection, parts_of(config.get("table")), rows if config.get("create") is True else [])
-    return Stored(await table.write(rows, mode, keys_of(config, mode)), table.name)
+        return await run_statements(connection, statements_of(config, "postgres"), config.get("params"), rows), None
+    table = await Table.find(connection, parts_of(config.get("table")))
+    return await table.write(rows, mode, keys_of(config, mode)), table.name

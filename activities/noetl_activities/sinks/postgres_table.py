@@ -12,7 +12,7 @@ from itertools import groupby
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.postgres_connect import Connection
-from noetl_activities.sinks.data import ColumnTypes, Row, column_type, quoted
+from noetl_activities.sinks.data import Row, quoted
 from noetl_activities.tool import Json
 
 __all__ = ["Table"]
@@ -21,7 +21,6 @@ _COLUMNS = """
 select attname::text, format_type(atttypid, atttypmod)
 from pg_attribute where attrelid = to_regclass($1) and attnum > 0 and not attisdropped
 """
-_TYPES = ColumnTypes("boolean", "bigint", "double precision", "jsonb", "text")
 _INTEGERS = ("smallint", "integer", "bigint")
 
 
@@ -35,8 +34,8 @@ class Table:
         self._types = types
 
     @classmethod
-    async def find(cls, connection: Connection, parts: Sequence[str], make_from: Sequence[Row]) -> Table:
-        """The table; when there is none, one made from the rows. Raises ConfigError when there are no rows either.
+    async def find(cls, connection: Connection, parts: Sequence[str]) -> Table:
+        """The table. Raises ConfigError when there is none.
 
         As in SQL without quotes, a name in capitals also means the one in small letters.
         """
@@ -45,11 +44,9 @@ class Table:
             types = await _types(connection, identifier)
             if types:
                 return cls(connection, name, identifier, types)
-        if not make_from:
-            raise ConfigError(f"there is no table {name}: create it in a step before, or set create: true on the sink")
-        identifier = _dotted(parts)
-        await _create(connection, identifier, make_from)
-        return cls(connection, name, identifier, await _types(connection, identifier))
+        raise ConfigError(
+            f"there is no table {name}: create it in a step before (create table if not exists {name} ...)"
+        )
 
     async def write(self, rows: Sequence[Row], mode: str, keys: Sequence[str]) -> int:
         """The number of rows written. A column that a row does not name keeps its default, or its value in an
@@ -90,16 +87,6 @@ class Table:
 
 async def _types(connection: Connection, identifier: str) -> dict[str, str]:
     return {str(one[0]): str(one[1]) for one in await connection.fetch(_COLUMNS, identifier)}
-
-
-async def _create(connection: Connection, identifier: str, rows: Sequence[Row]) -> None:
-    """Rivals make it one after the other: Postgres' own ``if not exists`` fails when two come at once."""
-    values: dict[str, Json] = {}
-    for row in rows:
-        values.update({name: value for name, value in row.items() if values.get(name) is None})
-    columns = ", ".join(f"{quoted(name)} {column_type(value, _TYPES)}" for name, value in values.items())
-    await connection.execute("select pg_advisory_xact_lock(hashtext($1))", identifier)
-    await connection.execute(f"create table if not exists {identifier} ({columns})")
 
 
 def _columns_of(row: Row) -> tuple[str, ...]:

@@ -9,13 +9,13 @@ from noetl_compiler.dialects.fields import kind_of
 from noetl_compiler.dialects.text_conditions import as_expression, compares_outside
 from noetl_compiler.graph import Assign, Json, Span, Template, Timeout, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
+from noetl_compiler.numerals import duration, numeral
 from noetl_compiler.report import Report
 
 __all__ = [
     "amount",
     "assigns",
     "condition",
-    "duration",
     "expression",
     "forbid_negative",
     "mapping_value",
@@ -23,9 +23,7 @@ __all__ = [
     "timeout",
 ]
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 _TARGET = re.compile(r"[^.\[\]]+(?:\.[^.\[\]]+)*(?:\[[*+|]?\])?")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _WORDS = frozenset({"true", "false", "yes", "no", "1", "0"})
 
 
@@ -88,8 +86,8 @@ def amount(node: Node | None, report: Report) -> Value | None:
         if node.template_span or _is_number(node.value):
             forbid_negative(node, report)
             return value_of(node)
-        if _is_numeral(node.text):
-            return Value(float(node.text))
+        if (found := numeral(node.text)) is not None:
+            return Value(found)
     report.error(Code.WRONG_TYPE, node.span, f"expected a number or a template, not {kind_of(node)}")
     return None
 
@@ -107,12 +105,6 @@ def seconds(node: Node | None, report: Report) -> Value | None:
     message = 'expected a duration such as 30 or "30s"'
     report.error(Code.WRONG_VALUE, node.span, message, 'units are "ms", "s", "m", "h" and "d"')
     return None
-
-
-def duration(text: str) -> float | None:
-    """The seconds that a text such as ``30s`` or ``1.5m`` means, None when it is none."""
-    found = _DURATION.fullmatch(text.strip())
-    return float(found[1]) * _UNITS[found[2] or "s"] if found else None
 
 
 def timeout(node: Node | None, report: Report) -> Timeout | None:
@@ -156,7 +148,3 @@ def forbid_negative(node: ScalarNode, report: Report) -> None:
 
 def _is_number(value: Json) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_numeral(text: str) -> bool:
-    return re.fullmatch(r"\d+(?:\.\d+)?", text.strip()) is not None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from noetl_compiler.dialects.auth import AUTHS, has_alias
-from noetl_compiler.dialects.values import duration
 from noetl_compiler.emission.draft import Draft, mapping
 from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.origins import NOWHERE, Region, scalar
 from noetl_compiler.graph import Assign, Template, Timeout, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from noetl_compiler.numerals import duration
 
 __all__ = ["emit_assigns", "emit_auth", "emit_condition", "emit_duration", "emit_names", "emit_timeout", "emit_value"]
 

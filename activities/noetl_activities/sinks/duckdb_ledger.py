@@ -1,0 +1,55 @@
+"""The ledger in the DuckDB file of a sink: the table noetl_ledger."""
+
+from __future__ import annotations
+
+import duckdb
+
+from noetl_activities.sinks.ledger import DAYS_KEPT
+
+__all__ = ["claim", "ensure", "find", "keep", "prune"]
+
+_DDL = """
+create table if not exists noetl_ledger (
+    key varchar, n integer, outcome varchar, stored_at timestamp default current_timestamp, primary key (key, n)
+)
+"""
+_OUTCOME = "select outcome from noetl_ledger where key = ? and n = ?"
+
+
+def ensure(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the ledger when it is missing."""
+    connection.execute(_DDL)
+
+
+def find(connection: duckdb.DuckDBPyConnection, key: str, n: int) -> str | None:
+    """The outcome of a call, None when the ledger has none."""
+    try:
+        found = connection.execute(_OUTCOME, [key, n]).fetchone()
+    except duckdb.CatalogException:
+        return None  # a file that no sink has stored in
+    return None if found is None else found[0]
+
+
+def keep(connection: duckdb.DuckDBPyConnection, key: str, n: int, outcome: str) -> str | None:
+    """Note a call's outcome in the running transaction; None, or the other outcome that stands there already."""
+    found = find(connection, key, n)
+    if found is None:
+        _insert(connection, key, n, outcome)
+    return found
+
+
+def claim(connection: duckdb.DuckDBPyConnection, key: str, n: int) -> bool:
+    """Note an entry in the running transaction; False when it was there."""
+    if connection.execute("select 1 from noetl_ledger where key = ? and n = ?", [key, n]).fetchone():
+        return False
+    _insert(connection, key, n, None)
+    return True
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, key: str, n: int, outcome: str | None) -> None:
+    connection.execute("insert into noetl_ledger (key, n, outcome) values (?, ?, ?)", [key, n, outcome])
+
+
+def prune(connection: duckdb.DuckDBPyConnection) -> None:
+    """Delete entries that are too old."""
+    connection.execute("delete from noetl_ledger where stored_at < now() - to_days(?)", [DAYS_KEPT])

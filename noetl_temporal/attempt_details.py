@@ -1,0 +1,90 @@
+"""The records of a call's attempts as they travel in heartbeat details: at most 4 KB, whatever there is to tell.
+
+Details over the storage threshold would go to the payload store, and one that is away would cancel the activity. So
+they hold the last records and counts of all before; those before lie in *segments* in the payload store, each naming
+the one before it. Pure: the workflow reads details as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from noetl_temporal.machine.call import AttemptCounts, AttemptRecord
+
+__all__ = ["DETAIL_BYTES", "Details", "Segment", "attempts_in", "counted", "details_of", "shortened", "split"]
+
+DETAIL_BYTES = 3_500
+"""Of the records in one heartbeat, so that all of it stays under 4 KB."""
+
+SHORT_MESSAGE = 200
+"""Characters of an error where even one record is too large."""
+
+
+class Details(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``records`` are the last attempts in order, ``before`` counts those before them, of which ``first`` is known
+    where nothing is stored. ``older`` is the key of the last stored segment. ``temporal`` is the number that Temporal
+    gave the last attempt, which begins again at 1 when the activity is reset.
+    """
+
+    records: tuple[AttemptRecord, ...]
+    before: AttemptCounts = AttemptCounts()
+    first: AttemptRecord | None = None
+    older: str | None = None
+    temporal: int = 0
+
+
+class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Records that were stored together; ``older`` is the key of the segment before."""
+
+    records: tuple[AttemptRecord, ...]
+    older: str | None = None
+
+
+def attempts_in(details: Sequence[Any]) -> tuple[AttemptRecord, ...]:
+    """The attempts that the details of a heartbeat tell of by themselves."""
+    if not details:
+        return ()
+    told = msgspec.convert(details[0], Details)
+    return told.records if told.first is None else (told.first, *told.records)
+
+
+def counted(records: Iterable[AttemptRecord], before: AttemptCounts | None = None) -> AttemptCounts:
+    """The counts of the records, added to those ``before``."""
+    total, used, ok, lost, cut = msgspec.structs.astuple(before or AttemptCounts())
+    for one in records:
+        total += 1
+        used += one.status in ("ok", "error")
+        ok += one.status == "ok"
+        lost += one.status == "lost"
+        cut += one.status in ("shutdown", "paused", "reset") and one.is_called
+    return AttemptCounts(total, used, ok, lost, cut)
+
+
+def split(records: Sequence[AttemptRecord], limit: int = DETAIL_BYTES) -> int:
+    """How many of the first records have to go, so that the others have at most ``limit`` bytes."""
+    size = 0
+    for index in range(len(records) - 1, -1, -1):
+        size += len(msgspec.json.encode(records[index])) + 1
+        if size > limit:
+            return index + 1
+    return 0
+
+
+def details_of(details: Details) -> Details:
+    """The same within the limit: records that do not fit are only counted, the last one is shortened if it must be."""
+    limit = DETAIL_BYTES - len(msgspec.json.encode(details.first))
+    gone = split(details.records, limit)
+    records = details.records[gone:] or tuple(map(shortened, details.records[-1:]))
+    before = counted(details.records[: len(details.records) - len(records)], details.before)
+    return msgspec.structs.replace(details, records=records, before=before)
+
+
+def shortened(record: AttemptRecord) -> AttemptRecord:
+    """A record in about 1 KB: what its sinks did is left out, its error is cut."""
+    error = record.error
+    if error is not None:
+        error = {"kind": str(error.get("kind"))[:40], "message": str(error.get("message"))[:SHORT_MESSAGE]}
+    return msgspec.structs.replace(record, error=error, sinks=(), indeterminate=(), worker=record.worker[:100])

@@ -1,0 +1,141 @@
+"""How an attempt ends: the rules are asked, and it reports, asks for another attempt, or was interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from msgspec.structs import replace
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from noetl_activities.tool import Json
+from noetl_temporal.attempt_log import AttemptLog
+from noetl_temporal.machine.call import (
+    AttemptRecord,
+    AttemptStatus,
+    Outcome,
+    RuleFailure,
+    SinkRecord,
+    ToolCall,
+    ToolReport,
+)
+from noetl_temporal.machine.policy import Decision, RuleError, decide
+from noetl_temporal.stopping import INTERRUPTED, stop_reason
+from noetl_temporal.tool_outcome import refusal
+from noetl_temporal.value_store import ValueStore, until_done
+
+__all__ = ["LONGEST_DELAY", "MAX_ATTEMPTS", "AttemptEnd"]
+
+MAX_ATTEMPTS = 1_000
+"""Of one call, whatever its rules say: the log of them has to fit. Polling without end is ``again``."""
+
+LONGEST_DELAY = 365 * 86_400.0
+"""Seconds. An exponential backoff without ``max_delay`` soon exceeds what a date can say."""
+
+AT_ONCE = timedelta(milliseconds=1)
+"""Before an interrupted attempt is run again: Temporal reads a delay of nothing as none said."""
+
+LAST_WORDS_SECONDS = 5.0
+"""How long a cancelled attempt may take to read the records of those before it."""
+
+
+class AttemptEnd:
+    """Of one attempt. ``scope`` gives the names that the rules see with an outcome."""
+
+    def __init__(
+        self, call: ToolCall, log: AttemptLog, values: ValueStore, scope: Callable[[Outcome], Mapping[str, Any]]
+    ) -> None:
+        self._call = call
+        self._log = log
+        self._values = values
+        self._scope = scope
+
+    async def concluded(
+        self, outcome: Outcome, *, may_retry: bool, sinks: tuple[SinkRecord, ...], is_called: bool, is_taken: bool
+    ) -> ToolReport:
+        """The report with this outcome. Raises the error that asks Temporal for the next attempt."""
+        decision, failed = self._decide(outcome)
+        if decision.do == "retry" and stop_reason() == "cancelled":
+            decision = Decision(indeterminate=decision.indeterminate)
+        if decision.do == "retry" and not (may_retry and self._log.number < MAX_ATTEMPTS):
+            decision = replace(decision, do="fail", delay=0.0, exhausted=True)
+        self._log.end(
+            status="ok" if outcome["status"] == "ok" else "error",
+            error=outcome.get("error"),
+            rule=decision.rule,
+            do=decision.do,
+            delay=decision.delay if decision.do == "retry" else None,
+            exhausted=decision.exhausted,
+            indeterminate=decision.indeterminate,
+            sinks=sinks,
+            is_called=is_called,
+            is_taken=is_taken,
+        )
+        if decision.do == "retry":
+            await self._log.hand_on()
+            raise self._again(outcome, decision)
+        rule = None if failed else decision.rule
+        return await self._stored(ToolReport(outcome, rule, decision.exhausted, await self._log.known(), failed=failed))
+
+    def _decide(self, outcome: Outcome) -> tuple[Decision, RuleFailure | None]:
+        if not self._call.rules:
+            return Decision(), None
+        try:
+            decision = decide(
+                self._call.rules,
+                outcome["status"],
+                self._scope(outcome),
+                self._log.used,
+                retry_after=_error_of(outcome).get("retry_after"),
+                jitter=random.random(),  # noqa: S311 - spreads retries, keeps no secret
+            )
+        except RuleError as error:
+            return Decision("fail", error.rule), RuleFailure(error.message, error.rule)
+        return decision, None
+
+    def _again(self, outcome: Outcome, decision: Decision) -> ApplicationError:
+        error = _error_of(outcome)
+        return ApplicationError(
+            str(error.get("message") or f"{self._call.task} is called again"),
+            type=f"{self._call.kind}.{error.get('code') or error.get('kind') or 'retry'}",
+            next_retry_delay=timedelta(seconds=min(LONGEST_DELAY, decision.delay)),
+            category=ApplicationErrorCategory.BENIGN,
+        )
+
+    async def _stored(self, report: ToolReport) -> ToolReport:
+        """The report with its counts, once it lies where Temporal looks for it."""
+        report = replace(report, counts=self._log.counts)
+        await until_done("the result cannot be stored", lambda: self._values.keep(report))
+        return report
+
+    # ---- interrupted ----------------------------------------------------------------------------------------------
+
+    async def interrupted(self, reason: AttemptStatus | None, is_called: bool) -> ToolReport:
+        """The report of a call that was cancelled. Raises the error with which Temporal runs any other attempt again,
+        CancelledError where nobody told why: the attempt is lost.
+        """
+        if reason is None:
+            raise asyncio.CancelledError
+        self._log.end(status=reason, is_called=is_called)
+        if reason == "cancelled":
+            attempts = await self._known_soon()
+            return ToolReport(
+                refusal("cancelled", "the call was cancelled"), attempts=attempts, counts=self._log.counts
+            )
+        await self._log.hand_on()
+        kind, message = INTERRUPTED[reason]
+        raise ApplicationError(message, type=kind, next_retry_delay=AT_ONCE, category=ApplicationErrorCategory.BENIGN)
+
+    async def _known_soon(self) -> tuple[AttemptRecord, ...]:
+        try:
+            async with asyncio.timeout(LAST_WORDS_SECONDS):
+                return await self._log.known()
+        except TimeoutError:
+            return self._log.latest
+
+
+def _error_of(outcome: Outcome) -> Mapping[str, Json]:
+    return outcome.get("error") or {}

@@ -1,0 +1,157 @@
+"""The sinks of a call and the ledger beside their rows (semantics.md 26, 26a).
+
+The first sink that has a transaction stores the call's outcome in it. So an attempt can take the outcome that one
+before it left there: it does not make the call again, and the sinks that had not stored yet store from that outcome.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from noetl_activities import sinks
+from noetl_activities.credentials import Credentials
+from noetl_activities.sinks import Entry, Stored
+from noetl_activities.tool import Json, ToolContext
+from noetl_compiler import templates
+from noetl_compiler.overlay import picked
+from noetl_compiler.templates import TemplateFailure
+from noetl_temporal.attempt_log import now
+from noetl_temporal.machine.call import Outcome, SinkCall, SinkRecord, ToolCall
+from noetl_temporal.machine.policy import allows
+from noetl_temporal.machine.scope import sink_config
+from noetl_temporal.tool_outcome import Deadline, attempted, fitted
+
+__all__ = ["CallSinks", "Kept", "Performed"]
+
+Scope = Callable[[Outcome], Mapping[str, Any]]
+"""The names that templates see when a call has this outcome."""
+
+
+class Kept(NamedTuple):
+    """What the ledgers of a call said: its ``outcome`` if one has it, or the ``failure`` to read them."""
+
+    outcome: Outcome | None = None
+    failure: Outcome | None = None
+
+
+class Performed(NamedTuple):
+    """The outcome that the call has with its sinks, and what each of them did."""
+
+    outcome: Outcome
+    records: tuple[SinkRecord, ...]
+
+
+class CallSinks:
+    """Of one attempt. ``n`` tells the calls apart that are made under the same key."""
+
+    def __init__(
+        self, call: ToolCall, n: int, credentials: Credentials, context: ToolContext, deadline: Deadline, limit: int
+    ) -> None:
+        self._call = call
+        self._n = n
+        self._credentials = credentials
+        self._context = context
+        self._deadline = deadline
+        self._limit = limit
+
+    # ---- before the call --------------------------------------------------------------------------------------------
+
+    async def kept(self) -> Kept:
+        """The outcome that an attempt before this one has stored with its rows."""
+        asked: list[Json] = []
+        for sink in self._call.sinks if self._call.store is None else ():
+            try:
+                config: dict[str, Json] = templates.render(picked(sink.config, _place(sink)), self._call.scope) or {}
+            except TemplateFailure:
+                continue  # where it stores is known when there is a result: then the entry there decides
+            if [sink.kind, sink.auth, config] in asked:
+                continue
+            asked.append([sink.kind, sink.auth, config])
+            found = await self._ask(sink, config)
+            if found != Kept():
+                return found
+        return Kept()
+
+    async def _ask(self, sink: SinkCall, config: dict[str, Json]) -> Kept:
+        call = self._call
+        text, failure = await attempted(
+            lambda: sinks.find(sink.kind, config, sink.auth, call.key, self._n, self._context), self._deadline
+        )
+        if failure is not None:
+            return Kept(failure=self._of_sink(sink, failure))
+        return Kept(None if text is None else cast("Outcome", json.loads(text)))
+
+    # ---- after the call ---------------------------------------------------------------------------------------------
+
+    async def perform(self, outcome: Outcome, scope: Scope, is_kept: bool) -> Performed:
+        """Store in one sink after the other, while all goes well. ``is_kept`` when the outcome is from the ledger."""
+        records: list[SinkRecord] = []
+        for sink in self._call.sinks if outcome["status"] == "ok" else ():
+            started = now()
+            noted = None if is_kept or self._call.store is not None else self._noted(outcome)
+            work = partial(self._store, sink, outcome, scope, noted)
+            stored, failure = await attempted(work, self._deadline)
+            if failure is not None:
+                failure = self._of_sink(sink, failure)
+                records.append(_failed(sink, started, failure))
+                return Performed(failure, tuple(records))
+            if stored is None:
+                continue
+            if stored.rival is not None:
+                return await self.perform(cast("Outcome", json.loads(stored.rival)), scope, is_kept=True)
+            is_kept = is_kept or stored.is_kept
+            records.append(_performed(sink, started, stored))
+        return Performed(outcome, tuple(records))
+
+    async def _store(self, sink: SinkCall, outcome: Outcome, scope: Scope, noted: str | None) -> Stored | None:
+        """Perform one sink; None when its guard forbids it."""
+        names = scope(outcome)
+        if not allows(sink.guard, "ok", names):
+            return None
+        entry = Entry(sink.key, self._n, self._call.key, noted, sink.once)
+        content = _content(self._call, outcome)
+        config = sink_config(sink.config, names)
+        return await sinks.store(sink.kind, config, sink.mode, entry, content, sink.auth, self._context)
+
+    def _noted(self, outcome: Outcome) -> str:
+        """The outcome as the call's report will have it."""
+        return msgspec.json.encode(fitted(self._credentials.scrubbed(outcome), self._limit)).decode()
+
+    def _of_sink(self, sink: SinkCall, failure: Outcome) -> Outcome:
+        message = self._credentials.scrubbed(str(failure["error"]["message"]))
+        return {**failure, "error": {**failure["error"], "message": f"sink {sink.kind}: {message}"}}
+
+
+def _place(sink: SinkCall) -> tuple[str, ...]:
+    return sinks.PLACES.get(sink.kind, ())
+
+
+def _content(call: ToolCall, outcome: Outcome) -> Json:
+    """What a sink stores when the playbook names nothing: an HTTP response's body, any other result as it is."""
+    result = outcome.get("result")
+    is_response = call.kind == "http" and call.store is None and isinstance(result, dict)
+    return cast("dict[str, Json]", result).get("data") if is_response else result
+
+
+def _performed(sink: SinkCall, started: int, stored: Stored) -> SinkRecord:
+    return SinkRecord(
+        kind=sink.kind,
+        key=sink.key,
+        status="ok",
+        started=started,
+        ended=now(),
+        rows=stored.rows,
+        table=stored.table,
+        duplicate=stored.duplicate,
+        warning=stored.warning,
+    )
+
+
+def _failed(sink: SinkCall, started: int, failure: Outcome) -> SinkRecord:
+    message = str(failure["error"]["message"])
+    return SinkRecord(sink.kind, sink.key, "error", started, now(), error=message)

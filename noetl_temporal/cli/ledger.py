@@ -1,0 +1,30 @@
+"""``noetl ledger``: the table beside the rows of sinks."""
+
+from __future__ import annotations
+
+import click
+
+__all__ = ["ledger_group"]
+
+
+@click.group("ledger")
+def ledger_group() -> None:
+    """What sinks keep beside their rows, so that a crash stores nothing twice."""
+
+
+@ledger_group.command("sql")
+def sql_command() -> None:
+    """Print the SQL that makes noetl.ledger.
+
+    A sink makes the table itself where its role may. Where it may not, somebody who may runs this once in each
+    database that sinks store in, and grants the role of the credential what it needs.
+
+    \b
+    noetl ledger sql | psql ...
+    """
+    from noetl_activities.sinks.postgres_ledger import DDL
+
+    click.echo(DDL, nl=False)
+    click.echo("-- for the role of each sink's credential:")
+    click.echo("-- grant usage on schema noetl to ROLE;")
+    click.echo("-- grant select, insert, delete on noetl.ledger to ROLE;")

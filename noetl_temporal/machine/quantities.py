@@ -1,0 +1,109 @@
+"""What a template gave, as the duration, count or flag that a field of the playbook needs.
+
+A template may give anything: a text where a number belongs, ``nan``, a list. Whatever is not a quantity within its
+limits is a failure of the playbook, with the place and the name of the field, before anything is begun with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import cast
+
+from noetl_compiler.graph import Json, Span
+from noetl_compiler.numerals import duration, numeral
+from noetl_compiler.templates import TemplateFailure
+
+__all__ = ["LONGEST_SECONDS", "MOST", "count", "flag", "seconds"]
+
+LONGEST_SECONDS = 10 * 365.25 * 86400
+"""Ten years: no limit of a run is longer."""
+
+MOST = 1_000_000_000
+"""The highest count."""
+
+_TEXT_SHOWN = 40
+_DIGITS_SHOWN = 2**63
+_TRUE = frozenset({"true", "yes", "1"})
+_FALSE = frozenset({"false", "no", "0"})
+
+
+def seconds(value: Json, what: str, span: Span | None) -> float:
+    """A duration in seconds, from 0 to ten years: a number, or a text such as ``30s``, ``1.5m``, ``500ms``, ``2 h``.
+
+    ``what`` names the field in the failure: ``delay``. TemplateFailure for all else.
+    """
+    found = _number(value, duration)
+    if found is None or math.isnan(found):
+        raise _unfit(what, value, "seconds or a duration like 30s", span)
+    if found < 0:
+        raise _unfit(what, value, "0 seconds or more", span)
+    if found > LONGEST_SECONDS:
+        raise _unfit(what, value, "a duration of at most 10 years", span)
+    return found
+
+
+def count(value: Json, what: str, span: Span | None, minimum: int = 0) -> int:
+    """A whole number from ``minimum`` to ``MOST``: 3, 3.0 or ``"3"``. TemplateFailure for all else."""
+    found = _number(value, numeral)
+    if found is None or math.isnan(found):
+        raise _unfit(what, value, "a whole number", span)
+    if found < minimum:
+        raise _unfit(what, value, f"a whole number of {minimum} or more", span)
+    if found > MOST:
+        raise _unfit(what, value, f"a whole number of at most {MOST:,}", span)
+    if not found.is_integer():
+        raise _unfit(what, value, "a whole number", span)
+    return int(found)
+
+
+def flag(value: Json, what: str, span: Span | None) -> bool:
+    """True or false, also as the numbers 1 and 0 and the words that a playbook has for them. TemplateFailure for all
+    else."""
+    word = value.strip().lower() if isinstance(value, str) else None
+    if value is True or value is False:
+        return value
+    if word in _TRUE or (word is None and _number(value, numeral) == 1):
+        return True
+    if word in _FALSE or (word is None and _number(value, numeral) == 0):
+        return False
+    raise _unfit(what, value, "true or false", span)
+
+
+def _number(value: Json, of_text: Callable[[str], float | None]) -> float | None:
+    """The number that a value is or says, infinite when it is too large for one; None for what is no number."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        return of_text(value)
+    if not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value > 0 or -1)
+
+
+def _unfit(what: str, value: Json, expected: str, span: Span | None) -> TemplateFailure:
+    return TemplateFailure(f"{what} is {_shown(value)}, expected {expected}", span)
+
+
+def _shown(value: Json) -> str:
+    """The value in few words. Whatever is in a list or a mapping is not shown: it may be large, or secret."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return repr(value if len(value) <= _TEXT_SHOWN else f"{value[:_TEXT_SHOWN]}...")
+        case int() if abs(value) >= _DIGITS_SHOWN:
+            return f"a whole number of {value.bit_length():,} bits"
+        case int() | float():
+            return str(value)
+        case list():
+            return f"a list of {len(cast('list[Json]', value))}"
+        case dict():
+            return f"a mapping of {len(cast('dict[str, Json]', value))}"
+        case _:
+            return f"a value of type {type(value).__name__}"

@@ -1,0 +1,60 @@
+"""Why Temporal interrupts an activity, and how its attempt then ends (semantics.md 19a, 22a).
+
+``cancelled``: the call was stopped, by a person, a timeout or a failed sibling. It is not run again.
+``paused``, ``reset``: a person did that to the activity. ``shutdown``: its worker was told to stop and its grace is
+over. The attempt is run again and counts for nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TypeVar
+
+from temporalio import activity
+
+from noetl_temporal.machine.call import AttemptStatus
+
+__all__ = ["FINISH_SECONDS", "INTERRUPTED", "finished", "stop_reason"]
+
+FINISH_SECONDS = 10.0
+"""How long an attempt whose tool has answered may take to store that, once it is told to stop."""
+
+INTERRUPTED = {
+    "shutdown": ("worker_shutdown", "its worker was told to stop: the call is run again"),
+    "paused": ("paused", "the activity was paused: the call is run again when it goes on"),
+    "reset": ("reset", "the activity was reset: the call is run again"),
+}
+"""The type and the message of the error with which such an attempt ends."""
+
+T = TypeVar("T")
+
+
+def stop_reason() -> AttemptStatus | None:
+    """Why the running activity is interrupted; None when nobody told: its process is being torn down."""
+    details = activity.cancellation_details()
+    if details is None:
+        return None
+    if details.cancel_requested or details.not_found or details.timed_out:
+        return "cancelled"
+    if details.paused:
+        return "paused"
+    if details.reset:
+        return "reset"
+    return "shutdown" if details.worker_shutdown else None
+
+
+async def finished(work: asyncio.Task[T]) -> T:
+    """What the work comes to. Told to stop, it has FINISH_SECONDS more; then it is cancelled, and CancelledError."""
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        if work.cancelled():
+            raise
+        try:
+            await asyncio.wait([work], timeout=FINISH_SECONDS)
+        finally:
+            work.cancel()
+        await asyncio.wait([work])
+        if work.cancelled():
+            raise
+        return work.result()

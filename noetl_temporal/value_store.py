@@ -1,0 +1,85 @@
+"""Large values stored from inside an activity, while it heartbeats (architecture.md 5).
+
+A result that Temporal cannot store makes it run the activity again, and with it the tool. So the activity stores the
+result itself, as often as it takes: the payload is the same, and so is its digest, so Temporal finds it stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import (
+    DataConverter,
+    StorageDriverClaim,
+    StorageDriverRetrieveContext,
+    StorageDriverStoreContext,
+)
+
+from noetl_temporal.codec import payload_limit
+
+__all__ = ["ValueStore", "until_done"]
+
+FIRST_DELAY = 0.1
+LONGEST_DELAY = 5.0
+"""Seconds between attempts to store."""
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+class ValueStore:
+    """Where the payloads of a converter lie that are too large for history. ``limit`` is the bytes of one value."""
+
+    def __init__(self, converter: DataConverter, limit: int | None = None) -> None:
+        self._converter = converter
+        storage = converter.external_storage
+        self._driver = storage.drivers[0] if storage else None
+        self._threshold = storage.payload_size_threshold if storage else 0
+        self.limit = payload_limit(converter) if limit is None else limit
+
+    @property
+    def is_there(self) -> bool:
+        """Whether values can be stored outside of history at all."""
+        return self._driver is not None
+
+    async def keep(self, value: Any) -> None:
+        """Store what Temporal would store of this value. Raises the driver's errors."""
+        payloads = self._converter.payload_converter.to_payloads([value])
+        if self._converter.payload_codec is not None:
+            payloads = await self._converter.payload_codec.encode(payloads)
+        if self._driver is not None and payloads[0].ByteSize() >= self._threshold:
+            await self._driver.store(StorageDriverStoreContext(), payloads)
+
+    async def put(self, data: bytes) -> str:
+        """Store bytes; the key to ``get`` them. Raises the driver's errors."""
+        if self._driver is None:
+            raise LookupError("there is no payload store")
+        payload = Payload(metadata={"encoding": b"json/plain"}, data=data)
+        [claim] = await self._driver.store(StorageDriverStoreContext(), [payload])
+        return claim.claim_data["key"]
+
+    async def get(self, key: str) -> bytes:
+        """What was put. Raises LookupError when it is gone, the driver's errors."""
+        if self._driver is None:
+            raise LookupError("there is no payload store")
+        claim = StorageDriverClaim({"key": key})
+        [payload] = await self._driver.retrieve(StorageDriverRetrieveContext(), [claim])
+        return payload.data
+
+
+async def until_done(what: str, work: Callable[[], Awaitable[T]]) -> T:
+    """Do what needs the payload store, however long that is away. Raises LookupError for what is gone."""
+    delay = FIRST_DELAY
+    while True:
+        try:
+            return await work()
+        except LookupError:
+            raise
+        except Exception as error:
+            _log.warning("%s: %s: %s; retrying in %g s", what, type(error).__name__, error, delay)
+        await asyncio.sleep(delay)
+        delay = min(LONGEST_DELAY, 2 * delay)
