@@ -45,9 +45,11 @@ def rebuild_command() -> None:
 
 async def _follow(dsn: str) -> None:
     from noetl_temporal.config import connect_temporal
+    from noetl_temporal.deployment import check_postgres
     from noetl_temporal.mirror.service import mirroring
 
     client = await connect_temporal()
+    await check_postgres(dsn)
     with stop_asked() as stopped:
         async with mirroring(client, dsn):
             click.echo("mirroring; Ctrl-C stops")
