@@ -97,3 +97,6 @@ async def test_a_run_that_is_reset_with_a_loop_in_flight_is_told_to_its_end(
     assert told is not None
     assert told["status"] == "FAILED"
     assert await audit_execution(dsn, run.execution_id) == []
+    types = [event for event, _ in await log.story(run.execution_id)]
+    assert types.count("loop.started") == 2
+    assert types.count("playbook.resumed") == 1
