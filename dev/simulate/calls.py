@@ -13,9 +13,12 @@ from noetl_temporal.machine.call import AttemptRecord, Outcome, RuleFailure, Sin
 from noetl_temporal.machine.policy import Decision, allows, decide
 from noetl_temporal.machine.scope import Chain, call_names
 
-__all__ = ["Performed", "cancelled", "lost", "perform"]
+__all__ = ["CALM", "Performed", "Weather", "cancelled", "lost", "perform"]
 
 MAX_LOST = 5
+WHOLLY_LOST = 0.3
+"""How likely the shell hears of a lost attempt only that the call has ended."""
+
 LOST_MS = 10_000
 """A worker that is silent for so long is lost."""
 
@@ -38,6 +41,9 @@ class Weather(NamedTuple):
     outage: float = 0.0
 
 
+CALM = Weather(lost=0.0, shutdown=0.0, longest_ms=20)
+
+
 def perform(call: ToolCall, at: int, answers: Answers, chance: random.Random, weather: Weather) -> Performed:
     """What becomes of a call that begins now, if nobody cancels it."""
     return _Activity(call, at, answers, chance, weather).run()
@@ -58,7 +64,6 @@ class _Activity:
     def __init__(self, call: ToolCall, at: int, answers: Answers, chance: random.Random, weather: Weather) -> None:
         self.call, self.at, self.now = call, at, at
         self.answers, self.chance, self.weather = answers, chance, weather
-        self.key = answers.began(call)
         self.records: list[AttemptRecord] = []
         self.used = 0
         self.stored = 0
@@ -82,7 +87,8 @@ class _Activity:
             self._record(started, "shutdown")
             return None
         self.used += 1
-        outcome = self.answers.answer(self.call, self.key, self.used)
+        call = self.call
+        outcome = call.store if call.store is not None else self.answers.answer(call.kind, call.key, self.used)
         return self._reported(started, outcome)
 
     def _lost(self, started: int) -> ToolReport | None:
@@ -91,7 +97,8 @@ class _Activity:
         if not self.call.idempotent:
             error = {"kind": "unknown_outcome", "message": "the call may have been made", "retryable": False}
             return self._decided({"status": "error", "error": error}, self._decide({"status": "error", "error": error}))
-        return lost(tuple(self.records)) if sum(one.status == "lost" for one in self.records) >= MAX_LOST else None
+        too_often = sum(one.status == "lost" for one in self.records) >= MAX_LOST
+        return lost(tuple(self.records)) if too_often or self.chance.random() < WHOLLY_LOST else None
 
     def _reported(self, started: int, outcome: Outcome) -> ToolReport | None:
         sinks, outcome = self._sinks(outcome)

@@ -12,7 +12,7 @@ from noetl_temporal.machine.domain import DomainEvent
 __all__ = ["Finding", "Story", "Tale", "Turn"]
 
 
-class Finding(AssertionError):
+class Finding(AssertionError):  # noqa: N818 - it is no error of this program
     """A broken invariant. ``law`` names it in a few words."""
 
     def __init__(self, law: str, detail: str) -> None:

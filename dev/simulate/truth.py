@@ -7,6 +7,7 @@ from typing import Any
 
 from dev.simulate.stops import is_handled, is_stopped
 from dev.simulate.story import Finding, Story, Tale
+from dev.simulate.tasks import RAISING
 from noetl_temporal.machine.commands import CallTool, Emit, Finish, RunLoop
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import CancelRequested, LoopFinished, ToolFinished
@@ -26,6 +27,7 @@ def check_truth(story: Story) -> None:
     _calls(story)
     _lost(story)
     _breaks(story)
+    _raising(story)
     for tale in story.tales.values():
         if tale.name and tale.report is not None:
             _counts(tale)
@@ -168,6 +170,15 @@ def _called_again(commands: list[Any], call: Any) -> bool:
         isinstance(one, CallTool) and (one.call.task, one.call.iteration) == (call.task, call.iteration)
         for one in commands
     )
+
+
+def _raising(story: Story) -> None:
+    """A way on whose condition raises is an error of its step, never no match."""
+    for event in story.main.events:
+        step = story.graph.steps.get(event.node)
+        arcs = step.route.arcs if event.type == "next.evaluated" and step is not None else ()
+        if arcs and arcs[0].when is not None and arcs[0].when.source == RAISING and arcs[0].on == "any":
+            raise Finding("a condition that raises reads as no match", event.node)
 
 
 def _breaks(story: Story) -> None:
