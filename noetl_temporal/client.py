@@ -26,14 +26,17 @@ from noetl_activities.tool import Tool, load_tools
 from noetl_compiler import CompileError, compile_file
 from noetl_compiler.diagnostics import Severity
 from noetl_compiler.graph import Graph, Json
+from noetl_temporal.codec import payload_limit
 from noetl_temporal.config import connect_temporal, dsn_from_environment
 from noetl_temporal.deployment import rpc_problem
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.mirror.read import Event, EventTail
 from noetl_temporal.naming import (
+    CANCEL_SIGNAL,
     EXECUTION_ID,
     PATH,
     PLAYBOOK_WORKFLOW,
+    REPORT_MEMO,
     STATUS,
     VERSION,
     WORKFLOW_QUEUE,
@@ -46,11 +49,8 @@ from noetl_temporal.support import UnsupportedError, unsupported
 
 __all__ = ["NoEventLogError", "NoetlClient", "RunHandle", "UnknownRunError"]
 
-REPORT_MEMO = "noetl-report"
-"""Where a cancelled workflow, which has no result, leaves its RunReport."""
-
-CANCEL_SIGNAL = "cancel"
-"""A second stop: Temporal delivers a cancel once."""
+REPORTING = ("PlaybookFailed", "PlaybookCancelled")
+"""Failures of a workflow that have its RunReport in their details."""
 
 LAST_EVENTS = frozenset({"playbook.completed", "playbook.failed", "playbook.cancelled"})
 """One of these is a run's last event."""
@@ -104,7 +104,8 @@ class NoetlClient:
         if problems:
             raise UnsupportedError(problems)
         execution_id = new_execution_id()
-        given = RunInput(execution_id, graph, text, payload or {}, dict(queues or {}))
+        limit = payload_limit(self.temporal.data_converter)
+        given = RunInput(execution_id, graph, text, payload or {}, dict(queues or {}), limit=limit)
         try:
             handle = await self._start(given, execution_timeout)
         except RPCError as error:
@@ -195,7 +196,7 @@ class RunHandle:
             return await self._report_of(error.cause)
 
     async def _report_of(self, cause: BaseException) -> RunReport:
-        if isinstance(cause, ApplicationError) and cause.type == "PlaybookFailed":
+        if isinstance(cause, ApplicationError) and cause.type in REPORTING:
             return msgspec.convert(cause.details[0], RunReport)
         if isinstance(cause, CancelledError):
             return await self._left_report() or RunReport("cancelled", self.execution_id)

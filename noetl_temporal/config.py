@@ -12,7 +12,7 @@ from temporalio.envconfig import ClientConfig
 
 from noetl_activities.credentials import CredentialSource
 from noetl_temporal.codec import data_converter
-from noetl_temporal.deployment import CONNECT_SECONDS, DeploymentError, temporal_problem
+from noetl_temporal.deployment import CONNECT_SECONDS, DeploymentError, check_namespace, temporal_problem
 
 __all__ = ["DSN_VARIABLE", "connect_temporal", "credential_source", "dsn_from_environment"]
 
@@ -24,14 +24,16 @@ async def connect_temporal(address: str | None = None, namespace: str | None = N
     """A client for the given address, else for what TEMPORAL_* variables or a temporal.toml profile name.
 
     Large values lie in the Postgres of ``dsn``, else of NOETL_POSTGRES; without either, a value over 2 MB is refused.
-    Raises DeploymentError when no Temporal answers, or when what the environment says of it makes no sense.
+    Raises DeploymentError when no Temporal answers, it has no such namespace, or the settings make no sense.
     """
     settings = _settings(address, namespace)
     converter = data_converter(dsn or dsn_from_environment())
     try:
-        return await asyncio.wait_for(Client.connect(**settings, data_converter=converter), CONNECT_SECONDS)
+        client = await asyncio.wait_for(Client.connect(**settings, data_converter=converter), CONNECT_SECONDS)
     except (RuntimeError, OSError, ValueError) as error:
         raise temporal_problem(error, settings) from error
+    await check_namespace(client)
+    return client
 
 
 def _settings(address: str | None, namespace: str | None) -> dict[str, Any]:

@@ -8,13 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
+from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-__all__ = ["DeploymentError", "check_postgres", "postgres_problem", "rpc_problem", "temporal_problem"]
+__all__ = [
+    "DeploymentError",
+    "check_namespace",
+    "check_postgres",
+    "postgres_problem",
+    "rpc_problem",
+    "temporal_problem",
+]
 
 CONNECT_SECONDS = 10.0
 
@@ -69,6 +79,18 @@ def rpc_problem(error: RPCError, namespace: str) -> DeploymentError | None:
 
 def _is_about_search_attributes(message: str) -> bool:
     return "search attribute" in message.lower() or "Noetl" in message
+
+
+async def check_namespace(client: Client) -> None:
+    """Ask for the client's namespace. Raises DeploymentError when there is none, or we may not enter.
+
+    Who may run workflows in a namespace need not be allowed to describe it: what that means, the first use tells."""
+    request = DescribeNamespaceRequest(namespace=client.namespace)
+    try:
+        await client.workflow_service.describe_namespace(request, timeout=timedelta(seconds=CONNECT_SECONDS))
+    except RPCError as error:
+        if error.status is not RPCStatusCode.PERMISSION_DENIED:
+            raise rpc_problem(error, client.namespace) or error from error
 
 
 async def check_postgres(dsn: str) -> None:

@@ -30,7 +30,7 @@ from temporalio.exceptions import (
     TimeoutError as TemporalTimeoutError,
 )
 
-from noetl_temporal.attempt_log import told_by_heartbeat
+from noetl_temporal.attempt_details import attempts_in
 from noetl_temporal.loop_run import LoopEnd, LoopRun
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunLoop, StartTimer
@@ -180,7 +180,11 @@ def _tool_finished(call: ToolCall, task: _Task) -> Event:
     error = None if task.cancelled() else task.exception()
     if task.cancelled() or (error is not None and is_cancelled_exception(error)):
         return ToolFinished(now(), call.id, _undecided("cancelled", "cancelled"), cancelled=True)
-    return ToolFinished(now(), call.id, task.result() if error is None else _report_of(error))
+    if error is not None:
+        return ToolFinished(now(), call.id, _report_of(error))
+    report: ToolReport = task.result()
+    was_cancelled = bool(report.attempts) and report.attempts[-1].status == "cancelled"
+    return ToolFinished(now(), call.id, report, was_cancelled)
 
 
 def _report_of(error: BaseException) -> ToolReport:
@@ -188,7 +192,7 @@ def _report_of(error: BaseException) -> ToolReport:
     cause = error.cause if isinstance(error, ActivityError) else error
     if isinstance(cause, TemporalTimeoutError):
         lost = _undecided("worker_lost", f"no worker finished the call: {cause.message}")
-        return msgspec.structs.replace(lost, attempts=told_by_heartbeat(cause.last_heartbeat_details))
+        return msgspec.structs.replace(lost, attempts=attempts_in(cause.last_heartbeat_details))
     if isinstance(cause, ApplicationError):
         return _undecided(str(cause.type or "internal"), cause.message)
     return _undecided("internal", str(cause))

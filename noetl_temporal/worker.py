@@ -85,10 +85,14 @@ async def serving(
     """Serve while the block runs. ``only`` these tools and no workflows; by default everything. When the block ends,
     calls in flight have ``grace`` to end; one that has not is run again elsewhere. Raises UnknownToolsError.
     """
+    workers = _workers(client, tools, only, source, grace)
     async with AsyncExitStack() as stack:
-        for worker in _workers(client, tools, only, source, grace):
+        for worker in workers:
             await stack.enter_async_context(worker)
-        yield
+        try:
+            yield
+        finally:  # all at once: none takes another call while one waits for its last
+            await asyncio.gather(*(worker.shutdown() for worker in workers))
 
 
 async def run_worker(

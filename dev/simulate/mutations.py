@@ -15,7 +15,7 @@ import msgspec
 
 from dev.simulate.runs import simulate
 from noetl_compiler import templates
-from noetl_temporal.machine import engine, quantities
+from noetl_temporal.machine import protocol, quantities
 from noetl_temporal.machine.budget import Budget, ResultSizes
 from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.ids import EventIds
@@ -149,7 +149,7 @@ def _raising_is_no_match(*given: Any, **more: Any) -> Any:
 
 def _untyped() -> list[Any]:
     kinds = ("call", "loop", "delay", "deadline")
-    return _off(engine, "ANSWERED", dict.fromkeys(engine.ANSWERED, kinds))
+    return _off(protocol, "ANSWERED", dict.fromkeys(protocol.ANSWERED, kinds))
 
 
 def _plain_names() -> list[Any]:

@@ -139,8 +139,9 @@ def _step_timeouts(tale: Tale) -> None:
         if isinstance(fact, TimerFired) and fact.timer_id.endswith(":timeout"):
             late.add(fact.timer_id.removesuffix(":timeout"))
         for command in turn.commands:
-            is_begin = isinstance(command, Emit) and command.event.type in ("task.started", "loop.started")
-            if is_begin and command.event.meta.get("step_run_id") in late:  # type: ignore[union-attr]
+            if not isinstance(command, Emit) or command.event.type not in ("task.started", "loop.started"):
+                continue
+            if str(command.event.meta.get("step_run_id")) in late:
                 raise Finding("something begins after a step's timeout", f"in turn {number}, of {sorted(late)[:3]}")
 
 

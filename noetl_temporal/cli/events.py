@@ -50,10 +50,22 @@ async def _read(execution: int | None) -> list[Event]:
     dsn = dsn_from_environment()
     if dsn is None:
         raise StackError("no Postgres is known to read events from: set NOETL_POSTGRES to its DSN")
-    rows = await past_events(dsn, execution)
+    rows = await past_events(dsn, execution or await _latest())
     if not rows:
         raise StackError("the event log is empty" if execution is None else f"the event log has no run {execution}")
     return rows
+
+
+async def _latest() -> int | None:
+    """The latest run that Temporal knows; None when it knows none or is away, for the log to say."""
+    from noetl_temporal.cli.find import find_run
+    from noetl_temporal.client import NoetlClient, UnknownRunError
+    from noetl_temporal.deployment import DeploymentError
+
+    try:
+        return (await find_run(await NoetlClient.connect(tools={}), None)).execution_id
+    except (UnknownRunError, DeploymentError):
+        return None
 
 
 def _table(rows: list[Event]) -> Table:

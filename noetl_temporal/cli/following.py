@@ -23,14 +23,12 @@ from noetl_temporal.cli.attention import attention_of
 from noetl_temporal.cli.ended import Ended
 from noetl_temporal.cli.view import View
 from noetl_temporal.client import NoetlClient, NoEventLogError, RunHandle
+from noetl_temporal.machine.playbook import CLEANUP_SECONDS
 
 __all__ = ["Following"]
 
 SETTLE_SECONDS = 15.0
 """How long a run may take beyond its cleanup to stop, and the event log to tell its end."""
-
-CLEANUP_SECONDS = 60.0
-"""The bound of a cleanup whose ``end`` has no timeout (semantics.md 6a)."""
 
 LOOK_SECONDS = 2.0
 """How often is asked what keeps the run from going on."""

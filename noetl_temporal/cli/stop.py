@@ -54,6 +54,8 @@ async def _stop(execution: int, reason: str, *, at_once: bool) -> bool:
     client = await NoetlClient.connect(tools={})
     try:
         handle = await client.find(execution)
+        if (await handle.workflow.describe()).close_time is not None:
+            raise StackError(f"run {execution} has ended already: noetl status {execution}")
         if not at_once:
             return await handle.cancel(reason)
         await handle.terminate(reason)

@@ -1,4 +1,4 @@
-"""Histories made by hand: what no playbook does in a test's time, event by event, and in the shapes of the real ones."""
+"""Histories made by hand: what no playbook does in a test's time, in the shapes of the real ones."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class OtherBuild:
 
 
 async def test_a_run_that_does_not_replay_is_to_be_terminated(client: NoetlClient) -> None:
-    queue = {"task_queue": WORKFLOW_QUEUE, "workflow_runner": UnsandboxedWorkflowRunner()}
+    queue: dict[str, Any] = {"task_queue": WORKFLOW_QUEUE, "workflow_runner": UnsandboxedWorkflowRunner()}
     async with Worker(client.temporal, workflows=[OtherBuild], max_cached_workflows=0, **queue):
         handle = await Shell.submit(client, ONE)
         while not await started_timer(handle):
