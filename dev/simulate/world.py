@@ -48,7 +48,7 @@ class Alarm:
 
 
 class World:
-    """Runs the story's graph until nothing is left to happen. ``calm``: nothing goes wrong, in the n-th random order."""
+    """Runs the story's graph until nothing is left to happen. ``calm``: nothing goes wrong, in that random order."""
 
     def __init__(self, story: Story, calm: int | None = None) -> None:
         self.story = story
