@@ -171,7 +171,7 @@ def _delay_of(task: Task, commands: list[Command]) -> float:
     if not decided or task.policy is None:
         return 0.0
     rules: tuple[Rule, ...] = task.policy.rules
-    delay = rules[decided[0]["rule"]].delay
+    delay = rules[int(decided[0]["rule"])].delay
     return float(delay.data) if delay is not None and isinstance(delay.data, int | float) else 0.0
 
 
