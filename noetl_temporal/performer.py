@@ -1,8 +1,9 @@
 """Performs a machine's commands on Temporal and collects what happened as facts.
 
-How it works. ``perform`` starts each command at once and in order: a tool call is an activity, a timer a timer, a
-loop a child workflow. Whatever ends puts a fact into the inbox; the host takes the facts one by one and feeds them.
-Nothing here decides. An activity's id is its call's and a child's that of its loop, so that a replay notices two calls
+How it works. A tool call is an activity, a timer a timer, a loop a child workflow. Whatever ends puts a fact into the
+inbox; the host takes the facts one by one and feeds them, and then has all calls and loops started, in order. One that
+is cancelled before is not started at all: Temporal would drop both commands of one workflow task, and the events in
+the first one's header with them. Nothing here decides. An activity's id is its call's and a child's that of its loop, so that a replay notices two calls
 that changed places.
 
 A value that Temporal cannot carry would make the workflow task fail for ever: its call or loop ends as too_large
@@ -41,7 +42,7 @@ from noetl_temporal.trail import Trail
 
 __all__ = ["Performer"]
 
-HEARTBEAT_TIMEOUT = timedelta(seconds=10)
+HEARTBEAT_TIMEOUT = timedelta(seconds=20)
 """A worker that is silent for so long is lost; its calls go to another."""
 
 CALL_TIMEOUT = timedelta(days=3650)
@@ -65,15 +66,25 @@ class Performer:
         self._limit = limit
         self._on_emit = on_emit
         self._tasks: dict[str, _Task] = {}
+        self._waiting: dict[str, CallTool | RunLoop] = {}
 
     def size_of(self, value: Any) -> int:
         """Bytes of a value in history."""
         return len(msgspec.json.encode(value))
 
     def perform(self, commands: list[Command]) -> None:
-        """Start what the commands ask for, in order."""
+        """Do what the commands ask for, in order; calls and loops wait for ``start``."""
         for command in commands:
             self._perform(command)
+
+    def start(self) -> None:
+        """Start the calls and loops that wait, in order."""
+        waiting, self._waiting = self._waiting, {}
+        for command in waiting.values():
+            if isinstance(command, CallTool):
+                self._call(command)
+            else:
+                self._run_loop(command)
 
     def _perform(self, command: Command) -> None:
         match command:
@@ -81,11 +92,11 @@ class Performer:
                 self._trail.add(command.event)
                 self._on_emit(command)
             case CallTool():
-                self._call(command)
+                self._waiting[command.call.id] = command
+            case RunLoop():
+                self._waiting[command.loop_id] = command
             case StartTimer():
                 self._start_timer(command)
-            case RunLoop():
-                self._run_loop(command)
             case Cancel():
                 self._cancel(command)
             case Finish():
@@ -155,9 +166,14 @@ class Performer:
     # ---- ends -----------------------------------------------------------------------------------------------------
 
     def _cancel(self, command: Cancel) -> None:
-        task = self._tasks.get(command.id)
-        if task is not None:
-            task.cancel()
+        waiting = self._waiting.pop(command.id, None)
+        if isinstance(waiting, CallTool):
+            self.inbox.append(ToolFinished(now(), command.id, _undecided("cancelled", "cancelled"), cancelled=True))
+        elif isinstance(waiting, RunLoop):
+            report = LoopReport("cancelled", stats=_none_succeeded(waiting), clock=waiting.input.after)
+            self.inbox.append(LoopFinished(now(), command.id, report))
+        elif command.id in self._tasks:
+            self._tasks[command.id].cancel()
 
     def _track(self, id_: str, task: _Task, fact: Callable[[_Task], Event | None]) -> None:
         self._tasks[id_] = task

@@ -16,7 +16,7 @@ from typing import Any
 import asyncpg
 import msgspec
 
-__all__ = ["audit", "audit_execution"]
+__all__ = ["audit", "audit_everything", "audit_execution"]
 
 Row = Mapping[str, Any]
 
@@ -48,6 +48,19 @@ async def audit_execution(dsn: str, execution_id: int) -> list[str]:
     if status is None:
         return [f"execution {execution_id} is not in the log"]
     return audit([dict(record) for record in records], status=status, stopped=status in STOPPED)
+
+
+async def audit_everything(dsn: str) -> dict[str, list[str]]:
+    """What is wrong with the executions in the database at ``dsn``: path and id -> problems, without the good ones."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        records = await connection.fetch(
+            "SELECT execution_id, path FROM noetl.execution JOIN noetl.catalog USING (catalog_id)"
+        )
+    finally:
+        await connection.close()
+    found = {f"{one['path']} {one['execution_id']}": await audit_execution(dsn, one["execution_id"]) for one in records}
+    return {name: problems for name, problems in found.items() if problems}
 
 
 def audit(rows: Sequence[Row], *, status: str, stopped: bool) -> list[str]:
