@@ -124,8 +124,8 @@ class Api:
 
     def calls(self, path: str) -> dict[str, int]:
         """query string -> how often it was asked."""
-        told = self._answers("/__calls") or {}
-        return dict(told.get("calls", {}).get(path, {}).get("queries", {}))
+        told = self._answers("/__calls")
+        return dict(told["calls"][path]["queries"]) if told and path in told["calls"] else {}
 
     def _answers(self, path: str) -> Any:
         try:

@@ -27,6 +27,7 @@ class Verdict:
     failed: int = 0
     calls: int = 0
     lost: int = 0
+    failures: Counter[str] = field(default_factory=Counter[str])
     wrong: list[str] = field(default_factory=list[str])
 
 
@@ -57,14 +58,16 @@ async def judged(addresses: Addresses, execution_id: int, items: int, calls: dic
         await connection.close()
     asked = _asked(calls, execution_id)
     lost = sum(count for (_, how), count in attempts.items() if how not in REPORTED)
-    verdict = Verdict(execution_id, str(status), stored.total(), len(failed), asked.total(), lost)
+    verdict = Verdict(
+        execution_id, str(status), stored.total(), len(failed), asked.total(), lost, Counter(failed.values())
+    )
     for item in range(items):
         verdict.wrong += _wrong(item, stored, failed, attempts, asked)
     return verdict
 
 
 def _wrong(
-    item: int, stored: Counter[int], failed: set[int], attempts: Counter[tuple[int, str]], asked: Counter[int]
+    item: int, stored: Counter[int], failed: dict[int, str], attempts: Counter[tuple[int, str]], asked: Counter[int]
 ) -> list[str]:
     found: list[str] = []
     if stored[item] > 1:
@@ -89,13 +92,14 @@ async def _stored(dsn: str, execution_id: int) -> Counter[int]:
     return Counter(row["item"] for row in rows)
 
 
-async def _failed(connection: asyncpg.Connection, execution_id: int) -> set[int]:
+async def _failed(connection: asyncpg.Connection, execution_id: int) -> dict[int, str]:
+    """Item -> why it failed."""
     rows = await connection.fetch(
-        "SELECT (meta->>'iteration')::int AS item FROM noetl.event"
+        "SELECT (meta->>'iteration')::int AS item, error FROM noetl.event"
         " WHERE execution_id = $1 AND event_type = 'loop.iteration.failed'",
         execution_id,
     )
-    return {row["item"] for row in rows}
+    return {row["item"]: str(row["error"]) for row in rows}
 
 
 async def _attempts(connection: asyncpg.Connection, execution_id: int) -> Counter[tuple[int, str]]:

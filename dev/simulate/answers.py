@@ -48,7 +48,7 @@ class Answers:
 def _ok(kind: str, body: Any) -> Outcome:
     if kind != "http":
         return {"status": "ok", "result": body}
-    result = {"status_code": 200, "headers": {}, "url": "http://api.test/x", "elapsed": 0.1, "data": body}
+    result: Any = {"status_code": 200, "headers": {}, "url": "http://api.test/x", "elapsed": 0.1, "data": body}
     return {"status": "ok", "result": result, "http": {"status": 200, "headers": {}}}
 
 

@@ -11,7 +11,7 @@ from dev.simulate.answers import Answers
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import AttemptRecord, Outcome, RuleFailure, SinkRecord, ToolCall, ToolReport
 from noetl_temporal.machine.policy import Decision, allows, decide
-from noetl_temporal.machine.scope import Chain, call_names
+from noetl_temporal.machine.scope import Chain, call_names, sink_config
 
 __all__ = ["CALM", "Performed", "Weather", "cancelled", "lost", "perform"]
 
@@ -24,11 +24,11 @@ LOST_MS = 10_000
 
 
 class Performed(NamedTuple):
-    """The report of a call that takes ``ms`` until it ends, and the rows that its sinks stored."""
+    """The report of a call that takes ``ms`` until it ends, and what its sinks stored: a table and a row each."""
 
     ms: int
     report: ToolReport
-    stored: int
+    stored: list[str]
 
 
 class Weather(NamedTuple):
@@ -66,7 +66,7 @@ class _Activity:
         self.answers, self.chance, self.weather = answers, chance, weather
         self.records: list[AttemptRecord] = []
         self.used = 0
-        self.stored = 0
+        self.stored: list[str] = []
 
     def run(self) -> Performed:
         while True:
@@ -116,17 +116,24 @@ class _Activity:
         return None
 
     def _sinks(self, outcome: Outcome) -> tuple[tuple[SinkRecord, ...], Outcome]:
+        """What was stored, and the outcome: an error where one of them fails, and then nothing is kept."""
         made: list[SinkRecord] = []
+        rows: list[str] = []
         scope = self._scope(outcome)
         for sink in self.call.sinks if outcome["status"] == "ok" else ():
-            if not allows(sink.guard, "ok", scope):
-                continue
-            bad = self.chance.random() < self.weather.sink_fails
-            status: Any = "error" if bad else "ok"
-            made.append(SinkRecord(sink.kind, sink.key, status, self.now, self.now, rows=0 if bad else 1))
+            try:
+                if not allows(sink.guard, "ok", scope):
+                    continue
+                config = sink_config(sink.config, scope)
+                error = {"kind": "sql_integrity", "message": "the sink failed", "retryable": False}
+                bad = self.chance.random() < self.weather.sink_fails
+            except TemplateFailure as failure:
+                error, bad, config = {"kind": "template", "message": failure.message, "retryable": False}, True, {}
+            made.append(SinkRecord(sink.kind, sink.key, "error" if bad else "ok", self.now, self.now))
             if bad:
-                return tuple(made), {"status": "error", "error": {"kind": "sql_integrity", "message": "sink failed"}}
-        self.stored += len(made)
+                return tuple(made), {"status": "error", "error": error}
+            rows.append(f"{config.get('table')} {config.get('data')}")
+        self.stored += rows
         return tuple(made), outcome
 
     def _scope(self, outcome: Outcome) -> Chain:

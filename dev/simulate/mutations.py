@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -57,7 +57,7 @@ def examined(mutation: Mutation, first: int, seconds: float) -> Verdict:
 
 
 @contextlib.contextmanager
-def _mutated(mutation: Mutation) -> Iterator[None]:
+def _mutated(mutation: Mutation) -> Generator[None]:
     with contextlib.ExitStack() as stack:
         for change in mutation.switch_off():
             stack.enter_context(change)
@@ -147,6 +147,34 @@ def _raising_is_no_match(*given: Any, **more: Any) -> Any:
         return templates.Verdict(False)
 
 
+def _no(*_: Any) -> bool:
+    return False
+
+
+def _nothing(*_: Any) -> None:
+    pass
+
+
+def _one(*_: Any) -> int:
+    return 1
+
+
+def _very_many(*_: Any) -> int:
+    return 10**9
+
+
+def _float(value: Any, *_: Any) -> float:
+    return float(value)
+
+
+def _int(value: Any, *_: Any, **__: Any) -> int:
+    return int(value)
+
+
+def _nothing_is_pending(self: Any) -> bool:
+    return not self.state.pending
+
+
 def _untyped() -> list[Any]:
     kinds = ("call", "loop", "delay", "deadline")
     return _off(protocol, "ANSWERED", dict.fromkeys(protocol.ANSWERED, kinds))
@@ -165,11 +193,11 @@ _LOOP_FINISHED: Any = getattr(Machine, "_loop_finished")  # noqa: B009
 _SET_DEADLINE: Any = getattr(Machine, "_set_deadline")  # noqa: B009
 _STOP: Any = getattr(Engine, "_stop")  # noqa: B009
 _ASK: Any = getattr(Engine, "_ask_run_to_end")  # noqa: B009
-_FEED: Any = Engine.feed
+_FEED: Any = ENGINE.feed
 _PREDICATE = templates.predicate
 
 MUTATIONS = (
-    Mutation("19a: the check where calls begin", lambda: _off(ENGINE, "_is_stopped", lambda *_: False)),
+    Mutation("19a: the check where calls begin", lambda: _off(ENGINE, "_is_stopped", _no)),
     Mutation("19a: the stop of a machine", lambda: _off(ENGINE, "_is_stopped", _ignore_machine_stop)),
     Mutation("21: the stop of a late step", lambda: _off(ENGINE, "_is_stopped", _ignore_run_stop)),
     Mutation("19a: a stop drops delays", lambda: _off(ENGINE, "_ask_run_to_end", _keeps_delays)),
@@ -187,18 +215,18 @@ MUTATIONS = (
     Mutation("a loop cancelled from outside failed", lambda: _off(Machine, "_loop_finished", _outside_is_well)),
     Mutation(
         "timers keep no run from going on",
-        lambda: _off(ENGINE, "is_idle", property(lambda self: not self.state.pending)),
+        lambda: _off(ENGINE, "is_idle", property(_nothing_is_pending)),
     ),
     Mutation("timers go on in a new run", lambda: _off(ENGINE, "_resume", _resume_nothing)),
-    Mutation("a machine that holds begins nothing", lambda: _off(ENGINE, "_hold", lambda *_: None)),
-    Mutation("the budget of a workflow task", lambda: _off(Budget, "is_spent", property(lambda _: False))),
-    Mutation("calls in flight are bounded", lambda: _off(ResultSizes, "at_once", property(lambda _: 10**9))),
-    Mutation("ids leave room for derived rows", lambda: _off(EventIds, "leave_room", lambda *_: None)),
-    Mutation("ids stand above those of a loop", lambda: _off(EventIds, "rise", lambda *_: None)),
-    Mutation("a slot has one loop at a time", lambda: _off(loops, "_free_slot", lambda *_: 1)),
+    Mutation("a machine that holds begins nothing", lambda: _off(ENGINE, "_hold", _nothing)),
+    Mutation("the budget of a workflow task", lambda: _off(Budget, "is_spent", property(_no))),
+    Mutation("calls in flight are bounded", lambda: _off(ResultSizes, "at_once", property(_very_many))),
+    Mutation("ids leave room for derived rows", lambda: _off(EventIds, "leave_room", _nothing)),
+    Mutation("ids stand above those of a loop", lambda: _off(EventIds, "rise", _nothing)),
+    Mutation("a slot has one loop at a time", lambda: _off(loops, "_free_slot", _one)),
     Mutation("names in ids are escaped", _plain_names),
-    Mutation("durations are checked", lambda: _off(quantities, "seconds", lambda value, *_: float(value))),
-    Mutation("counts are checked", lambda: _off(quantities, "count", lambda value, *_, **__: int(value))),
+    Mutation("durations are checked", lambda: _off(quantities, "seconds", _float)),
+    Mutation("counts are checked", lambda: _off(quantities, "count", _int)),
     Mutation("what is pending is typed", _untyped),
     Mutation("an error of the protocol is for good", lambda: _off(ENGINE, "feed", _forgets_errors)),
 )

@@ -136,16 +136,16 @@ def _arc(chance: Chance, target: str) -> dict[str, Any]:
 
 
 def _twice(first: dict[str, Any]) -> list[dict[str, Any]]:
-    """Two branches that meet in runs of one step, whose failures are handled or not."""
-    first["next"] = {"spec": {"mode": "inclusive"}, "arcs": [{"step": "left"}, {"step": "right"}]}
-    arcs = [{"step": "left"}, {"step": "right"}]
-    handled = {
-        "step": "cure",
-        "when": "{{ event.name == 'step.failed' and error.kind in ['exception', 'timeout', 'auth'] }}",
-    }
-    branches = [{"step": one["step"], "tool": {"kind": "noop"}, "next": {"arcs": [{"step": "meet"}]}} for one in arcs]
+    """Branches that meet in several runs of one step, whose failures are handled or not."""
+    branches = [f"branch{number}" for number in range(4)]
+    first["next"] = {"spec": {"mode": "inclusive"}, "arcs": [{"step": name} for name in branches]}
+    handled = "{{ event.name == 'step.failed' and error.kind in ['exception', 'timeout', 'auth'] }}"
     meet = {"step": "meet", "spec": {"join": "each"}, "tool": {"kind": "http", "url": "http://api.test/x"}}
-    return [*branches, meet | {"next": {"arcs": [handled]}}, {"step": "cure", "tool": {"kind": "noop"}}]
+    return [
+        *({"step": name, "tool": {"kind": "noop"}, "next": {"arcs": [{"step": "meet"}]}} for name in branches),
+        meet | {"next": {"arcs": [{"step": "cure", "when": handled}]}},
+        {"step": "cure", "tool": {"kind": "noop"}},
+    ]
 
 
 def _wide(chance: Chance, first: dict[str, Any]) -> list[dict[str, Any]]:

@@ -64,7 +64,7 @@ class Story:
     text: str
     graph: Graph
     tales: dict[str, Tale] = field(default_factory=dict[str, Tale])
-    stored: int = 0
+    stored: list[str] = field(default_factory=list[str])
 
     @property
     def main(self) -> Tale:

@@ -48,7 +48,7 @@ class Alarm:
 
 
 class World:
-    """Runs the story's graph until nothing is left to happen. ``calm``: nothing goes wrong, in the n-th random order."""
+    """Runs the story's graph until nothing is left to happen. ``calm``: nothing goes wrong, in that random order."""
 
     def __init__(self, story: Story, calm: int | None = None) -> None:
         self.story = story
@@ -164,7 +164,7 @@ def _weather(chance: random.Random) -> Weather:
     return Weather(
         lost=chance.choice((0.0, 0.0, 0.05, 0.5)),
         shutdown=chance.choice((0.0, 0.0, 0.1)),
-        longest_ms=chance.choice((400, 2000, 10_000)),
+        longest_ms=chance.choice((400, 2000, 10_000, 300_000)),
         sink_fails=chance.choice((0.0, 0.1)),
         outage=chance.choice((0.0, 0.02)),
     )
