@@ -180,7 +180,13 @@ def _tool_finished(call: ToolCall, task: _Task) -> Event:
     error = None if task.cancelled() else task.exception()
     if task.cancelled() or (error is not None and is_cancelled_exception(error)):
         return ToolFinished(now(), call.id, _undecided("cancelled", "cancelled"), cancelled=True)
-    return ToolFinished(now(), call.id, task.result() if error is None else _report_of(error))
+    report = cast("ToolReport", task.result()) if error is None else _report_of(error)
+    return ToolFinished(now(), call.id, report, cancelled=_was_cancelled(report))
+
+
+def _was_cancelled(report: ToolReport) -> bool:
+    """An activity that was cancelled reports its attempts all the same."""
+    return bool(report.attempts) and report.attempts[-1].status == "cancelled"
 
 
 def _report_of(error: BaseException) -> ToolReport:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -100,7 +99,7 @@ def test_terminate_from_another_terminal(site: Site, api: Api) -> None:
     run = Running(site, api)
     assert site.noetl("terminate", run.id).stdout == f"run {run.id}: terminated\n"
     account, _ = run.ended(1)
-    assert (account["status"], steps(account)) == ("terminated", {"wait": "terminated"})
+    assert (account["status"], steps(account)) == ("terminated", {"wait": "cancelled"})
     assert told(site, "status", run.id) == account
 
 
@@ -132,11 +131,11 @@ async def test_a_run_that_temporal_has_no_longer(site: Site) -> None:
 
 
 @pytest.fixture
-def unserved(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> Iterator[Addresses]:
+def unserved(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> Addresses:
     """A cluster without workers and mirror, named by the environment."""
     for name, value in servers.environment().items():
         monkeypatch.setenv(name, value)
-    yield servers
+    return servers
 
 
 def test_a_run_that_nobody_serves_says_so_and_is_left_at_the_third_ctrl_c(unserved: Addresses, bare: Site) -> None:
