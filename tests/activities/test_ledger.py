@@ -14,8 +14,7 @@ import asyncpg
 import duckdb
 import pytest
 
-from noetl_activities.sinks import Entry, Stored, find, store
-from noetl_activities.sinks import duckdb_ledger
+from noetl_activities.sinks import Entry, Stored, duckdb_ledger, find, store
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.ledger import DAYS_KEPT
 from noetl_temporal.stack.addresses import Addresses
