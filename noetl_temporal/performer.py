@@ -3,8 +3,9 @@
 How it works. A tool call is an activity, a timer a timer, a loop a child workflow. Whatever ends puts a fact into the
 inbox; the host takes the facts one by one and feeds them, and then has all calls and loops started, in order. One that
 is cancelled before is not started at all: Temporal would drop both commands of one workflow task, and the events in
-the first one's header with them. Nothing here decides. An activity's id is its call's and a child's that of its loop, so that a replay notices two calls
-that changed places.
+the first one's header with them. Nothing here decides.
+
+An activity's id is its call's and a child's that of its loop, so that a replay notices two calls that changed places.
 
 A value that Temporal cannot carry would make the workflow task fail for ever: its call or loop ends as too_large
 instead.
@@ -189,7 +190,7 @@ class Performer:
 
 def now() -> int:
     """The workflow's time, milliseconds since the epoch."""
-    return int(workflow.time() * 1000)
+    return workflow.time_ns() // 1_000_000
 
 
 def _tool_finished(call: ToolCall, task: _Task) -> Event:

@@ -84,7 +84,7 @@ def audit(rows: Sequence[Row], *, status: str, stopped: bool) -> list[str]:
 
 
 class _Log:
-    """``began`` maps the id of a beginning to its ends; ``by_id`` has the first row of each id."""
+    """``ends`` maps the id of a beginning to the rows that end it; ``by_id`` has the first row of each id."""
 
     def __init__(self, rows: list[Row]) -> None:
         self.rows = rows

@@ -88,10 +88,11 @@ async def _steps(
 def steps_from_log(steps: list[StepSummary], status: str) -> dict[str, dict[str, Json]]:
     """As a report has them: name -> {status, attempts, duration_seconds}.
 
-    A step that the end of the run cut off has the run's ``status``."""
+    A step that the end of the run cut off was cancelled, whether its row says so yet or not."""
     told: dict[str, dict[str, Json]] = {}
+    open_word = "running" if status == "running" else "cancelled"
     for step in steps:
-        word = status if step.status == "STARTED" else step.status.lower()
+        word = open_word if step.status == "STARTED" else step.status.lower()
         told[step.step] = {"status": word, "attempts": step.attempts, "duration_seconds": step.duration_seconds}
     return told
 

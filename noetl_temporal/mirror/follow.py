@@ -146,4 +146,6 @@ async def whole(work: Coroutine[Any, Any, T]) -> T:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # nobody waits for it any more, and asyncio would say so
         raise

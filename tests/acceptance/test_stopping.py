@@ -99,7 +99,7 @@ def test_terminate_from_another_terminal(site: Site, api: Api) -> None:
     run = Running(site, api)
     assert site.noetl("terminate", run.id).stdout == f"run {run.id}: terminated\n"
     account, _ = run.ended(1)
-    assert (account["status"], steps(account)) == ("terminated", {"wait": "terminated"})
+    assert (account["status"], steps(account)) == ("terminated", {"wait": "cancelled"})
     assert told(site, "status", run.id) == account
 
 

@@ -156,14 +156,14 @@ class _Scripted:
         )
 
     async def _call(self, line: Json) -> None:
-        given = line["call"]
+        given: Json = line["call"]
         given = {**given, "event_id": self.names.get(given["event_id"], given["event_id"])}
         try:
             await workflow.execute_activity(
                 "noetl.http",
                 args=[given, line["answer"]],
                 start_to_close_timeout=timedelta(seconds=60),
-                heartbeat_timeout=timedelta(seconds=0.3),
+                heartbeat_timeout=timedelta(seconds=0.3) if "beat" in line["answer"] else None,
                 schedule_to_close_timeout=timedelta(seconds=0.6) if "beat" in line["answer"] else None,
             )
         except Exception:

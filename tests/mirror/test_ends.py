@@ -7,16 +7,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
-from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import WorkflowHandle
 from temporalio.service import RPCError
 
 from noetl_temporal.mirror.rebuild import rebuild
 from noetl_temporal.mirror.service import follow_execution
 from tests.audit import audit_execution
 from tests.mirror.conftest import Log, Scripts
+from tests.mirror.resets import reset
 from tests.mirror.scripted import OPENING, Json, call, closing, domain_event, loop_run, stamped
 
 OK = {"report": {"outcome": {"status": "ok"}, "attempts": [{"number": 1, "started": 0, "ended": 40, "status": "ok"}]}}
@@ -236,7 +235,7 @@ async def test_a_reset_run_goes_on_and_repeats_nothing(scripts: Scripts, dsn: st
     handle = await scripts.start(execution_id, first, {"do": "sleep", "seconds": 1})
     await handle.result()
     await follow_execution(scripts.client, dsn, handle.id)
-    run_id = await _reset(scripts.client, handle)
+    run_id = await reset(scripts.client, handle, handle.first_execution_run_id or "")
     await scripts.client.get_workflow_handle(handle.id, run_id=run_id).result()
     await follow_execution(scripts.client, dsn, handle.id, run_id)
     assert [event for event, _ in await log.story(execution_id)] == [
@@ -255,7 +254,7 @@ async def test_a_reset_takes_back_what_came_after_it(scripts: Scripts, dsn: str,
     handle = await scripts.start(execution_id, _call(execution_id), end)
     await handle.result()
     await follow_execution(scripts.client, dsn, handle.id)
-    run_id = await _reset(scripts.client, handle)
+    run_id = await reset(scripts.client, handle, handle.first_execution_run_id or "")
     await scripts.client.get_workflow_handle(handle.id, run_id=run_id).result()
     await follow_execution(scripts.client, dsn, handle.id, run_id)
     assert [event for event, _ in await log.story(execution_id)].count("step.done") == 2
@@ -269,7 +268,7 @@ async def test_the_run_that_a_reset_replaces_does_not_end_the_playbook(
     first = call(execution_id, 1, {"report": {"outcome": {"status": "ok"}}}, (STARTED,))
     handle = await scripts.start(execution_id, first, {"do": "sleep", "seconds": 2})
     await _until_event(handle, "EVENT_TYPE_TIMER_STARTED")
-    run_id = await _reset(scripts.client, handle)
+    run_id = await reset(scripts.client, handle, handle.first_execution_run_id or "")
     await follow_execution(scripts.client, dsn, handle.id, handle.first_execution_run_id)
     assert "playbook.cancelled" not in dict(await log.story(execution_id))
     await follow_execution(scripts.client, dsn, handle.id, run_id)
@@ -300,19 +299,3 @@ async def _until_event(handle: WorkflowHandle[Any, Any], name: str) -> None:
     async for event in handle.fetch_history_events(wait_new_event=True):
         if event.event_type == EventType.Value(name):
             return
-
-
-async def _reset(client: Client, handle: WorkflowHandle[Any, Any]) -> str:
-    """Reset to where the first call had ended; the new run's id."""
-    history = await handle.fetch_history()
-    done = [event.event_id for event in history.events if event.HasField("workflow_task_completed_event_attributes")]
-    answer = await client.workflow_service.reset_workflow_execution(
-        ResetWorkflowExecutionRequest(
-            namespace="default",
-            workflow_execution=WorkflowExecution(workflow_id=handle.id, run_id=handle.first_execution_run_id or ""),
-            reason="once more",
-            workflow_task_finish_event_id=done[1],
-            request_id=handle.id,
-        )
-    )
-    return answer.run_id

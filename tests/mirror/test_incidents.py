@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import msgspec
 import pytest
 
 from noetl_temporal.mirror.event_row import EventRow
@@ -94,8 +93,4 @@ def test_a_run_that_is_terminated_in_an_incident_ends_that_too() -> None:
     rows = history.rows()
     _, resolved = _incidents(history)
     assert (resolved.event_type, resolved.status) == ("incident.resolved", "CANCELLED")
-    assert audit([_dict(row) for row in rows], status="TERMINATED", stopped=True) == []
-
-
-def _dict(row: EventRow) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in row.__struct_fields__}
+    assert audit([msgspec.structs.asdict(row) for row in rows], status="TERMINATED", stopped=True) == []

@@ -20,7 +20,7 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.run_input import RunReport
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.worker import serving
+from noetl_temporal.worker import serving, workflow_worker
 
 from .conftest import HEAD
 from .reports import reports_of
@@ -105,6 +105,26 @@ async def test_a_large_result_is_stored_however_long_the_store_is_away(servers: 
         assert web.calls.total() == 1
         [call] = await reports_of(handle, servers.postgres)
         assert [one.status for one in call.attempts] == ["ok"]
+
+
+async def test_a_call_that_cannot_be_read_yet_is_no_lost_attempt(servers: Addresses) -> None:
+    """The tool's own worker is cut off from the store before it gets a call over 64 KB."""
+    tools = {"noop": FakeTool("noop", lambda request, _context: len(request.config["message"]))}
+    async with proxy_to(servers.postgres) as proxy:
+        client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
+        distant = await NoetlClient.connect(servers.temporal, dsn=proxy.dsn, tools=tools)
+        await proxy.cut()
+        source = CredentialSource(environment={})
+        tool = '    tool: {kind: noop, message: "{{ workload.text }}", spec: {idempotent: false}}\n'
+        graph = compile_or_raise(f"{HEAD}workflow:\n  - step: start\n{tool}")
+        async with workflow_worker(client.temporal), serving(distant.temporal, tools, source, only=["noop"]):
+            handle = await client.submit(graph, {"text": "x" * LARGE})
+            await asyncio.sleep(12)
+            await proxy.open()
+            report = await handle.result()
+    assert (report.status, report.result) == ("completed", LARGE)
+    [call] = await reports_of(handle, servers.postgres)
+    assert [one.status for one in call.attempts] == ["ok"]
 
 
 # ---- a worker that dies between the commit of the sink and the report -----------------------------------------------
