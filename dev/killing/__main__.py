@@ -131,7 +131,9 @@ class Killing:
         for one in self.verdicts:
             counts = f"{one.rows:6} {one.failed:6} {one.calls:6} {one.lost:5} {len(one.wrong):6}"
             print(f"{one.execution_id:20} {one.status:10} {self.given.items:6} {counts}")
-        told: Counter[str] = sum((one.failures for one in self.verdicts), Counter())
+        told = Counter[str]()
+        for one in self.verdicts:
+            told.update(one.failures)
         print(
             "\n".join(
                 ["", *(f"{count:5} items failed: {why[:100]}" for why, count in told.most_common(5)), *wrong[:20]]

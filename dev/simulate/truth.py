@@ -184,10 +184,16 @@ def _called_again(commands: list[Any], call: Any) -> bool:
 
 def _raising(story: Story) -> None:
     """A way on whose condition raises is an error of its step, never no match."""
+    done: set[Any] = set()
     for event in story.main.events:
-        step = story.graph.steps.get(event.node)
-        arcs = step.route.arcs if event.type == "next.evaluated" and step is not None else ()
-        if arcs and arcs[0].when is not None and arcs[0].when.source == RAISING and arcs[0].on == "any":
+        run, step = event.meta.get("step_run_id"), story.graph.steps.get(event.node)
+        if event.type == "step.done":
+            done.add(run)
+        if event.type != "next.evaluated" or step is None or not step.route.arcs:
+            continue
+        first = step.route.arcs[0]
+        asked = first.on == "any" or (first.on == "ok" and run in done)
+        if asked and first.when is not None and first.when.source == RAISING:
             raise Finding("a condition that raises reads as no match", event.node)
 
 
