@@ -27,7 +27,7 @@ from noetl_temporal.stopping import INTERRUPTED, stop_reason
 from noetl_temporal.tool_outcome import refusal
 from noetl_temporal.value_store import ValueStore, until_done
 
-__all__ = ["LONGEST_DELAY", "MAX_ATTEMPTS", "AttemptEnd"]
+__all__ = ["LONGEST_DELAY", "MAX_ATTEMPTS", "AttemptEnd", "interrupted"]
 
 MAX_ATTEMPTS = 1_000
 """Of one call, whatever its rules say: the log of them has to fit. Polling without end is ``again``."""
@@ -111,30 +111,28 @@ class AttemptEnd:
         await until_done("the result cannot be stored", lambda: self._values.keep(report))
         return report
 
-    # ---- interrupted ----------------------------------------------------------------------------------------------
 
-    async def interrupted(self, reason: AttemptStatus | None, is_called: bool) -> ToolReport:
-        """The report of a call that was cancelled. Raises the error with which Temporal runs any other attempt again,
-        CancelledError where nobody told why: the attempt is lost.
-        """
-        if reason is None:
-            raise asyncio.CancelledError
-        self._log.end(status=reason, is_called=is_called)
-        if reason == "cancelled":
-            attempts = await self._known_soon()
-            return ToolReport(
-                refusal("cancelled", "the call was cancelled"), attempts=attempts, counts=self._log.counts
-            )
-        await self._log.hand_on()
-        kind, message = INTERRUPTED[reason]
-        raise ApplicationError(message, type=kind, next_retry_delay=AT_ONCE, category=ApplicationErrorCategory.BENIGN)
+async def interrupted(log: AttemptLog, reason: AttemptStatus | None, is_called: bool) -> ToolReport:
+    """The report of a call that was cancelled. Raises the error with which Temporal runs any other attempt again,
+    CancelledError where nobody told why: the attempt is lost.
+    """
+    if reason is None:
+        raise asyncio.CancelledError
+    log.end(status=reason, is_called=is_called)
+    if reason == "cancelled":
+        outcome = refusal("cancelled", "the call was cancelled")
+        return ToolReport(outcome, attempts=await _known_soon(log), counts=log.counts)
+    await log.hand_on()
+    kind, message = INTERRUPTED[reason]
+    raise ApplicationError(message, type=kind, next_retry_delay=AT_ONCE, category=ApplicationErrorCategory.BENIGN)
 
-    async def _known_soon(self) -> tuple[AttemptRecord, ...]:
-        try:
-            async with asyncio.timeout(LAST_WORDS_SECONDS):
-                return await self._log.known()
-        except TimeoutError:
-            return self._log.latest
+
+async def _known_soon(log: AttemptLog) -> tuple[AttemptRecord, ...]:
+    try:
+        async with asyncio.timeout(LAST_WORDS_SECONDS):
+            return await log.known()
+    except TimeoutError:
+        return log.latest
 
 
 def _error_of(outcome: Outcome) -> Mapping[str, Json]:

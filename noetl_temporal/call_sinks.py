@@ -133,9 +133,10 @@ def _place(sink: SinkCall) -> tuple[str, ...]:
 
 def _content(call: ToolCall, outcome: Outcome) -> Json:
     """What a sink stores when the playbook names nothing: an HTTP response's body, any other result as it is."""
-    result = outcome.get("result")
-    is_response = call.kind == "http" and call.store is None and isinstance(result, dict)
-    return cast("dict[str, Json]", result).get("data") if is_response else result
+    result: Json = outcome.get("result")
+    if call.kind == "http" and call.store is None and isinstance(result, dict):
+        return cast("dict[str, Json]", result).get("data")
+    return result
 
 
 def _performed(sink: SinkCall, started: int, stored: Stored) -> SinkRecord:

@@ -21,9 +21,30 @@ from temporalio.converter import (
 )
 
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES, STORED_BYTES
-from noetl_temporal.payload_store import PayloadStore
+from noetl_temporal.payload_store import UNREAD, PatientStore, PayloadStore
 
-__all__ = ["data_converter", "payload_limit"]
+__all__ = ["Unread", "activity_converter", "data_converter", "payload_limit"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Unread:
+    """A value that could not be read yet; ``key`` names it in the payload store."""
+
+    key: str
+
+
+class _UnreadConverter(EncodingPayloadConverter):
+    @property
+    def encoding(self) -> str:
+        return UNREAD
+
+    def to_payload(self, value: Any) -> Payload | None:
+        del value
+        return None
+
+    def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
+        del type_hint
+        return Unread(payload.data.decode())
 
 
 class _MsgspecConverter(EncodingPayloadConverter):
@@ -45,7 +66,7 @@ class _PayloadConverter(CompositePayloadConverter):
     def __init__(self) -> None:
         standard = DefaultPayloadConverter.default_encoding_payload_converters
         kept = (one for one in standard if not isinstance(one, JSONPlainPayloadConverter))
-        super().__init__(*kept, _MsgspecConverter())
+        super().__init__(*kept, _UnreadConverter(), _MsgspecConverter())
 
 
 def data_converter(dsn: str | None = None) -> DataConverter:
@@ -54,6 +75,15 @@ def data_converter(dsn: str | None = None) -> DataConverter:
     return dataclasses.replace(
         DataConverter.default, payload_converter_class=_PayloadConverter, external_storage=storage
     )
+
+
+def activity_converter(converter: DataConverter) -> DataConverter:
+    """The same for a worker of activities: an argument that cannot be read now is ``Unread``."""
+    storage = converter.external_storage
+    if storage is None or not isinstance(storage.drivers[0], PayloadStore):
+        return converter
+    patient = dataclasses.replace(storage, drivers=[PatientStore(storage.drivers[0])])
+    return dataclasses.replace(converter, external_storage=patient)
 
 
 def payload_limit(converter: DataConverter) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -27,7 +28,13 @@ from temporalio.converter import (
 
 from noetl_temporal.mirror.migrations import migrate
 
-__all__ = ["PayloadStore"]
+__all__ = ["UNREAD", "PatientStore", "PayloadStore"]
+
+UNREAD = "noetl/unread"
+"""The encoding of a payload that is nothing but the key of one that could not be read."""
+
+RETRIEVE_SECONDS = 5.0
+"""How long an activity may take to read its input before its first heartbeat is due."""
 
 MAX_CONNECTIONS = 4
 """Of one process. Large values are rare, so each use connects anew and nothing has to be closed."""
@@ -35,6 +42,8 @@ MAX_CONNECTIONS = 4
 REMEMBERED = 4096
 REMEMBERED_SECONDS = 600.0
 """Digests of what was stored a moment ago; older ones may have been removed since."""
+
+_log = logging.getLogger(__name__)
 
 _STORE = """
 INSERT INTO noetl.payload (key, data) SELECT * FROM unnest($1::text[], $2::bytea[]) ON CONFLICT (key) DO NOTHING
@@ -98,6 +107,38 @@ class PayloadStore(StorageDriver):
         if not self._is_migrated:
             await migrate(self._dsn)
             self._is_migrated = True
+
+
+class PatientStore(StorageDriver):
+    """A payload store for activities: what cannot be read at once comes as a payload that names it, for the activity to
+    read while it heartbeats. Failing would be an attempt that ends before it begins, and looks like a lost one.
+    """
+
+    def __init__(self, store: PayloadStore) -> None:
+        self._store = store
+
+    def name(self) -> str:
+        """That of the store."""
+        return self._store.name()
+
+    async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
+        """See PayloadStore."""
+        return await self._store.store(context, payloads)
+
+    async def retrieve(
+        self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
+    ) -> list[Payload]:
+        """See PayloadStore. Never raises."""
+        try:
+            async with asyncio.timeout(RETRIEVE_SECONDS):
+                return await self._store.retrieve(context, claims)
+        except Exception as error:
+            _log.warning("a large value cannot be read: %s: %s", type(error).__name__, error)
+            return [_named(claim.claim_data["key"]) for claim in claims]
+
+
+def _named(key: str) -> Payload:
+    return Payload(metadata={"encoding": UNREAD.encode()}, data=key.encode())
 
 
 class _Recent:

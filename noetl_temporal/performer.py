@@ -1,9 +1,11 @@
 """Performs a machine's commands on Temporal and collects what happened as facts.
 
-How it works. ``perform`` starts each command at once and in order: a tool call is an activity, a timer a timer, a
-loop a child workflow. Whatever ends puts a fact into the inbox; the host takes the facts one by one and feeds them.
-Nothing here decides. An activity's id is its call's and a child's that of its loop, so that a replay notices two calls
-that changed places.
+How it works. A tool call is an activity, a timer a timer, a loop a child workflow. Whatever ends puts a fact into the
+inbox; the host takes the facts one by one and feeds them, and then has all calls and loops started, in order. One that
+is cancelled before is not started at all: Temporal would drop both commands of one workflow task, and the events in
+the first one's header with them. Nothing here decides.
+
+An activity's id is its call's and a child's that of its loop, so that a replay notices two calls that changed places.
 
 A value that Temporal cannot carry would make the workflow task fail for ever: its call or loop ends as too_large
 instead.
@@ -30,7 +32,7 @@ from temporalio.exceptions import (
     TimeoutError as TemporalTimeoutError,
 )
 
-from noetl_temporal.attempt_log import told_by_heartbeat
+from noetl_temporal.attempt_details import attempts_in
 from noetl_temporal.loop_run import LoopEnd, LoopRun
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunLoop, StartTimer
@@ -41,7 +43,7 @@ from noetl_temporal.trail import Trail
 
 __all__ = ["Performer"]
 
-HEARTBEAT_TIMEOUT = timedelta(seconds=10)
+HEARTBEAT_TIMEOUT = timedelta(seconds=20)
 """A worker that is silent for so long is lost; its calls go to another."""
 
 CALL_TIMEOUT = timedelta(days=3650)
@@ -65,15 +67,25 @@ class Performer:
         self._limit = limit
         self._on_emit = on_emit
         self._tasks: dict[str, _Task] = {}
+        self._waiting: dict[str, CallTool | RunLoop] = {}
 
     def size_of(self, value: Any) -> int:
         """Bytes of a value in history."""
         return len(msgspec.json.encode(value))
 
     def perform(self, commands: list[Command]) -> None:
-        """Start what the commands ask for, in order."""
+        """Do what the commands ask for, in order; calls and loops wait for ``start``."""
         for command in commands:
             self._perform(command)
+
+    def start(self) -> None:
+        """Start the calls and loops that wait, in order."""
+        waiting, self._waiting = self._waiting, {}
+        for command in waiting.values():
+            if isinstance(command, CallTool):
+                self._call(command)
+            else:
+                self._run_loop(command)
 
     def _perform(self, command: Command) -> None:
         match command:
@@ -81,11 +93,11 @@ class Performer:
                 self._trail.add(command.event)
                 self._on_emit(command)
             case CallTool():
-                self._call(command)
+                self._waiting[command.call.id] = command
+            case RunLoop():
+                self._waiting[command.loop_id] = command
             case StartTimer():
                 self._start_timer(command)
-            case RunLoop():
-                self._run_loop(command)
             case Cancel():
                 self._cancel(command)
             case Finish():
@@ -155,9 +167,14 @@ class Performer:
     # ---- ends -----------------------------------------------------------------------------------------------------
 
     def _cancel(self, command: Cancel) -> None:
-        task = self._tasks.get(command.id)
-        if task is not None:
-            task.cancel()
+        waiting = self._waiting.pop(command.id, None)
+        if isinstance(waiting, CallTool):
+            self.inbox.append(ToolFinished(now(), command.id, _undecided("cancelled", "cancelled"), cancelled=True))
+        elif isinstance(waiting, RunLoop):
+            report = LoopReport("cancelled", stats=_none_succeeded(waiting), clock=waiting.input.after)
+            self.inbox.append(LoopFinished(now(), command.id, report))
+        elif command.id in self._tasks:
+            self._tasks[command.id].cancel()
 
     def _track(self, id_: str, task: _Task, fact: Callable[[_Task], Event | None]) -> None:
         self._tasks[id_] = task
@@ -173,20 +190,18 @@ class Performer:
 
 def now() -> int:
     """The workflow's time, milliseconds since the epoch."""
-    return int(workflow.time() * 1000)
+    return workflow.time_ns() // 1_000_000
 
 
 def _tool_finished(call: ToolCall, task: _Task) -> Event:
     error = None if task.cancelled() else task.exception()
     if task.cancelled() or (error is not None and is_cancelled_exception(error)):
         return ToolFinished(now(), call.id, _undecided("cancelled", "cancelled"), cancelled=True)
-    report = cast("ToolReport", task.result()) if error is None else _report_of(error)
-    return ToolFinished(now(), call.id, report, cancelled=_was_cancelled(report))
-
-
-def _was_cancelled(report: ToolReport) -> bool:
-    """An activity that was cancelled reports its attempts all the same."""
-    return bool(report.attempts) and report.attempts[-1].status == "cancelled"
+    if error is not None:
+        return ToolFinished(now(), call.id, _report_of(error))
+    report: ToolReport = task.result()
+    was_cancelled = bool(report.attempts) and report.attempts[-1].status == "cancelled"
+    return ToolFinished(now(), call.id, report, was_cancelled)
 
 
 def _report_of(error: BaseException) -> ToolReport:
@@ -194,7 +209,7 @@ def _report_of(error: BaseException) -> ToolReport:
     cause = error.cause if isinstance(error, ActivityError) else error
     if isinstance(cause, TemporalTimeoutError):
         lost = _undecided("worker_lost", f"no worker finished the call: {cause.message}")
-        return msgspec.structs.replace(lost, attempts=told_by_heartbeat(cause.last_heartbeat_details))
+        return msgspec.structs.replace(lost, attempts=attempts_in(cause.last_heartbeat_details))
     if isinstance(cause, ApplicationError):
         return _undecided(str(cause.type or "internal"), cause.message)
     return _undecided("internal", str(cause))

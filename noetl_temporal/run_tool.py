@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from temporalio import activity
@@ -26,15 +26,16 @@ from temporalio import activity
 from noetl_activities.credentials import Credentials, CredentialSource
 from noetl_activities.tool import Credential, Json, Request, Tool
 from noetl_compiler import templates
-from noetl_temporal.attempt_end import AttemptEnd
+from noetl_temporal.attempt_end import AttemptEnd, interrupted
 from noetl_temporal.attempt_log import AttemptLog, now
 from noetl_temporal.call_sinks import CallSinks
+from noetl_temporal.codec import Unread
 from noetl_temporal.machine.call import Outcome, ToolCall, ToolReport
 from noetl_temporal.machine.scope import Chain, call_names
 from noetl_temporal.naming import activity_type
 from noetl_temporal.stopping import finished, stop_reason
 from noetl_temporal.tool_outcome import Deadline, attempted, fitted, plain, refusal
-from noetl_temporal.value_store import ValueStore
+from noetl_temporal.value_store import ValueStore, until_done
 
 __all__ = ["MAX_LOST", "tool_activity"]
 
@@ -47,9 +48,28 @@ def tool_activity(tool: Tool, source: CredentialSource, values: ValueStore) -> C
 
     @activity.defn(name=activity_type(tool.spec.kind))
     async def run(call: ToolCall) -> ToolReport:
-        return await _Attempt(tool, call, Credentials(source), AttemptLog(values), values).run()
+        log = AttemptLog(values)
+        is_called = asyncio.Event()
+        async with log.beating():
+            try:
+                found = await _read(call, values)
+                if isinstance(found, str):
+                    return ToolReport(refusal("internal", found))
+                return await _Attempt(tool, found, Credentials(source), log, values, is_called).run()
+            except asyncio.CancelledError:
+                return await interrupted(log, stop_reason(), is_called.is_set())
 
     return run
+
+
+async def _read(call: ToolCall | Unread, values: ValueStore) -> ToolCall | str:
+    """The call, read from the payload store however long that takes; why there is none, when it is gone."""
+    if isinstance(call, ToolCall):
+        return call
+    try:
+        return await until_done("the call cannot be read", lambda: values.read(call, ToolCall))
+    except LookupError as error:
+        return str(error)
 
 
 class _Context:
@@ -89,7 +109,7 @@ class _Attempt:
     credentials: Credentials
     log: AttemptLog
     values: ValueStore
-    is_called: bool = field(default=False, init=False)
+    is_called: asyncio.Event
 
     def __post_init__(self) -> None:
         call = self.call
@@ -101,12 +121,8 @@ class _Attempt:
 
     async def run(self) -> ToolReport:
         """The report that ends the call, or the error that asks Temporal for the next attempt."""
-        async with self.log.beating():
-            try:
-                answer = await self._answer()
-                return await finished(asyncio.create_task(self._finish(answer)))
-            except asyncio.CancelledError:
-                return await self._end.interrupted(stop_reason(), self.is_called)
+        answer = await self._answer()
+        return await finished(asyncio.create_task(self._finish(answer)))
 
     # ---- the call -------------------------------------------------------------------------------------------------
 
@@ -121,7 +137,7 @@ class _Attempt:
         refused = self._refused()
         if refused is not None:
             return _Answer(refused, is_refused=True)
-        self.is_called = True
+        self.is_called.set()
         outcome, failure = await attempted(self._run_tool, self._deadline)
         return _Answer(failure or outcome or {})
 
@@ -161,7 +177,7 @@ class _Attempt:
             outcome,
             may_retry=not answer.is_refused,
             sinks=performed.records,
-            is_called=self.is_called,
+            is_called=self.is_called.is_set(),
             is_taken=answer.is_taken,
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import (
@@ -19,7 +19,7 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from noetl_temporal.codec import payload_limit
+from noetl_temporal.codec import Unread, payload_limit
 
 __all__ = ["ValueStore", "until_done"]
 
@@ -53,6 +53,17 @@ class ValueStore:
             payloads = await self._converter.payload_codec.encode(payloads)
         if self._driver is not None and payloads[0].ByteSize() >= self._threshold:
             await self._driver.store(StorageDriverStoreContext(), payloads)
+
+    async def read(self, unread: Unread, kind: type[T]) -> T:
+        """A value that could not be read before. Raises LookupError when it is gone, the driver's errors."""
+        if self._driver is None:
+            raise LookupError("there is no payload store")
+        claim = StorageDriverClaim({"key": unread.key})
+        payloads = await self._driver.retrieve(StorageDriverRetrieveContext(), [claim])
+        if self._converter.payload_codec is not None:
+            payloads = await self._converter.payload_codec.decode(payloads)
+        [value] = self._converter.payload_converter.from_payloads(payloads, [kind])
+        return cast("T", value)
 
     async def put(self, data: bytes) -> str:
         """Store bytes; the key to ``get`` them. Raises the driver's errors."""

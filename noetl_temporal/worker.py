@@ -13,6 +13,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.tool import Tool
 from noetl_temporal.attempt_log import BEAT
+from noetl_temporal.codec import activity_converter
 from noetl_temporal.naming import WORKFLOW_QUEUE, tool_queue
 from noetl_temporal.run_tool import tool_activity
 from noetl_temporal.trail import TrailInterceptor, record_trail
@@ -50,8 +51,10 @@ def tool_worker(
     client: Client, tool: Tool, source: CredentialSource, queue: str | None = None, grace: timedelta = GRACE
 ) -> Worker:
     """The worker of one tool kind."""
+    config = client.config()
+    config["data_converter"] = activity_converter(client.data_converter)
     return Worker(
-        client,
+        Client(**config),
         task_queue=queue or tool_queue(tool.spec.kind),
         activities=[tool_activity(tool, source, ValueStore(client.data_converter))],
         graceful_shutdown_timeout=grace,
@@ -85,10 +88,14 @@ async def serving(
     """Serve while the block runs. ``only`` these tools and no workflows; by default everything. When the block ends,
     calls in flight have ``grace`` to end; one that has not is run again elsewhere. Raises UnknownToolsError.
     """
+    workers = _workers(client, tools, only, source, grace)
     async with AsyncExitStack() as stack:
-        for worker in _workers(client, tools, only, source, grace):
+        for worker in workers:
             await stack.enter_async_context(worker)
-        yield
+        try:
+            yield
+        finally:  # all at once: none takes another call while one waits for its last
+            await asyncio.gather(*(worker.shutdown() for worker in workers))
 
 
 async def run_worker(

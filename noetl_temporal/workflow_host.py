@@ -63,9 +63,12 @@ class WorkflowHost:
         """Go on until the machine ends; None when the run is to continue as new, all of it in the snapshot."""
         while True:
             self._turn()
+            is_to_continue = self._performer.finish is None and self._is_to_continue()
+            self._feed_news()
+            self._performer.start()
             if self._performer.finish is not None:
                 return self._performer.finish
-            if self._is_to_continue():
+            if is_to_continue and self._machine.is_idle:
                 return None
             self._ask_for_next_task()
             try:
@@ -86,6 +89,9 @@ class WorkflowHost:
         self._feed_stops()
         if self._may_continue() and not self._machine.state.holding and self._performer.finish is None:
             self.feed(HoldRequested(now()))
+        self._feed_news()
+
+    def _feed_news(self) -> None:
         inbox = self._performer.inbox
         while inbox and self._performer.finish is None:
             self.feed(inbox.popleft())

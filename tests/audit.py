@@ -16,7 +16,7 @@ from typing import Any
 import asyncpg
 import msgspec
 
-__all__ = ["audit", "audit_execution"]
+__all__ = ["audit", "audit_everything", "audit_execution"]
 
 Row = Mapping[str, Any]
 
@@ -50,6 +50,19 @@ async def audit_execution(dsn: str, execution_id: int) -> list[str]:
     return audit([dict(record) for record in records], status=status, stopped=status in STOPPED)
 
 
+async def audit_everything(dsn: str) -> dict[str, list[str]]:
+    """What is wrong with the executions in the database at ``dsn``: path and id -> problems, without the good ones."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        records = await connection.fetch(
+            "SELECT execution_id, path FROM noetl.execution JOIN noetl.catalog USING (catalog_id)"
+        )
+    finally:
+        await connection.close()
+    found = {f"{one['path']} {one['execution_id']}": await audit_execution(dsn, one["execution_id"]) for one in records}
+    return {name: problems for name, problems in found.items() if problems}
+
+
 def audit(rows: Sequence[Row], *, status: str, stopped: bool) -> list[str]:
     """What is wrong with the rows of one execution, none is good; one line each, the row's id first.
 
@@ -71,7 +84,7 @@ def audit(rows: Sequence[Row], *, status: str, stopped: bool) -> list[str]:
 
 
 class _Log:
-    """``began`` maps the id of a beginning to its ends; ``by_id`` has the first row of each id."""
+    """``ends`` maps the id of a beginning to the rows that end it; ``by_id`` has the first row of each id."""
 
     def __init__(self, rows: list[Row]) -> None:
         self.rows = rows

@@ -3,6 +3,8 @@
     python -m dev.simulate --minutes 10              seeds from 1 on
     python -m dev.simulate --seed 42                 one seed, with its playbook and its facts where a law is broken
     python -m dev.simulate --seed 1000 --count 500   these seeds
+    python -m dev.simulate --temporal 20             20 playbooks on Temporal, compared with the machine alone
+    python -m dev.simulate --mutations --minutes 2   each cure of the machine switched off, for so long at most
 
 A kind of finding is told once, with the first seed that shows it; the exit status is 1 when there is any.
 """
@@ -15,8 +17,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
+from dev.simulate.mutations import MUTATIONS, examined
 from dev.simulate.runs import Result, simulate
 from dev.simulate.story import Tale
+from dev.simulate.temporal import compare
 
 KEPT_FACTS = 60
 
@@ -24,6 +28,10 @@ KEPT_FACTS = 60
 def main() -> int:
     """Exit status."""
     given = _arguments()
+    if given.mutations:
+        return _mutate(given.minutes or 2.0, given.seed or 1, given.only)
+    if given.temporal:
+        return compare(given.temporal, given.seed or 1)
     began = time.monotonic()
     runs: Counter[str] = Counter()
     found: dict[str, list[int]] = {}
@@ -37,6 +45,20 @@ def main() -> int:
                 _tell(result, time.monotonic() - began, whole=not given.brief)
     _sum_up(runs, found, time.monotonic() - began)
     return int(bool(found))
+
+
+def _mutate(minutes: float, first: int, only: str) -> int:
+    """Switch the machine's cures off in turn, for at most so many minutes each."""
+    missed = 0
+    for mutation in MUTATIONS:
+        if only not in mutation.cure:
+            continue
+        verdict = examined(mutation, first, minutes * 60)
+        found = f"seed {verdict.seed}, {verdict.seconds:.0f} s: {verdict.law}" if verdict.law else "NOT FOUND"
+        print(f"{mutation.cure:42} {verdict.seeds:5} seeds  {found}", flush=True)
+        missed += not verdict.law
+    print(f"{missed} not found")
+    return int(bool(missed))
 
 
 def _seeds(given: argparse.Namespace, began: float) -> Iterator[int]:
@@ -90,8 +112,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="the first seed, 1 unless given")
     parser.add_argument("--count", type=int, help="how many seeds, 1 unless given")
     parser.add_argument("--brief", action="store_true", help="findings without playbook and facts")
+    parser.add_argument("--mutations", action="store_true", help="whether each cure is held by some law")
+    parser.add_argument("--temporal", type=int, metavar="N", help="compare N playbooks with the same on Temporal")
+    parser.add_argument("--only", default="", help="those mutations whose name has this text")
     given = parser.parse_args()
-    if given.minutes is None and given.seed is None and given.count is None:
+    if not (given.mutations or given.temporal or given.minutes or given.seed is not None or given.count):
         given.minutes = 10.0
     return given
 

@@ -11,21 +11,24 @@ from dev.simulate.answers import Answers
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import AttemptRecord, Outcome, RuleFailure, SinkRecord, ToolCall, ToolReport
 from noetl_temporal.machine.policy import Decision, allows, decide
-from noetl_temporal.machine.scope import Chain, call_names
+from noetl_temporal.machine.scope import Chain, call_names, sink_config
 
-__all__ = ["Performed", "cancelled", "lost", "perform"]
+__all__ = ["CALM", "Performed", "Weather", "cancelled", "lost", "perform"]
 
 MAX_LOST = 5
+WHOLLY_LOST = 0.3
+"""How likely the shell hears of a lost attempt only that the call has ended."""
+
 LOST_MS = 10_000
 """A worker that is silent for so long is lost."""
 
 
 class Performed(NamedTuple):
-    """The report of a call that takes ``ms`` until it ends, and the rows that its sinks stored."""
+    """The report of a call that takes ``ms`` until it ends, and what its sinks stored: a table and a row each."""
 
     ms: int
     report: ToolReport
-    stored: int
+    stored: list[str]
 
 
 class Weather(NamedTuple):
@@ -36,6 +39,9 @@ class Weather(NamedTuple):
     longest_ms: int
     sink_fails: float = 0.0
     outage: float = 0.0
+
+
+CALM = Weather(lost=0.0, shutdown=0.0, longest_ms=20)
 
 
 def perform(call: ToolCall, at: int, answers: Answers, chance: random.Random, weather: Weather) -> Performed:
@@ -58,10 +64,9 @@ class _Activity:
     def __init__(self, call: ToolCall, at: int, answers: Answers, chance: random.Random, weather: Weather) -> None:
         self.call, self.at, self.now = call, at, at
         self.answers, self.chance, self.weather = answers, chance, weather
-        self.key = answers.began(call)
         self.records: list[AttemptRecord] = []
         self.used = 0
-        self.stored = 0
+        self.stored: list[str] = []
 
     def run(self) -> Performed:
         while True:
@@ -82,7 +87,8 @@ class _Activity:
             self._record(started, "shutdown")
             return None
         self.used += 1
-        outcome = self.answers.answer(self.call, self.key, self.used)
+        call = self.call
+        outcome = call.store if call.store is not None else self.answers.answer(call.kind, call.key, self.used)
         return self._reported(started, outcome)
 
     def _lost(self, started: int) -> ToolReport | None:
@@ -91,7 +97,8 @@ class _Activity:
         if not self.call.idempotent:
             error = {"kind": "unknown_outcome", "message": "the call may have been made", "retryable": False}
             return self._decided({"status": "error", "error": error}, self._decide({"status": "error", "error": error}))
-        return lost(tuple(self.records)) if sum(one.status == "lost" for one in self.records) >= MAX_LOST else None
+        too_often = sum(one.status == "lost" for one in self.records) >= MAX_LOST
+        return lost(tuple(self.records)) if too_often or self.chance.random() < WHOLLY_LOST else None
 
     def _reported(self, started: int, outcome: Outcome) -> ToolReport | None:
         sinks, outcome = self._sinks(outcome)
@@ -109,17 +116,24 @@ class _Activity:
         return None
 
     def _sinks(self, outcome: Outcome) -> tuple[tuple[SinkRecord, ...], Outcome]:
+        """What was stored, and the outcome: an error where one of them fails, and then nothing is kept."""
         made: list[SinkRecord] = []
+        rows: list[str] = []
         scope = self._scope(outcome)
         for sink in self.call.sinks if outcome["status"] == "ok" else ():
-            if not allows(sink.guard, "ok", scope):
-                continue
-            bad = self.chance.random() < self.weather.sink_fails
-            status: Any = "error" if bad else "ok"
-            made.append(SinkRecord(sink.kind, sink.key, status, self.now, self.now, rows=0 if bad else 1))
+            try:
+                if not allows(sink.guard, "ok", scope):
+                    continue
+                config = sink_config(sink.config, scope)
+                error = {"kind": "sql_integrity", "message": "the sink failed", "retryable": False}
+                bad = self.chance.random() < self.weather.sink_fails
+            except TemplateFailure as failure:
+                error, bad, config = {"kind": "template", "message": failure.message, "retryable": False}, True, {}
+            made.append(SinkRecord(sink.kind, sink.key, "error" if bad else "ok", self.now, self.now))
             if bad:
-                return tuple(made), {"status": "error", "error": {"kind": "sql_integrity", "message": "sink failed"}}
-        self.stored += len(made)
+                return tuple(made), {"status": "error", "error": error}
+            rows.append(f"{config.get('table')} {config.get('data')}")
+        self.stored += rows
         return tuple(made), outcome
 
     def _scope(self, outcome: Outcome) -> Chain:

@@ -46,8 +46,10 @@ def _v10(chance: Chance) -> dict[str, Any]:
     if chance.once(0.2):
         executor["policy"] = {"failure": {"mode": "fail_fast"}}
     steps = [_step(chance, name, index, names, bounded) for index, name in enumerate(names)]
-    if chance.once(0.008):
+    if chance.once(0.012):
         steps += _wide(chance, steps[0])
+    if chance.once(0.06):
+        steps += _twice(steps[0])
     if chance.once(0.5):
         steps.append(_end(chance))
     path = chance.of("sim/run", "sim/run", "sim/run", "p" * 320, "sim/ünï")
@@ -121,6 +123,7 @@ def _arc(chance: Chance, target: str) -> dict[str, Any]:
     elif chance.once(0.4):
         arc["when"] = chance.of(
             "{{ event.name == 'step.failed' }}",
+            "{{ event.name == 'step.failed' and error.kind == 'server_error' }}",
             "{{ event.name == 'step.done' }}",
             "{{ event.name == 'step.failed' and error.kind == 'timeout' }}",
             "{{ event.name in ['loop.done', 'loop.failed'] }}",
@@ -132,11 +135,24 @@ def _arc(chance: Chance, target: str) -> dict[str, Any]:
     return arc
 
 
+def _twice(first: dict[str, Any]) -> list[dict[str, Any]]:
+    """Branches that meet in several runs of one step, whose failures are handled or not."""
+    branches = [f"branch{number}" for number in range(4)]
+    first["next"] = {"spec": {"mode": "inclusive"}, "arcs": [{"step": name} for name in branches]}
+    handled = "{{ event.name == 'step.failed' and error.kind in ['exception', 'timeout', 'auth'] }}"
+    meet = {"step": "meet", "spec": {"join": "each"}, "tool": {"kind": "http", "url": "http://api.test/x"}}
+    return [
+        *({"step": name, "tool": {"kind": "noop"}, "next": {"arcs": [{"step": "meet"}]}} for name in branches),
+        meet | {"next": {"arcs": [{"step": "cure", "when": handled}]}},
+        {"step": "cure", "tool": {"kind": "noop"}},
+    ]
+
+
 def _wide(chance: Chance, first: dict[str, Any]) -> list[dict[str, Any]]:
     """More at once than a workflow task may carry: many ways, or a loop of many or of large items."""
-    match chance.of("ways", "items", "bytes", "where"):
+    match chance.of("ways", "ways", "items", "bytes", "where"):
         case "ways":
-            names = [f"w{index}" for index in range(chance.number(300, 700))]
+            names = [f"w{index}" for index in range(chance.number(450, 650))]
             first["next"] = {"spec": {"mode": "inclusive"}, "arcs": [{"step": name} for name in names]}
             return [{"step": name, "tool": {"kind": "noop"}} for name in names]
         case "items":

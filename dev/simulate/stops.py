@@ -28,11 +28,11 @@ def check_stops(story: Story) -> None:
     """Raises Finding."""
     for tale in story.tales.values():
         _holding(tale)
-        if tale.name:
-            _nothing_begins(tale, _loop_stops(tale), "")
-        else:
-            _nothing_begins(tale, _playbook_stops(story, tale), story.graph.final)
-            _step_timeouts(tale)
+        final = "" if tale.name else story.graph.final
+        first = next(_loop_stops(tale) if tale.name else _playbook_stops(story, tale), None)
+        _nothing_begins(tale, first, final)
+        _delays(tale, first, final)
+    _step_timeouts(story.main)
     _end(story)
 
 
@@ -83,8 +83,7 @@ def _loop_stops(tale: Tale) -> Iterator[tuple[int, int, str]]:
                 yield number, place, "fail_fast of the loop"
 
 
-def _nothing_begins(tale: Tale, stops: Iterator[tuple[int, int, str]], final: str) -> None:
-    first = next(stops, None)
+def _nothing_begins(tale: Tale, first: tuple[int, int, str] | None, final: str) -> None:
     if first is None:
         return
     number, place, why = first
@@ -93,6 +92,24 @@ def _nothing_begins(tale: Tale, stops: Iterator[tuple[int, int, str]], final: st
             begun = _begun(command, final)
             if begun:
                 raise Finding(f"something begins after {why}", f"{begun}, in turn {later} after the stop in {number}")
+
+
+def _delays(tale: Tale, stop: tuple[int, int, str] | None, final: str) -> None:
+    """A stop drops the delays that run, and waits for none of them."""
+    if stop is None:
+        return
+    running: set[str] = set()
+    for turn in tale.turns[: stop[0] + 1]:
+        fact: Any = turn.fact
+        if isinstance(fact, TimerFired):
+            running.discard(fact.timer_id)
+        for command in turn.commands:
+            if isinstance(command, StartTimer) and _begun(command, final):
+                running.add(command.timer_id)
+            elif isinstance(command, Cancel):
+                running.discard(command.id)
+    if running:
+        raise Finding(f"a delay goes on after {stop[2]}", sorted(running)[0])
 
 
 def _begun(command: Command, final: str) -> str:
@@ -122,8 +139,9 @@ def _step_timeouts(tale: Tale) -> None:
         if isinstance(fact, TimerFired) and fact.timer_id.endswith(":timeout"):
             late.add(fact.timer_id.removesuffix(":timeout"))
         for command in turn.commands:
-            is_begin = isinstance(command, Emit) and command.event.type in ("task.started", "loop.started")
-            if is_begin and command.event.meta.get("step_run_id") in late:  # type: ignore[union-attr]
+            if not isinstance(command, Emit) or command.event.type not in ("task.started", "loop.started"):
+                continue
+            if str(command.event.meta.get("step_run_id")) in late:
                 raise Finding("something begins after a step's timeout", f"in turn {number}, of {sorted(late)[:3]}")
 
 

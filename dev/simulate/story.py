@@ -12,7 +12,7 @@ from noetl_temporal.machine.domain import DomainEvent
 __all__ = ["Finding", "Story", "Tale", "Turn"]
 
 
-class Finding(AssertionError):
+class Finding(AssertionError):  # noqa: N818 - it is no error of this program
     """A broken invariant. ``law`` names it in a few words."""
 
     def __init__(self, law: str, detail: str) -> None:
@@ -64,7 +64,7 @@ class Story:
     text: str
     graph: Graph
     tales: dict[str, Tale] = field(default_factory=dict[str, Tale])
-    stored: int = 0
+    stored: list[str] = field(default_factory=list[str])
 
     @property
     def main(self) -> Tale:

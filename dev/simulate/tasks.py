@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-__all__ = ["BAD_AMOUNTS", "BAD_SECONDS", "Chance", "a_loop", "an_amount", "some_seconds", "tasks"]
+__all__ = ["BAD_AMOUNTS", "BAD_SECONDS", "RAISING", "Chance", "a_loop", "an_amount", "some_seconds", "tasks"]
 
 BAD_SECONDS: tuple[Any, ...] = (
     *("{{ 'nan' | float }}", "{{ 'inf' | float }}", "{{ workload.text }}", "{{ workload.list }}", "{{ -1 }}"),
@@ -82,7 +82,9 @@ def _task(chance: Chance, label: str, labels: list[str], bounded: bool) -> dict[
     if chance.once(0.25):
         made["sink"] = _sinks(chance)
     if chance.once(0.2):
-        made["set"] = {chance.of("ctx.seen", "ctx.deep.er", "iter.page"): chance.of("{{ output.data.n }}", 1, "{{ nobody }}")}
+        made["set"] = {
+            chance.of("ctx.seen", "ctx.deep.er", "iter.page"): chance.of("{{ output.data.n }}", 1, "{{ nobody }}")
+        }
     return made
 
 
@@ -138,7 +140,7 @@ def _action(chance: Chance, labels: list[str]) -> dict[str, Any]:
 def _delays(chance: Chance) -> dict[str, Any]:
     made: dict[str, Any] = {}
     if chance.once(0.6):
-        made["delay"] = chance.of(some_seconds(chance, 5), "{{ output.data.wait | default(0.1) }}")
+        made["delay"] = chance.of(some_seconds(chance, 5), 1, "{{ output.data.wait | default(0.1) }}")
     if chance.once(0.5):
         made["backoff"] = chance.of("none", "linear", "exponential")
     if chance.once(0.2):

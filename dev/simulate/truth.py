@@ -7,7 +7,10 @@ from typing import Any
 
 from dev.simulate.stops import is_handled, is_stopped
 from dev.simulate.story import Finding, Story, Tale
-from noetl_temporal.machine.commands import CallTool, Emit, Finish, RunLoop
+from dev.simulate.tasks import RAISING
+from noetl_compiler.graph import Rule, Task
+from noetl_temporal.machine.call import ToolCall
+from noetl_temporal.machine.commands import CallTool, Command, Emit, Finish, RunLoop
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import CancelRequested, LoopFinished, ToolFinished
 
@@ -26,6 +29,7 @@ def check_truth(story: Story) -> None:
     _calls(story)
     _lost(story)
     _breaks(story)
+    _raising(story)
     for tale in story.tales.values():
         if tale.name and tale.report is not None:
             _counts(tale)
@@ -132,8 +136,12 @@ def _calls(story: Story) -> None:
 
 def _ends_its_task(story: Story, call: Any) -> bool:
     """A task whose sinks come after its calls has not ended with one of them."""
-    task = next(one for one in story.graph.steps[call.step].tasks if one.label == call.task)
+    task = _task_of(story, call)
     return call.store is None and all(sink.level == "attempt" for sink in task.sinks)
+
+
+def _task_of(story: Story, call: ToolCall) -> Task:
+    return next(one for one in story.graph.steps[call.step].tasks if one.label == call.task)
 
 
 def _told_as_ended(fact: ToolFinished, told: list[str]) -> None:
@@ -152,15 +160,19 @@ def _lost(story: Story) -> None:
             if not isinstance(fact, ToolFinished) or fact.report.is_decided or fact.cancelled:
                 continue
             call = calls[fact.call_id]
-            task = next(one for one in story.graph.steps[call.step].tasks if one.label == call.task)
-            decided = [one.event.meta for one in turn.commands if isinstance(one, Emit)]
-            retry = next((one for one in decided if one.get("do") == "retry"), None)
-            if retry is None or task.policy is None:
-                continue
-            rule = task.policy.rules[retry["rule"]]
-            delay = rule.delay.data if rule.delay is not None and not rule.delay.templates else 0
-            if isinstance(delay, int | float) and delay > 0 and _called_again(turn.commands, call):
-                raise Finding("a delay is dropped", f"of {delay} s after {call.id} was lost, in turn {number}")
+            seconds = _delay_of(_task_of(story, call), turn.commands)
+            if seconds > 0 and _called_again(turn.commands, call):
+                raise Finding("a delay is dropped", f"of {seconds} s after {call.id} was lost, in turn {number}")
+
+
+def _delay_of(task: Task, commands: list[Command]) -> float:
+    """Seconds that a rule for which the machine decided gives as a plain number, else 0."""
+    decided = [one.event.meta for one in commands if isinstance(one, Emit) and one.event.meta.get("do") == "retry"]
+    if not decided or task.policy is None:
+        return 0.0
+    rules: tuple[Rule, ...] = task.policy.rules
+    delay = rules[int(decided[0]["rule"])].delay
+    return float(delay.data) if delay is not None and isinstance(delay.data, int | float) else 0.0
 
 
 def _called_again(commands: list[Any], call: Any) -> bool:
@@ -168,6 +180,15 @@ def _called_again(commands: list[Any], call: Any) -> bool:
         isinstance(one, CallTool) and (one.call.task, one.call.iteration) == (call.task, call.iteration)
         for one in commands
     )
+
+
+def _raising(story: Story) -> None:
+    """A way on whose condition raises is an error of its step, never no match."""
+    for event in story.main.events:
+        step = story.graph.steps.get(event.node)
+        arcs = step.route.arcs if event.type == "next.evaluated" and step is not None else ()
+        if arcs and arcs[0].when is not None and arcs[0].when.source == RAISING and arcs[0].on == "any":
+            raise Finding("a condition that raises reads as no match", event.node)
 
 
 def _breaks(story: Story) -> None:
@@ -221,7 +242,7 @@ def _sinks(story: Story) -> None:
 
 
 def _sinks_of(story: Story, call: Any) -> None:
-    task = next(one for one in story.graph.steps[call.step].tasks if one.label == call.task)
+    task = _task_of(story, call)
     level = "attempt" if call.store is None else "task"
     wanted = [sink for sink in task.sinks if sink.level == level]
     if len(call.sinks) != len(wanted):

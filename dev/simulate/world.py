@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from dev.simulate.answers import Answers
-from dev.simulate.calls import Performed, Weather, perform
+from dev.simulate.calls import CALM, Performed, Weather, perform
 from dev.simulate.host import Host
 from dev.simulate.story import Finding, Story, Tale
 from noetl_temporal.event_ids import EPOCH_MS
@@ -48,19 +48,19 @@ class Alarm:
 
 
 class World:
-    """Runs the story's graph until nothing is left to happen."""
+    """Runs the story's graph until nothing is left to happen. ``calm``: nothing goes wrong, in that random order."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: Story, calm: int | None = None) -> None:
         self.story = story
         self.now = EPOCH_MS + 86_400_000
-        self.chance = random.Random(f"{story.seed}/world")
+        self.chance = random.Random(f"{story.seed}/world/{calm or 0}")
         self._answers = Answers(story.seed)
-        self._weather = _weather(self.chance)
+        self._weather = _weather(self.chance) if calm is None else CALM
         self._queue: list[tuple[int, int, Alarm]] = []
         self._count = 0
         self._facts = 0
         self._hosts: list[Host] = []
-        self._mishaps = _mishaps(self.chance)
+        self._mishaps = _mishaps(self.chance) if calm is None else {}
 
     # ---- what hosts ask -------------------------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ def _weather(chance: random.Random) -> Weather:
     return Weather(
         lost=chance.choice((0.0, 0.0, 0.05, 0.5)),
         shutdown=chance.choice((0.0, 0.0, 0.1)),
-        longest_ms=chance.choice((400, 2000, 10_000)),
+        longest_ms=chance.choice((400, 2000, 10_000, 300_000)),
         sink_fails=chance.choice((0.0, 0.1)),
         outage=chance.choice((0.0, 0.02)),
     )

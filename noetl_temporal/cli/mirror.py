@@ -9,7 +9,7 @@ import click
 
 from noetl_temporal.cli.logs import log_to_terminal
 from noetl_temporal.cli.reach import reach_running
-from noetl_temporal.cli.until import until_stopped
+from noetl_temporal.cli.until import stop_asked
 from noetl_temporal.stack.errors import StackError
 
 __all__ = ["mirror_group"]
@@ -50,9 +50,10 @@ async def _follow(dsn: str) -> None:
 
     client = await connect_temporal()
     await check_postgres(dsn)
-    async with mirroring(client, dsn):
-        click.echo("mirroring; Ctrl-C stops")
-        await until_stopped()
+    with stop_asked() as stopped:
+        async with mirroring(client, dsn):
+            click.echo("mirroring; Ctrl-C stops")
+            await stopped.wait()
 
 
 def _dsn() -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
+from noetl_compiler import templates
 from noetl_compiler.graph import Json
 
 __all__ = ["MAX_PENDING", "Budget", "ResultSizes"]
@@ -24,7 +25,10 @@ RESULT_BYTES = 8_000_000
 """Of the results that may arrive with one workflow task."""
 
 MAX_WORK = 300_000
-"""Computing of one workflow task, in units of about a microsecond."""
+"""Computing of one workflow task beside its templates, in units of about a microsecond."""
+
+MAX_TEMPLATE_WORK = 2_000_000
+"""Of all templates rendered in one workflow task, 0.14 to 0.3 s (templating/work.py)."""
 
 CALL_WORK = 150
 """Of a call or step that begins."""
@@ -52,12 +56,12 @@ class Budget:
     """What is left of one workflow task."""
 
     def __init__(self) -> None:
-        self._bytes = 0
-        self._work = 0
+        self.renew()
 
     def renew(self) -> None:
         """A new workflow task begins."""
         self._bytes = self._work = 0
+        self._template_work = templates.work_done()
 
     def charge(self, size: int) -> None:
         """Count the bytes of a command or event."""
@@ -70,4 +74,6 @@ class Budget:
     @property
     def is_spent(self) -> bool:
         """Whether no more may begin in this workflow task."""
-        return self._bytes >= COMMAND_BYTES or self._work >= MAX_WORK
+        if self._bytes >= COMMAND_BYTES or self._work >= MAX_WORK:
+            return True
+        return templates.work_done() - self._template_work >= MAX_TEMPLATE_WORK

@@ -18,17 +18,17 @@ from noetl_temporal.machine.events import (
 )
 from noetl_temporal.machine.state import Pending
 
-__all__ = ["unexpected"]
+__all__ = ["ADMITTED", "ANSWERED", "unexpected"]
 
 _CONTROL = (CancelRequested, LimitReached, HoldRequested, Continued, Resumed)
-_ADMITTED: Mapping[str, tuple[type[Event], ...]] = {
+ADMITTED: Mapping[str, tuple[type[Event], ...]] = {
     "new": (Started,),
     "running": (ToolFinished, LoopFinished, TimerFired, *_CONTROL),
     "ended": (),
 }
 """Phase -> the facts that it admits."""
 
-_ANSWERED: Mapping[type[Event], tuple[str, ...]] = {
+ANSWERED: Mapping[type[Event], tuple[str, ...]] = {
     ToolFinished: ("call",),
     LoopFinished: ("loop",),
     TimerFired: ("delay", "deadline"),
@@ -39,14 +39,14 @@ _ANSWERED: Mapping[type[Event], tuple[str, ...]] = {
 def unexpected(event: Event, phase: str, pending: Mapping[str, Pending]) -> str | None:
     """Why the fact does not fit, None when it does. A timer may fire just as it is cancelled."""
     name = type(event).__name__
-    if not isinstance(event, _ADMITTED[phase]):
+    if not isinstance(event, ADMITTED[phase]):
         return f"{name} while the machine is {phase}"
     if isinstance(event, ToolFinished | LoopFinished | TimerFired):
         id_ = _answered_id(event)
         found = pending.get(id_)
         if found is None and not isinstance(event, TimerFired):
             return f"{name}: nothing is pending under {id_!r}"
-        if found is not None and found.kind not in _ANSWERED[type(event)]:
+        if found is not None and found.kind not in ANSWERED[type(event)]:
             return f"{name}: {id_!r} is a {found.kind}"
     return None
 

@@ -12,6 +12,7 @@ collected is no attempt of the tool: its sinks alone are told.
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Any
 
 from noetl_temporal.mirror.call import REPEATS, Call, Seen
@@ -29,12 +30,14 @@ _WORDS = {
 }
 """Kind and message of an attempt that ended otherwise than by what its tool answered."""
 
+_SINK = ("kind", "key", "table", "rows", "duplicate", "warning")
+
 
 def write_attempts(writer: RowWriter, call: Call, seen: Seen, records: list[dict[str, Json]], outcome: Json) -> None:
     """Write the rows of a call that ended. ``outcome`` is the last attempt's: None, or a Reference, if not here."""
     pages = writer.state.pages
     previous = pages.pop(call.sequence, None)
-    for record, following in zip(records, [*records[1:], None], strict=True):
+    for record, following in zip_longest(records, records[1:]):
         attempt = _Attempt(writer, call, seen, record, previous, following)
         done = attempt.write(outcome if following is None else None)
         previous = previous or attempt.first
@@ -139,7 +142,9 @@ class _Attempt:
 
     def _sinks(self, sinks: list[dict[str, Json]]) -> None:
         for sink in sinks:
-            told = {name: sink[name] for name in ("kind", "key", "table", "rows", "duplicate") if name in sink}
+            told = {
+                name: sink[name] for name in ("kind", "key", "table", "rows", "duplicate", "warning") if name in sink
+            }
             meta: dict[str, Json] = {"sink": {**told, "attempt": self.record["number"]}}
             started, ended = self.seen.within(sink["started"]), self.seen.within(sink["ended"])
             began = self._row("sink.started", started, "STARTED", meta=meta, kind=sink["kind"])

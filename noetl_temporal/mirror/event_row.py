@@ -101,11 +101,15 @@ class RowWriter:
         self._keep_open(event)
 
     def _keep_open(self, event: dict[str, Json]) -> None:
-        self.state.open.pop(event.get("ends") or 0, None)
-        if event["status"] == "STARTED":
+        state, ends, id_ = self.state, event.get("ends"), event["id"]
+        if ends is not None and state.open.pop(ends, None) is None:
+            state.early.append(ends)
+        if id_ in state.early:
+            state.early.remove(id_)
+        elif event["status"] == "STARTED":
             told = event.get("meta", {})
             meta = {name: told[name] for name in _CORRELATION if name in told}
-            self.state.open[event["id"]] = Begun(event["type"], event["at"], event["node"], event["kind"], meta)
+            state.open[id_] = Begun(event["type"], event["at"], event["node"], event["kind"], meta)
 
     def derived(
         self,

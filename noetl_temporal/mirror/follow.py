@@ -100,10 +100,12 @@ class Follower:
             except PASSING as error:
                 if isinstance(error, RPCError) and error.status == RPCStatusCode.NOT_FOUND:
                     return await self.store.give_up(run)
+                level = logging.WARNING
                 if isinstance(error, UnreadRunError):
                     self.found(error.run)
+                    level = logging.DEBUG
                 pause = next(pauses)
-                _log.warning("%s run %s: %s; again in %g s", run.workflow_id, run.run_id, error, pause)
+                _log.log(level, "%s run %s: %s; again in %g s", run.workflow_id, run.run_id, error, pause)
                 await asyncio.sleep(pause)
             except Exception as error:
                 with suppress(*PASSING):
@@ -144,4 +146,6 @@ async def whole(work: Coroutine[Any, Any, T]) -> T:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # nobody waits for it any more, and asyncio would say so
         raise

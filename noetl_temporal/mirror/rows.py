@@ -4,8 +4,8 @@ How it works. ``fold`` takes a run's events in their order, with the state that 
 rows that they add. Two kinds of rows:
 
 * domain events, which the interpreter wrote and which travel through history (the trail): in the header of the
-  activity or child that was started next, at the run's end in its result, failure or memo, at continue-as-new in its
-  input;
+  activity or child that was started next, where there are many in a marker, at the run's end in its result, failure or
+  memo, at continue-as-new in its input;
 * derived rows, which nobody wrote: the attempts of a tool call, and the end of a run that could not tell its own.
 
 State is small: an activity's end refers back to its schedule and start, and those events are looked up (``needs``, then
@@ -32,7 +32,7 @@ from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.mirror import incidents
 from noetl_temporal.mirror.ends import close
 from noetl_temporal.mirror.event_row import EventRow, RowWriter
-from noetl_temporal.mirror.payloads import TRAIL, Json, as_list, as_map, first, value
+from noetl_temporal.mirror.payloads import TRAIL, Json, as_list, as_map, first, marked, value
 from noetl_temporal.mirror.raw import Run
 from noetl_temporal.mirror.reports import references, write_call
 from noetl_temporal.mirror.run_state import RunState, above
@@ -124,6 +124,11 @@ def _memo_modified(writer: RowWriter) -> None:
     _trail(writer, _field(writer.event.workflow_properties_modified_event_attributes.upserted_memo.fields))
 
 
+def _marker_recorded(writer: RowWriter) -> None:
+    """Many events, or those that no command could carry: a marker with the result of a local activity."""
+    _trail(writer, first(marked(writer.event.marker_recorded_event_attributes.details)))
+
+
 def _field(fields: Mapping[str, Payload]) -> Json:
     return value(fields[TRAIL]) if TRAIL in fields else None
 
@@ -207,6 +212,7 @@ _HANDLERS: Mapping[int, Callable[[RowWriter], None]] = {
     EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED: _call_scheduled,
     EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED: _child_initiated,
     EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED: _memo_modified,
+    EventType.EVENT_TYPE_MARKER_RECORDED: _marker_recorded,
     EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED: incidents.task_scheduled,
     EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED: incidents.task_completed,
     EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED: _task_failed,

@@ -25,7 +25,8 @@ class RunState(msgspec.Struct, omit_defaults=True):
 
     ``slot`` and ``clock`` give derived rows their ids (event_ids.py); ``last`` is the millisecond of the newest id
     among the run's own events. ``open`` has what began and has not ended, by the id of its row: it is as large as what
-    is in flight. ``pages`` maps a paginating task to the row of its last page. ``started`` is the row that a row about
+    is in flight. ``early`` has what ended before its beginning was read: a marker stands after the commands beside it.
+    ``pages`` maps a paginating task to the row of its last page. ``started`` is the row that a row about
     the run as a whole has as its parent: the playbook's first, or the loop's beginning. ``ended`` says whether the
     playbook has told its end. A loop's run has a ``loop_id``, and its step's name in ``node``. ``workload`` is kept
     until the first event, whose context it is. ``task_attempt`` is that of the workflow task that runs, ``timeouts``
@@ -45,6 +46,7 @@ class RunState(msgspec.Struct, omit_defaults=True):
     started: int | None = None
     ended: bool = False
     open: dict[int, Begun] = {}
+    early: list[int] = []
     pages: dict[str, int] = {}
     workload: dict[str, Json] = {}
     task_attempt: int = 1
@@ -59,7 +61,8 @@ class RunState(msgspec.Struct, omit_defaults=True):
     def follows(self, before: RunState) -> None:
         """Take over from the run that continued as this one: what is open there is open here."""
         self.started, self.ended, self.last = before.started, before.ended, before.last
-        self.open, self.pages, self.workload = dict(before.open), dict(before.pages), before.workload
+        self.open, self.early, self.pages = dict(before.open), list(before.early), dict(before.pages)
+        self.workload = before.workload
         if before.clock.ms > self.clock.ms:
             self.clock = IdClock(before.clock.ms, before.clock.used)
 

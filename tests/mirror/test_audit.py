@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.audit import audit
-from tests.mirror.built import begun, playbook
+from tests.mirror.built import begun, payloads, playbook
 from tests.mirror.story import Story
 
 Rows = list[dict[str, Any]]
@@ -27,16 +28,8 @@ def _rows(status: str = "completed") -> Rows:
     step = {"id": task - 1, "at": story.now, "type": "step.started", "node": "fetch", "kind": "step"}
     ends = [story.ends(found), story.ends(step | {"meta": {"step_run_id": "fetch#1"}}), *story.closing(status)]
     history.task()
-    history.add("WORKFLOW_EXECUTION_COMPLETED", result=_report(ends))
-    return [
-        {**{name: getattr(row, name) for name in row.__struct_fields__}, "error": row.error} for row in history.rows()
-    ]
-
-
-def _report(trail: list[dict[str, Any]]) -> Any:
-    from tests.mirror.built import payloads
-
-    return payloads({"status": "completed", "trail": trail})
+    history.add("WORKFLOW_EXECUTION_COMPLETED", result=payloads({"status": "completed", "trail": ends}))
+    return [msgspec.structs.asdict(row) for row in history.rows()]
 
 
 def _of(rows: Rows, type_: str) -> dict[str, Any]:

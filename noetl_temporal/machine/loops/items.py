@@ -59,7 +59,7 @@ def _filtered(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Bu
     while found.position < len(found.items) and not budget.is_spent:
         budget.work(ITEM_WORK)
         names = _with(loop, scope, found.items[found.position])
-        if templates.predicate(loop.where.source, names).matched:
+        if templates.predicate(loop.where.source, names, loop.where.span).matched:
             found.kept.append(found.position)
         found.position += 1
     return found.position == len(found.items)

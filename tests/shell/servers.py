@@ -1,0 +1,110 @@
+"""Real servers beside the stack: one that counts its calls, and a proxy that a test cuts."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from urllib.parse import urlsplit
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+__all__ = ["Proxy", "Site", "proxy_to", "site"]
+
+
+class Site:
+    """Answers ``/size/N`` with a text of N characters once ``open`` is set, and counts the calls by path."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.calls: Counter[str] = Counter()
+        self.open = asyncio.Event()
+        self.open.set()
+
+    async def answer(self, request: Request) -> Response:
+        """One call."""
+        self.calls[request.url.path] += 1
+        await self.open.wait()
+        size = int(request.path_params["size"])
+        return JSONResponse({"call": self.calls[request.url.path], "text": "x" * size})
+
+
+@asynccontextmanager
+async def site() -> AsyncGenerator[Site]:
+    """A web server on loopback."""
+    found = Site()
+    app = Starlette(routes=[Route("/size/{size}", found.answer, methods=["GET", "POST"])])
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1))
+    serving = asyncio.create_task(server.serve([listening]))
+    while not server.started:
+        await asyncio.sleep(0.01)
+    found.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    try:
+        yield found
+    finally:
+        found.open.set()
+        server.should_exit = True
+        await serving
+        listening.close()
+
+
+class Proxy:
+    """Passes TCP connections on to a Postgres. ``dsn`` is that database through the proxy."""
+
+    def __init__(self, dsn: str) -> None:
+        parts = urlsplit(dsn)
+        self._target = (parts.hostname or "127.0.0.1", parts.port or 5432)
+        self._port = _free_port()
+        login = parts.netloc.rpartition("@")[0]
+        self.dsn = parts._replace(netloc=f"{login}@127.0.0.1:{self._port}").geturl()
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    async def open(self) -> None:
+        """Accept connections."""
+        self._server = await asyncio.start_server(self._pass, "127.0.0.1", self._port)
+
+    async def cut(self) -> None:
+        """Refuse connections, and end those there are."""
+        if self._server is not None:
+            self._server.close()
+        for writer in list(self._writers):
+            writer.transport.abort()
+        self._server = None
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            there, back = await asyncio.open_connection(*self._target)
+            self._writers |= {writer, back}
+            await asyncio.gather(self._pump(reader, back), self._pump(there, writer))
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+        self._writers.discard(writer)
+
+
+@asynccontextmanager
+async def proxy_to(dsn: str) -> AsyncGenerator[Proxy]:
+    """A proxy that is open."""
+    proxy = Proxy(dsn)
+    await proxy.open()
+    try:
+        yield proxy
+    finally:
+        await proxy.cut()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])

@@ -1,0 +1,121 @@
+"""The records of attempts on their way: never over 4 KB a heartbeat, never wrong about how many there were."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import msgspec
+import pytest
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.testing import FakeTool
+from noetl_compiler.graph import Value
+from noetl_temporal.codec import data_converter
+from noetl_temporal.machine.call import AttemptCounts, CallRule, ToolCall, ToolReport
+from noetl_temporal.run_tool import tool_activity
+from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.value_store import ValueStore
+
+from .servers import proxy_to
+
+LIMIT = 4096
+RULE = CallRule(0, "retry", "error", attempts=Value(500))
+CALL = ToolCall("c", "k", 1, "step", "task", "noop", 1, "v10", rules=(RULE,))
+
+
+class Attempts:
+    """The attempts of a call, each with what the one before it left in its last heartbeat."""
+
+    def __init__(self, values: ValueStore) -> None:
+        self._values = values
+        self._details: list[Any] = []
+        self.number = 0
+        self.largest = 0
+
+    async def run(self, answer: Any, beats: int | None = None) -> ToolReport | None:
+        """One attempt: its report, or None when it is to be followed by another. ``beats`` is how many of its
+        heartbeats reach the server: none for an attempt that is lost at once.
+        """
+        self.number += 1
+        environment = ActivityEnvironment()
+        environment.info = dataclasses.replace(
+            environment.info, attempt=self.number, heartbeat_details=list(self._details)
+        )
+        told: list[list[Any]] = []
+        environment.on_heartbeat = lambda *details: told.append([msgspec.to_builtins(one) for one in details])
+        tool = FakeTool("noop", lambda _request, _context: answer)
+        try:
+            return await environment.run(tool_activity(tool, CredentialSource(environment={}), self._values), CALL)
+        except ApplicationError:
+            return None
+        finally:
+            self.largest = max(self.largest, *(len(msgspec.json.encode(one)) for one in told))
+            kept = told if beats is None else told[:beats]
+            self._details = kept[-1] if kept else self._details
+
+
+def busy(number: int) -> Outcome:
+    return Outcome("error", error=ErrorInfo("http", f"busy {number} " + "\N{SNOWMAN}" * 600))
+
+
+async def failed(attempts: Attempts, first: int, last: int) -> None:
+    for number in range(first, last + 1):
+        assert await attempts.run(busy(number)) is None
+
+
+async def test_many_attempts_are_all_in_the_report(servers: Addresses) -> None:
+    attempts = Attempts(ValueStore(data_converter(servers.postgres)))
+    await failed(attempts, 1, 60)
+    report = await attempts.run(1)
+    assert report is not None
+    assert [one.number for one in report.attempts] == list(range(1, 62))
+    assert all((one.error or {})["message"].startswith(f"busy {one.number} ") for one in report.attempts[:-1])
+    assert report.counts == AttemptCounts(total=61, used=61, ok=1)
+    assert attempts.largest < LIMIT
+
+
+async def test_without_a_store_the_first_and_the_last_are_told_and_all_are_counted() -> None:
+    attempts = Attempts(ValueStore(data_converter()))
+    await failed(attempts, 1, 40)
+    await attempts.run(busy(0), beats=0)
+    await attempts.run(busy(0), beats=1)
+    report = await attempts.run(1)
+    assert report is not None
+    assert report.counts == AttemptCounts(total=43, used=41, ok=1, lost=2)
+    numbers = [one.number for one in report.attempts]
+    assert numbers[0] == 1
+    assert numbers[-3:] == [41, 42, 43]
+    assert [one.status for one in report.attempts[-3:]] == ["lost", "lost", "ok"]
+    assert attempts.largest < LIMIT
+
+
+async def test_a_store_that_is_away_costs_records_and_no_attempt(servers: Addresses) -> None:
+    async with proxy_to(servers.postgres) as proxy:
+        attempts = Attempts(ValueStore(data_converter(proxy.dsn)))
+        await failed(attempts, 1, 10)
+        await proxy.cut()
+        await failed(attempts, 11, 20)
+        await proxy.open()
+        await failed(attempts, 21, 25)
+        report = await attempts.run(1)
+    assert report is not None
+    assert report.counts == AttemptCounts(total=26, used=26, ok=1)
+    numbers = [one.number for one in report.attempts]
+    assert numbers == sorted(set(numbers))
+    assert {1, 2, 3, 25, 26} <= set(numbers)
+    assert attempts.largest < LIMIT
+
+
+@pytest.mark.parametrize("number", [1, 7])
+async def test_a_reset_activity_counts_on(number: int) -> None:
+    attempts = Attempts(ValueStore(data_converter()))
+    await failed(attempts, 1, number)
+    attempts.number = 0
+    await failed(attempts, number + 1, number + 1)
+    report = await attempts.run(1)
+    assert report is not None
+    assert report.counts == AttemptCounts(total=number + 2, used=number + 2, ok=1)

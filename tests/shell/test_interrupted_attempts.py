@@ -1,0 +1,241 @@
+"""Attempts that Temporal interrupts: told apart, never counted, and completed where the tool has answered."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import Any
+
+import msgspec
+import pytest
+from temporalio.activity import ActivityCancellationDetails
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.testing import FakeTool
+from noetl_activities.tool import Request, ToolContext, ToolSpec
+from noetl_compiler.graph import Value
+from noetl_temporal.attempt_details import Details
+from noetl_temporal.codec import data_converter
+from noetl_temporal.machine.call import AttemptRecord, CallRule, SinkCall, ToolCall, ToolReport
+from noetl_temporal.run_tool import MAX_LOST, tool_activity
+from noetl_temporal.value_store import ValueStore
+
+RULES = (CallRule(0, "retry", "error", attempts=Value(2)),)
+CALL = ToolCall("c", "k", 1, "step", "task", "noop", 1, "v10", rules=RULES)
+BUSY = Outcome("error", error=ErrorInfo("http", "busy"))
+
+
+class Running:
+    """One attempt of a call; ``told`` is what the last heartbeat said."""
+
+    def __init__(self, call: ToolCall, tool: FakeTool, told: list[Any], attempt: int = 1) -> None:
+        self.told = told
+        self._environment = ActivityEnvironment()
+        self._environment.info = dataclasses.replace(
+            self._environment.info, attempt=attempt, heartbeat_details=list(told)
+        )
+        self._environment.on_heartbeat = self._beat
+        self._call = call
+        self._activity = tool_activity(tool, CredentialSource(environment={}), ValueStore(data_converter()))
+
+    def _beat(self, *details: Any) -> None:
+        self.told[:] = [msgspec.to_builtins(one) for one in details]
+
+    def start(self) -> asyncio.Task[ToolReport]:
+        return asyncio.ensure_future(self._environment.run(self._activity, self._call))
+
+    def interrupt(self, why: str) -> None:
+        self._environment.cancel(ActivityCancellationDetails(**{why: True}))
+
+    @property
+    def records(self) -> tuple[AttemptRecord, ...]:
+        return msgspec.convert(self.told[0], Details).records
+
+
+def waiting() -> tuple[FakeTool, asyncio.Event]:
+    """A tool that never answers, and what tells that it was called."""
+    called = asyncio.Event()
+
+    async def answer(_request: Request, _context: ToolContext) -> Any:
+        called.set()
+        await asyncio.Event().wait()
+
+    return FakeTool("noop", answer), called
+
+
+async def interrupted(why: str, call: ToolCall = CALL, told: list[Any] | None = None, attempt: int = 1) -> list[Any]:
+    """The heartbeat details after an attempt that was interrupted while its tool ran."""
+    tool, called = waiting()
+    running = Running(call, tool, [] if told is None else told, attempt)
+    task = running.start()
+    await called.wait()
+    running.interrupt(why)
+    with pytest.raises(ApplicationError) as raised:
+        await task
+    assert not raised.value.non_retryable
+    assert raised.value.next_retry_delay is not None
+    assert raised.value.next_retry_delay.total_seconds() < 0.01
+    assert raised.value.type == {"worker_shutdown": "worker_shutdown", "paused": "paused", "reset": "reset"}[why]
+    return running.told
+
+
+@pytest.mark.parametrize(("why", "status"), [("worker_shutdown", "shutdown"), ("paused", "paused"), ("reset", "reset")])
+async def test_an_interrupted_attempt_says_why(why: str, status: str) -> None:
+    told = await interrupted(why)
+    [record] = msgspec.convert(told[0], Details).records
+    assert (record.status, record.is_called) == (status, True)
+    assert record.ended is not None
+
+
+async def test_interruptions_count_neither_as_used_nor_as_lost() -> None:
+    told: list[Any] = []
+    for attempt in range(1, MAX_LOST + 3):
+        await interrupted("worker_shutdown", told=told, attempt=attempt)
+    running = Running(CALL, FakeTool("noop", lambda _request, _context: BUSY), told, MAX_LOST + 3)
+    with pytest.raises(ApplicationError, match="busy"):
+        await running.start()
+    assert running.records[-1].do == "retry"
+
+
+async def test_a_call_that_may_not_be_repeated_ends_as_unknown() -> None:
+    once = msgspec.structs.replace(CALL, idempotent=False)
+    told = await interrupted("worker_shutdown", once)
+    tool = FakeTool("noop", lambda _request, _context: 1)
+    report = await Running(once, tool, told, 2).start()
+    assert report.outcome["error"]["kind"] == "unknown_outcome"
+    assert report.exhausted
+    assert tool.requests == []
+
+
+async def test_one_that_had_not_begun_its_tool_is_run_again() -> None:
+    record = AttemptRecord(1, 1000, "shutdown", ended=1001, is_called=False)
+    told = [msgspec.to_builtins(Details((record,), temporal=1))]
+    tool = FakeTool("noop", lambda _request, _context: 1)
+    report = await Running(msgspec.structs.replace(CALL, idempotent=False), tool, told, 2).start()
+    assert report.outcome["status"] == "ok"
+
+
+async def test_a_cancelled_call_whose_tool_has_not_answered_ends_at_once() -> None:
+    tool, called = waiting()
+    running = Running(CALL, tool, [])
+    task = running.start()
+    await called.wait()
+    running.interrupt("cancel_requested")
+    report = await asyncio.wait_for(task, 2)
+    assert report.outcome["error"]["kind"] == "cancelled"
+    assert [one.status for one in report.attempts] == ["cancelled"]
+    assert report.counts.used == 0
+
+
+async def test_an_attempt_whose_process_goes_down_is_not_told_apart() -> None:
+    tool, called = waiting()
+    running = Running(CALL, tool, [])
+    task = running.start()
+    await called.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert running.records[-1].status == "lost"
+
+
+# ---- the tool has answered ------------------------------------------------------------------------------------------
+
+
+class SlowSink:
+    """Holds the sink of a call until it is let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.go_on = asyncio.Event(), asyncio.Event()
+        monkeypatch.setattr("noetl_activities.sinks.store", self._store)
+        monkeypatch.setattr("noetl_activities.sinks.find", self._find)
+
+    async def _find(self, *_: Any) -> None:
+        return None
+
+    async def _store(self, *_: Any) -> Any:
+        from noetl_activities.sinks import Stored
+
+        self.begun.set()
+        await self.go_on.wait()
+        return Stored(1, "t", is_kept=True)
+
+
+STORING = msgspec.structs.replace(CALL, sinks=(SinkCall("postgres", Value({"table": "t"}), "k/sink0"),))
+
+
+@pytest.mark.parametrize("why", ["cancel_requested", "worker_shutdown", "paused"])
+async def test_an_attempt_whose_tool_has_answered_completes_its_sinks(
+    why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = SlowSink(monkeypatch)
+    running = Running(STORING, FakeTool("noop", lambda _request, _context: 1), [])
+    task = running.start()
+    await sink.begun.wait()
+    running.interrupt(why)
+    await asyncio.sleep(0.05)
+    sink.go_on.set()
+    report = await task
+    assert report.outcome["status"] == "ok"
+    assert [one.status for one in report.attempts] == ["ok"]
+    assert [one.rows for one in report.attempts[-1].sinks] == [1]
+
+
+async def test_it_has_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_temporal.stopping.FINISH_SECONDS", 0.1)
+    sink = SlowSink(monkeypatch)
+    running = Running(STORING, FakeTool("noop", lambda _request, _context: 1), [])
+    task = running.start()
+    await sink.begun.wait()
+    running.interrupt("cancel_requested")
+    report = await asyncio.wait_for(task, 5)
+    assert [one.status for one in report.attempts] == ["cancelled"]
+    assert report.attempts[-1].is_called
+
+
+async def test_a_cancelled_call_is_not_retried(monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = SlowSink(monkeypatch)
+    call = msgspec.structs.replace(STORING, rules=(CallRule(0, "retry", attempts=Value(9)),))
+    running = Running(call, FakeTool("noop", lambda _request, _context: 1), [])
+    task = running.start()
+    await sink.begun.wait()
+    running.interrupt("cancel_requested")
+    sink.go_on.set()
+    report = await task
+    assert (report.outcome["status"], report.rule) == ("ok", None)
+
+
+# ---- one deadline ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_call_without_a_timeout_has_that_of_its_tool() -> None:
+    tool, _ = waiting()
+    tool.spec = ToolSpec("noop", "never answers", timeout=0.05)
+    report = await Running(msgspec.structs.replace(CALL, rules=None), tool, []).start()
+    assert report.outcome["error"]["message"] == "timed out after 0.05 s"
+    assert report.outcome["error"]["kind"] == "timeout"
+
+
+async def test_the_calls_own_timeout_wins_and_the_tool_is_told() -> None:
+    seen: list[float | None] = []
+    tool = FakeTool("noop", lambda request, _context: seen.append(request.timeout))
+    tool.spec = ToolSpec("noop", "answers", timeout=60)
+    await Running(msgspec.structs.replace(CALL, timeout=7.0), tool, []).start()
+    await Running(CALL, tool, []).start()
+    assert seen == [7.0, 60]
+
+
+async def test_tool_and_sinks_share_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    SlowSink(monkeypatch)
+
+    async def answer(_request: Request, _context: ToolContext) -> Any:
+        await asyncio.sleep(0.2)
+        return 1
+
+    call = msgspec.structs.replace(STORING, timeout=0.4, rules=None)
+    started = asyncio.get_running_loop().time()
+    report = await Running(call, FakeTool("noop", answer), []).start()
+    assert report.outcome["error"]["message"] == "sink postgres: timed out after 0.4 s"
+    assert asyncio.get_running_loop().time() - started < 0.55

@@ -1,0 +1,139 @@
+"""A call whose sink keeps its outcome: taken after a reset, completed after a failed sink, its own for each poll."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import msgspec
+import pytest
+from click.testing import CliRunner
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.sinks.postgres_ledger import DDL
+from noetl_activities.testing import FakeTool
+from noetl_compiler.graph import Span, Value
+from noetl_temporal.cli.main import cli
+from noetl_temporal.codec import data_converter
+from noetl_temporal.machine.call import CallRule, SinkCall, ToolCall, ToolReport
+from noetl_temporal.run_tool import tool_activity
+from noetl_temporal.value_store import ValueStore
+
+HERE = Span(1, 1, 1, 2)
+
+
+class Calls:
+    """The attempts of one call that stores ``n`` of its results, each answer being the number of the call."""
+
+    def __init__(self, file: Path, *tables: str, rules: tuple[CallRule, ...] = ()) -> None:
+        self.file = file
+        sinks = tuple(self._sink(table, index) for index, table in enumerate(tables))
+        self.call = ToolCall(
+            "c", "1/s/t/1", 1, "step", "task", "noop", 1, "v10", sinks=sinks, rules=rules, idempotent=False
+        )
+        self.tool = FakeTool("noop", lambda _request, _context: {"n": len(self.tool.requests)})
+        self._details: list[Any] = []
+        self._number = 0
+
+    def _sink(self, table: str, index: int) -> SinkCall:
+        data = {"database": str(self.file), "table": table, "data": {"n": "{{ result.n }}"}}
+        return SinkCall("duckdb", Value(data, {"/data/n": HERE}), f"1/s/t/1/sink{index}", f"1/s/t/sink{index}")
+
+    def reset(self) -> None:
+        """Forget the attempts, as a reset of the workflow does."""
+        self._details, self._number = [], 0
+
+    async def attempt(self) -> ToolReport | None:
+        """The report, None when another attempt is to follow."""
+        self._number += 1
+        environment = ActivityEnvironment()
+        environment.info = dataclasses.replace(
+            environment.info, attempt=self._number, heartbeat_details=list(self._details)
+        )
+        environment.on_heartbeat = self._keep
+        activity = tool_activity(self.tool, CredentialSource(environment={}), ValueStore(data_converter()))
+        try:
+            return await environment.run(activity, self.call)
+        except ApplicationError:
+            return None
+
+    def _keep(self, *details: Any) -> None:
+        self._details = [msgspec.to_builtins(one) for one in details]
+
+    def rows(self, table: str) -> list[int]:
+        with duckdb.connect(str(self.file)) as opened:
+            return [row[0] for row in opened.execute(f"select n from {table} order by n").fetchall()]
+
+    def execute(self, sql: str) -> None:
+        with duckdb.connect(str(self.file)) as opened:
+            opened.execute(sql)
+
+
+async def test_a_reset_workflow_takes_the_outcome(tmp_path: Path) -> None:
+    calls = Calls(tmp_path / "l.duckdb", "t")
+    first = await calls.attempt()
+    calls.reset()
+    second = await calls.attempt()
+    assert first is not None
+    assert second is not None
+    assert second.outcome == first.outcome
+    assert (second.attempts[-1].is_taken, second.attempts[-1].is_called) == (True, False)
+    assert len(calls.tool.requests) == 1
+    assert calls.rows("t") == [1]
+
+
+async def test_a_failed_sink_is_done_again_without_the_call(tmp_path: Path) -> None:
+    """The second of two sinks fails: the call's outcome is known by then, and so are the rows of the first."""
+    calls = Calls(tmp_path / "l.duckdb", "a", "b", rules=(CallRule(0, "retry", "error", attempts=Value(5)),))
+    calls.execute("create table b (other int)")
+    assert await calls.attempt() is None
+    calls.execute("drop table b")
+    report = await calls.attempt()
+    assert report is not None
+    assert report.outcome["status"] == "ok"
+    assert len(calls.tool.requests) == 1
+    assert (calls.rows("a"), calls.rows("b")) == ([1], [1])
+
+
+async def test_each_poll_is_a_call_with_rows_of_its_own_also_after_a_reset(tmp_path: Path) -> None:
+    calls = Calls(tmp_path / "l.duckdb", "t", rules=(CallRule(0, "retry", "ok", "{{ result.n < 3 }}"),))
+    assert await calls.attempt() is None
+    assert await calls.attempt() is None
+    report = await calls.attempt()
+    assert report is not None
+    assert report.outcome["result"] == {"n": 3}
+    calls.reset()
+    assert [await calls.attempt() for _ in range(2)] == [None, None]
+    again = await calls.attempt()
+    assert again is not None
+    assert again.outcome == report.outcome
+    assert calls.rows("t") == [1, 2, 3]
+    assert len(calls.tool.requests) == 3
+
+
+@pytest.mark.parametrize("where", ["{{ result.file }}", "{{ nothing }}"])
+async def test_a_place_that_only_the_result_knows_is_asked_when_there_is_one(tmp_path: Path, where: str) -> None:
+    calls = Calls(tmp_path / "l.duckdb", "t")
+    [sink] = calls.call.sinks
+    config = Value({**sink.config.data, "database": where}, {"/database": HERE, "/data/n": HERE})
+    calls.call = msgspec.structs.replace(calls.call, sinks=(msgspec.structs.replace(sink, config=config),))
+    calls.tool = FakeTool("noop", lambda _request, _context: {"n": 7, "file": str(calls.file)})
+    report = await calls.attempt()
+    assert report is not None
+    if where == "{{ nothing }}":
+        assert report.outcome["error"]["kind"] == "template"
+        return
+    calls.reset()
+    await calls.attempt()
+    assert calls.rows("t") == [7]
+
+
+def test_the_sql_of_the_ledger_is_printed() -> None:
+    printed = CliRunner().invoke(cli, ["ledger", "sql"])
+    assert printed.exit_code == 0
+    assert printed.output.startswith(DDL)
+    assert "grant select, insert, delete" in printed.output

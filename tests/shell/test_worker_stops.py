@@ -1,0 +1,111 @@
+"""A worker that is told to stop: calls go on within its grace, and are run again elsewhere after it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.testing import FakeTool
+from noetl_activities.tool import Request, ToolContext
+from noetl_compiler import compile_or_raise
+from noetl_temporal.client import NoetlClient
+from noetl_temporal.machine.call import AttemptCounts
+from noetl_temporal.run_tool import MAX_LOST
+from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.worker import serving
+
+from .conftest import HEAD
+from .reports import reports_of
+from .servers import site
+from .test_stored_once import submit, until
+from .worker_process import worker_process
+
+CALL = "  - step: start\n    tool: {kind: noop}\n"
+ONCE = "  - step: start\n    tool: {kind: noop, spec: {idempotent: false}}\n"
+GRACE = timedelta(seconds=0.1)
+
+
+async def test_a_call_ends_within_the_grace(servers: Addresses) -> None:
+    async with site() as web, worker_process(servers.temporal, servers.postgres) as first:
+        web.open.clear()
+        handle = await submit(servers, f'  - step: start\n    tool: {{kind: http, url: "{web.url}/size/1"}}\n')
+        await until(lambda: web.calls.total() == 1)
+        first.stop()
+        await until(lambda: "stopping" in first.output)
+        async with worker_process(servers.temporal, servers.postgres):
+            web.open.set()
+            report = await handle.result()
+        assert report.status == "completed"
+        assert await first.ended() == 0
+        assert web.calls.total() == 1
+    [call] = await reports_of(handle, servers.postgres)
+    assert [one.status for one in call.attempts] == ["ok"]
+
+
+class Deploys:
+    """Workers that come and go, with a tool that answers once it is let."""
+
+    def __init__(self, client: NoetlClient) -> None:
+        self.client = client
+        self.calls = 0
+        self.called = asyncio.Event()
+        self.open = asyncio.Event()
+
+    async def answer(self, _request: Request, _context: ToolContext) -> Any:
+        self.calls += 1
+        self.called.set()
+        await self.open.wait()
+        return self.calls
+
+    def worker(self) -> Any:
+        tools = {"noop": FakeTool("noop", self.answer)}
+        return serving(self.client.temporal, tools, CredentialSource(environment={}), grace=GRACE)
+
+    async def cut_one(self) -> None:
+        """A worker that is told to stop while the tool runs."""
+        self.called.clear()
+        async with self.worker():
+            await self.called.wait()
+
+
+async def deploys(servers: Addresses) -> Deploys:
+    tools = {"noop": FakeTool("noop", lambda _request, _context: None)}
+    return Deploys(await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools))
+
+
+async def test_deploys_neither_lose_a_call_nor_give_it_up(servers: Addresses) -> None:
+    some = await deploys(servers)
+    handle = await some.client.submit(compile_or_raise(f"{HEAD}workflow:\n{CALL}"))
+    for _ in range(MAX_LOST + 1):
+        await some.cut_one()
+    some.open.set()
+    async with some.worker():
+        report = await handle.result()
+    assert (report.status, report.result) == ("completed", MAX_LOST + 2)
+    [call] = await reports_of(handle, servers.postgres)
+    assert [one.status for one in call.attempts] == ["shutdown"] * (MAX_LOST + 1) + ["ok"]
+    assert call.counts == AttemptCounts(total=MAX_LOST + 2, used=1, ok=1, cut=MAX_LOST + 1)
+
+
+async def test_a_call_that_may_not_be_repeated_is_not_after_a_cut(servers: Addresses) -> None:
+    some = await deploys(servers)
+    handle = await some.client.submit(compile_or_raise(f"{HEAD}workflow:\n{ONCE}"))
+    await some.cut_one()
+    async with some.worker():
+        report = await handle.result()
+    assert report.status == "failed"
+    assert report.failures[0].kind == "unknown_outcome"
+    assert some.calls == 1
+
+
+async def test_a_cancelled_run_tells_how_its_call_ended(servers: Addresses) -> None:
+    some = await deploys(servers)
+    handle = await some.client.submit(compile_or_raise(f"{HEAD}workflow:\n{CALL}"))
+    async with some.worker():
+        await some.called.wait()
+        await handle.cancel()
+        assert (await handle.result()).status == "cancelled"
+    [call] = await reports_of(handle, servers.postgres)
+    assert [one.status for one in call.attempts] == ["cancelled"]
