@@ -17,22 +17,40 @@ from typing import Any, cast
 
 import asyncpg
 import msgspec
-from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowFailureError, WorkflowHandle
 from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
+from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_activities.tool import Tool, load_tools
 from noetl_compiler import CompileError, compile_file
 from noetl_compiler.diagnostics import Severity
 from noetl_compiler.graph import Graph, Json
+from noetl_temporal.codec import payload_limit
 from noetl_temporal.config import connect_temporal, dsn_from_environment
+from noetl_temporal.deployment import rpc_problem
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.mirror.read import Event, EventTail
-from noetl_temporal.naming import EXECUTION_ID, PATH, PLAYBOOK_WORKFLOW, STATUS, VERSION, WORKFLOW_QUEUE
+from noetl_temporal.naming import (
+    CANCEL_SIGNAL,
+    EXECUTION_ID,
+    PATH,
+    PLAYBOOK_WORKFLOW,
+    REPORT_MEMO,
+    STATUS,
+    VERSION,
+    WORKFLOW_QUEUE,
+    keyword,
+    summary,
+    workflow_id,
+)
 from noetl_temporal.run_input import RunInput, RunReport
 from noetl_temporal.support import UnsupportedError, unsupported
 
-__all__ = ["NoEventLogError", "NoetlClient", "RunHandle"]
+__all__ = ["NoEventLogError", "NoetlClient", "RunHandle", "UnknownRunError"]
+
+REPORTING = ("PlaybookFailed", "PlaybookCancelled")
+"""Failures of a workflow that have its RunReport in their details."""
 
 LAST_EVENTS = frozenset({"playbook.completed", "playbook.failed", "playbook.cancelled"})
 """One of these is a run's last event."""
@@ -40,6 +58,10 @@ LAST_EVENTS = frozenset({"playbook.completed", "playbook.failed", "playbook.canc
 
 class NoEventLogError(RuntimeError):
     """No Postgres is known to read events from: set NOETL_POSTGRES, or pass a DSN to `connect`."""
+
+
+class UnknownRunError(LookupError):
+    """Temporal has no such run, or has it no longer."""
 
 
 class NoetlClient:
@@ -61,7 +83,7 @@ class NoetlClient:
     ) -> NoetlClient:
         """Connect to Temporal as the environment says, and remember where the event log is.
 
-        Raises temporalio's errors when no server answers."""
+        Raises DeploymentError when no server answers."""
         temporal = await connect_temporal(address, namespace, dsn)
         return cls(temporal, dsn or dsn_from_environment(), load_tools() if tools is None else tools)
 
@@ -76,38 +98,68 @@ class NoetlClient:
     ) -> RunHandle:
         """Start a run. ``playbook`` is a file's path or a compiled graph (then ``content`` is its text).
 
-        Raises CompileError or UnsupportedError before anything has started."""
+        Raises CompileError, UnsupportedError or DeploymentError before anything has started."""
         graph, text = (playbook, content or "") if isinstance(playbook, Graph) else _compile(Path(playbook))
         problems = unsupported(graph, self._tools)
         if problems:
             raise UnsupportedError(problems)
         execution_id = new_execution_id()
-        source = graph.source
-        handle = await self.temporal.start_workflow(
+        limit = payload_limit(self.temporal.data_converter)
+        given = RunInput(execution_id, graph, text, payload or {}, dict(queues or {}), limit=limit)
+        try:
+            handle = await self._start(given, execution_timeout)
+        except RPCError as error:
+            raise rpc_problem(error, self.temporal.namespace) or error from error
+        return RunHandle(handle, execution_id, self.dsn)
+
+    async def _start(self, given: RunInput, execution_timeout: timedelta | None) -> WorkflowHandle[Any, RunReport]:
+        source = given.graph.source
+        return await self.temporal.start_workflow(
             PLAYBOOK_WORKFLOW,
-            RunInput(execution_id, graph, text, payload or {}, dict(queues or {})),
-            id=f"{source.path}/{execution_id}",
+            given,
+            id=workflow_id(source.path, given.execution_id),
             task_queue=WORKFLOW_QUEUE,
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
             search_attributes=TypedSearchAttributes(
                 [
-                    SearchAttributePair(PATH, source.path),
-                    SearchAttributePair(VERSION, source.version),
+                    SearchAttributePair(PATH, keyword(source.path)),
+                    SearchAttributePair(VERSION, keyword(source.version)),
                     SearchAttributePair(STATUS, "running"),
-                    SearchAttributePair(EXECUTION_ID, execution_id),
+                    SearchAttributePair(EXECUTION_ID, given.execution_id),
                 ]
             ),
-            static_summary=f"playbook {source.name}",
-            static_details=f"`{source.file}`, dialect {source.dialect}, graph `{graph.digest[:12]}`",
+            static_summary=summary(f"playbook {source.name}"),
+            static_details=f"`{source.file}`, dialect {source.dialect}, graph `{given.graph.digest[:12]}`",
             execution_timeout=execution_timeout,
             result_type=RunReport,
         )
-        return RunHandle(handle, execution_id, self.dsn)
 
-    def handle(self, workflow_id: str) -> RunHandle:
-        """The handle of a run that was submitted before, by its workflow id."""
-        found: WorkflowHandle[Any, RunReport] = self.temporal.get_workflow_handle(workflow_id, result_type=RunReport)
-        return RunHandle(found, int(workflow_id.rpartition("/")[2]), self.dsn)
+    async def find(self, execution_id: int) -> RunHandle:
+        """The handle of a run that was submitted before. Raises UnknownRunError, DeploymentError."""
+        query = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND {EXECUTION_ID.name} = {execution_id}"
+        try:
+            async for found in self.temporal.list_workflows(query, limit=1):
+                return RunHandle(self._workflow(found.id), execution_id, self.dsn)
+        except RPCError as error:
+            raise rpc_problem(error, self.temporal.namespace) or error from error
+        raise UnknownRunError(f"Temporal has no run {execution_id}")
+
+    async def handle(self, workflow_id: str) -> RunHandle:
+        """The handle of a run by its workflow id. Raises UnknownRunError, DeploymentError."""
+        workflow = self._workflow(workflow_id)
+        try:
+            found = await workflow.describe()
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND and "amespace" not in error.message:
+                raise UnknownRunError(f"Temporal has no workflow {workflow_id!r}") from error
+            raise rpc_problem(error, self.temporal.namespace) or error from error
+        execution_id = found.typed_search_attributes.get(EXECUTION_ID)
+        if execution_id is None:
+            raise UnknownRunError(f"workflow {workflow_id!r} runs no playbook: it has no {EXECUTION_ID.name}")
+        return RunHandle(workflow, execution_id, self.dsn)
+
+    def _workflow(self, workflow_id: str) -> WorkflowHandle[Any, RunReport]:
+        return self.temporal.get_workflow_handle(workflow_id, result_type=RunReport)
 
 
 def _compile(path: Path) -> tuple[Graph, str]:
@@ -124,10 +176,11 @@ class RunHandle:
         self.workflow = workflow
         self.execution_id = execution_id
         self._dsn = dsn
+        self._was_cancelled = False
 
     @property
     def workflow_id(self) -> str:
-        """``<playbook path>/<execution_id>``."""
+        """``<playbook path>/<execution_id>``, cut where that is long."""
         return self.workflow.id
 
     @property
@@ -140,27 +193,38 @@ class RunHandle:
         try:
             return await self.workflow.result()
         except WorkflowFailureError as error:
-            return self._report_of(error.cause)
+            return await self._report_of(error.cause)
 
-    def _report_of(self, cause: BaseException) -> RunReport:
-        if isinstance(cause, ApplicationError) and cause.type == "PlaybookFailed":
+    async def _report_of(self, cause: BaseException) -> RunReport:
+        if isinstance(cause, ApplicationError) and cause.type in REPORTING:
             return msgspec.convert(cause.details[0], RunReport)
         if isinstance(cause, CancelledError):
-            return RunReport("cancelled", self.execution_id)
+            return await self._left_report() or RunReport("cancelled", self.execution_id)
         status = "terminated" if isinstance(cause, TerminatedError) else "timed_out"
         return RunReport(status if not isinstance(cause, ApplicationError) else "failed", self.execution_id)
 
-    async def cancel(self) -> None:
-        """Ask the run to stop; ``result`` tells when it has."""
-        await self.workflow.cancel()
+    async def _left_report(self) -> RunReport | None:
+        left = (await (await self.workflow.describe()).memo()).get(REPORT_MEMO)
+        return None if left is None else msgspec.convert(left, RunReport)
+
+    async def cancel(self, reason: str = "") -> bool:
+        """Ask the run to stop; ``result`` tells when it has. What ``end`` does as the cleanup is waited for.
+
+        A run that was asked before is asked to skip its cleanup; then True is returned."""
+        if self._was_cancelled or _is_cancelled(await self.workflow.describe()):
+            await self.workflow.signal(CANCEL_SIGNAL, reason)
+            return True
+        self._was_cancelled = True
+        await self.workflow.cancel(reason=reason)
+        return False
 
     async def terminate(self, reason: str = "") -> None:
-        """End the run at once; what runs in tools is not asked."""
+        """End the run at once, without cleanup; what runs in tools is not asked."""
         await self.workflow.terminate(reason=reason)
 
-    async def progress(self) -> dict[str, dict[str, Json]]:
-        """Steps so far, as the workflow itself knows them."""
-        return cast("dict[str, dict[str, Json]]", await self.workflow.query("progress"))
+    async def progress(self, within: timedelta | None = None) -> dict[str, dict[str, Json]]:
+        """Steps so far, as the workflow itself knows them. Raises RPCError when no worker answers in time."""
+        return cast("dict[str, dict[str, Json]]", await self.workflow.query("progress", rpc_timeout=within))
 
     async def events(self, poll: float = 0.2) -> AsyncIterator[Event]:
         """The event log from its start until the run's last event, as rows appear. Raises NoEventLogError."""
@@ -175,3 +239,7 @@ class RunHandle:
                 if any(row.event_type in LAST_EVENTS for row in rows):
                     return
                 await asyncio.sleep(poll)
+
+
+def _is_cancelled(found: WorkflowExecutionDescription) -> bool:
+    return found.raw_description.workflow_extended_info.cancel_requested

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any, cast
@@ -11,6 +12,7 @@ from temporalio.envconfig import ClientConfig
 
 from noetl_activities.credentials import CredentialSource
 from noetl_temporal.codec import data_converter
+from noetl_temporal.deployment import CONNECT_SECONDS, DeploymentError, check_namespace, temporal_problem
 
 __all__ = ["DSN_VARIABLE", "connect_temporal", "credential_source", "dsn_from_environment"]
 
@@ -22,14 +24,32 @@ async def connect_temporal(address: str | None = None, namespace: str | None = N
     """A client for the given address, else for what TEMPORAL_* variables or a temporal.toml profile name.
 
     Large values lie in the Postgres of ``dsn``, else of NOETL_POSTGRES; without either, a value over 2 MB is refused.
+    Raises DeploymentError when no Temporal answers, it has no such namespace, or the settings make no sense.
     """
-    settings = cast("dict[str, Any]", ClientConfig.load_client_connect_config())
+    settings = _settings(address, namespace)
+    converter = data_converter(dsn or dsn_from_environment())
+    try:
+        client = await asyncio.wait_for(Client.connect(**settings, data_converter=converter), CONNECT_SECONDS)
+    except (RuntimeError, OSError, ValueError) as error:
+        raise temporal_problem(error, settings) from error
+    await check_namespace(client)
+    return client
+
+
+def _settings(address: str | None, namespace: str | None) -> dict[str, Any]:
+    try:
+        settings = cast("dict[str, Any]", ClientConfig.load_client_connect_config())
+    except (RuntimeError, OSError, ValueError) as error:  # the SDK's ConfigError is a RuntimeError
+        problem = " ".join(str(error).split())
+        raise DeploymentError(f"the settings of Temporal (TEMPORAL_*, temporal.toml) are wrong: {problem}") from error
     settings.setdefault("target_host", "127.0.0.1:7233")
     if address is not None:
         settings["target_host"] = address
     if namespace is not None:
         settings["namespace"] = namespace
-    return await Client.connect(**settings, data_converter=data_converter(dsn or dsn_from_environment()))
+    if "://" in settings["target_host"]:
+        raise DeploymentError(f"Temporal's address is HOST:PORT, without a scheme: not {settings['target_host']}")
+    return settings
 
 
 def dsn_from_environment() -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 
-from noetl_temporal.machine.domain import EPOCH_MS
+from noetl_temporal.event_ids import EPOCH_MS
 
 __all__ = ["new_execution_id"]
 

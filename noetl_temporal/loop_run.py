@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from noetl_compiler.graph import Json
+from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.commands import LoopInput
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import LoopReport
@@ -13,12 +14,14 @@ __all__ = ["LoopEnd", "LoopRun"]
 
 
 class LoopRun(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``queues`` as in RunInput. ``state`` and ``trail`` are set by continue-as-new only."""
+    """``queues``, ``limit``, ``state``, ``trail`` and ``after`` as in RunInput."""
 
     input: LoopInput
     queues: dict[str, str] = {}
+    limit: int = INLINE_BYTES
     state: Json = None
     trail: tuple[DomainEvent, ...] = ()
+    after: int = 0
 
 
 class LoopEnd(msgspec.Struct, frozen=True, omit_defaults=True):

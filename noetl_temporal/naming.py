@@ -1,26 +1,46 @@
-"""The names that Temporal's users see (architecture.md 5)."""
+"""The names that Temporal's users see (architecture.md 5), each short enough for every Temporal.
+
+Lengths. A workflow id may have 1,000 bytes at Temporal's front door, but 255 characters where it is stored in Postgres
+or MySQL; a keyword 2,048 bytes and 255 characters; a summary 400 bytes. What is longer makes a workflow task fail
+again and again, or a row of the visibility store. So longer names are cut, and end in ``~`` and a digest of the whole.
+
+Uniqueness. Two different names never give the same id. A part of a child's id is escaped, so that ``/`` stands
+between parts only. A name that is short enough but looks like one that was cut is given a digest too.
+"""
 
 from __future__ import annotations
+
+import hashlib
+import re
 
 from temporalio.common import SearchAttributeKey
 
 __all__ = [
+    "CANCEL_SIGNAL",
     "EXECUTION_ID",
     "LOOP_WORKFLOW",
     "PATH",
     "PLAYBOOK_WORKFLOW",
+    "REPORT_MEMO",
     "SEARCH_ATTRIBUTES",
     "STATUS",
     "STEP",
     "VERSION",
     "WORKFLOW_QUEUE",
     "activity_type",
+    "child_workflow_id",
+    "keyword",
+    "summary",
     "tool_queue",
+    "workflow_id",
 ]
 
 PLAYBOOK_WORKFLOW = "noetl.playbook"
 LOOP_WORKFLOW = "noetl.loop"
 WORKFLOW_QUEUE = "noetl-workflows"
+CANCEL_SIGNAL = "cancel"
+REPORT_MEMO = "noetl-report"
+"""Where the report of a cancelled run stands: a workflow that was cancelled has no result."""
 
 PATH = SearchAttributeKey.for_keyword("NoetlPath")
 VERSION = SearchAttributeKey.for_keyword("NoetlVersion")
@@ -28,6 +48,16 @@ STEP = SearchAttributeKey.for_keyword("NoetlStep")
 STATUS = SearchAttributeKey.for_keyword("NoetlStatus")
 EXECUTION_ID = SearchAttributeKey.for_int("NoetlExecutionId")
 SEARCH_ATTRIBUTES = (PATH, VERSION, STEP, STATUS, EXECUTION_ID)
+
+ID_BYTES = 200
+KEYWORD_BYTES = 255
+SUMMARY_BYTES = 199
+"""A summary is stored as JSON, in which a character may need an escape, and between quotes: at most 400 bytes."""
+
+_CUT = re.compile(r"~[0-9a-f]{32}\Z")
+_DIGEST_BYTES = len("~") + 32
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_IN_PART = re.compile(r"[\x00-\x1f\x7f%/]")
 
 
 def activity_type(kind: str) -> str:
@@ -38,3 +68,41 @@ def activity_type(kind: str) -> str:
 def tool_queue(kind: str) -> str:
     """The queue of a tool kind where a submission names no other: ``noetl-http``."""
     return f"noetl-{kind}"
+
+
+def workflow_id(path: str, execution_id: int) -> str:
+    """``<playbook path>/<execution_id>``, at most 200 bytes. Nothing reads the execution id out of it: look the run up
+    by its search attribute NoetlExecutionId."""
+    end = f"/{execution_id}"
+    return _within(_CONTROL.sub(_escaped, path), ID_BYTES - len(end)) + end
+
+
+def child_workflow_id(root_id: str, *parts: str) -> str:
+    """``<root id>/<part>/<part>``, at most 200 bytes; ``/``, ``%`` and control characters in a part are escaped."""
+    return _within("/".join([root_id, *(_IN_PART.sub(_escaped, part) for part in parts)]), ID_BYTES)
+
+
+def keyword(text: str) -> str:
+    """The value of a search attribute: at most 255 bytes, without control characters (Postgres stores no NUL)."""
+    return _within(_CONTROL.sub(_escaped, text), KEYWORD_BYTES)
+
+
+def summary(text: str) -> str:
+    """A line for a reader of the Temporal UI, at most 199 bytes; the end of a longer one is left out."""
+    line = _CONTROL.sub(" ", text)
+    return line if len(line.encode()) <= SUMMARY_BYTES else f"{_head(line, SUMMARY_BYTES - len('...'))}..."
+
+
+def _within(text: str, limit: int) -> str:
+    if len(text.encode()) <= limit and not _CUT.search(text):
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+    return f"{_head(text, limit - _DIGEST_BYTES)}~{digest}"
+
+
+def _head(text: str, limit: int) -> str:
+    return text.encode()[:limit].decode(errors="ignore")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"%{ord(found[0]):02X}"

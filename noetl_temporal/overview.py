@@ -13,7 +13,7 @@ __all__ = ["Overview"]
 _SHOWN = 30
 _MARKS = {
     "step.started": "running",
-    "step.done": "done",
+    "step.done": "completed",
     "step.failed": "failed",
     "step.skipped": "skipped",
     "step.cancelled": "cancelled",
@@ -21,10 +21,10 @@ _MARKS = {
 
 
 class Overview:
-    """``rows``: step -> {status, seconds?, error?}, in order of first start."""
+    """``rows``: step -> {status, seconds?, error?}, in order of first start; those of the run before, if given."""
 
-    def __init__(self) -> None:
-        self.rows: dict[str, dict[str, Any]] = {}
+    def __init__(self, rows: dict[str, dict[str, Any]] | None = None) -> None:
+        self.rows = rows or {}
 
     def take(self, event: DomainEvent) -> bool:
         """Note an event; True when it changed the table."""
@@ -39,10 +39,6 @@ class Overview:
         self.rows[event.node] = row
         return True
 
-    def restore(self, rows: dict[str, dict[str, Any]]) -> None:
-        """Go on from the table of the run before."""
-        self.rows = rows
-
     def markdown(self) -> str:
         """The latest steps as a table."""
         shown = list(self.rows.items())[-_SHOWN:]
@@ -50,7 +46,7 @@ class Overview:
         lines = [f"{earlier} earlier steps", ""] if earlier else []
         lines += ["| step | status | seconds | |", "|---|---|---|---|"]
         lines += [
-            f"| {name} | {row['status']} | {row.get('seconds', '')} | {_cell(row.get('error', ''))} |"
+            f"| {_cell(name)} | {row['status']} | {row.get('seconds', '')} | {_cell(row.get('error', ''))} |"
             for name, row in shown
         ]
         return "\n".join(lines)

@@ -1,12 +1,14 @@
 """Performs a machine's commands on Temporal and collects what happened as facts.
 
-How it works. ``perform`` starts each command at once and in order: a tool call is an activity, a timer a timer, a
-loop a child workflow. Whatever ends puts a fact into the inbox; the workflow takes the facts one by one and feeds
-them. Nothing here decides.
+How it works. A tool call is an activity, a timer a timer, a loop a child workflow. Whatever ends puts a fact into the
+inbox; the host takes the facts one by one and feeds them, and then has all calls and loops started, in order. One that
+is cancelled before is not started at all: Temporal would drop both commands of one workflow task, and the events in
+the first one's header with them. Nothing here decides.
 
-Continue-as-new. A run whose history has grown long *holds*: commands that would start something are kept instead,
-until what is in flight has ended. Then the machine's snapshot and the kept commands are all there is, and the next
-run goes on from them.
+An activity's id is its call's and a child's that of its loop, so that a replay notices two calls that changed places.
+
+A value that Temporal cannot carry would make the workflow task fail for ever: its call or loop ends as too_large
+instead.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 from temporalio import workflow
-from temporalio.common import RetryPolicy
+from temporalio.common import RetryPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
@@ -35,17 +37,17 @@ from noetl_temporal.loop_run import LoopEnd, LoopRun
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunLoop, StartTimer
 from noetl_temporal.machine.events import Event, LoopFinished, LoopReport, TimerFired, ToolFinished
-from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, tool_queue
+from noetl_temporal.machine.failing import error_outcome, failure_at
+from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, child_workflow_id, summary, tool_queue
 from noetl_temporal.trail import Trail
 
 __all__ = ["Performer"]
 
-HEARTBEAT_TIMEOUT = timedelta(seconds=10)
+HEARTBEAT_TIMEOUT = timedelta(seconds=20)
 """A worker that is silent for so long is lost; its calls go to another."""
 
-DEFAULT_CALL_TIMEOUT = 3600.0
-GRACE_SECONDS = 30.0
-"""The activity ends a call at its own timeout; Temporal's comes later and means that the worker hangs."""
+CALL_TIMEOUT = timedelta(days=3650)
+"""An activity needs a timeout. The call's own is kept inside of it, and a lost one shows by its missing heartbeats."""
 
 _Task: TypeAlias = "asyncio.Task[Any]"
 _RETRY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30))
@@ -53,30 +55,37 @@ _RETRY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=tim
 
 
 class Performer:
-    """``inbox`` has the facts not yet fed, ``finish`` the machine's last command."""
+    """``inbox`` has the facts not yet fed, ``finish`` the machine's last command. ``limit`` is the bytes that one value
+    may have.
+    """
 
-    def __init__(self, trail: Trail, queues: Mapping[str, str], on_emit: Callable[[Emit], None]) -> None:
+    def __init__(self, trail: Trail, queues: Mapping[str, str], limit: int, on_emit: Callable[[Emit], None]) -> None:
         self.inbox: deque[Event] = deque()
         self.finish: Finish | None = None
-        self.holding = False
-        self.held: list[Command] = []
         self._trail = trail
         self._queues = queues
+        self._limit = limit
         self._on_emit = on_emit
         self._tasks: dict[str, _Task] = {}
+        self._waiting: dict[str, CallTool | RunLoop] = {}
 
-    @property
-    def is_idle(self) -> bool:
-        """Nothing is in flight."""
-        return not self._tasks
+    def size_of(self, value: Any) -> int:
+        """Bytes of a value in history."""
+        return len(msgspec.json.encode(value))
 
     def perform(self, commands: list[Command]) -> None:
-        """Start what the commands ask for, in order."""
+        """Do what the commands ask for, in order; calls and loops wait for ``start``."""
         for command in commands:
-            if self.holding and isinstance(command, CallTool | StartTimer | RunLoop):
-                self.held.append(command)
+            self._perform(command)
+
+    def start(self) -> None:
+        """Start the calls and loops that wait, in order."""
+        waiting, self._waiting = self._waiting, {}
+        for command in waiting.values():
+            if isinstance(command, CallTool):
+                self._call(command)
             else:
-                self._perform(command)
+                self._run_loop(command)
 
     def _perform(self, command: Command) -> None:
         match command:
@@ -84,11 +93,11 @@ class Performer:
                 self._trail.add(command.event)
                 self._on_emit(command)
             case CallTool():
-                self._call(command)
+                self._waiting[command.call.id] = command
+            case RunLoop():
+                self._waiting[command.loop_id] = command
             case StartTimer():
                 self._start_timer(command)
-            case RunLoop():
-                self._run_loop(command)
             case Cancel():
                 self._cancel(command)
             case Finish():
@@ -98,62 +107,74 @@ class Performer:
 
     def _call(self, command: CallTool) -> None:
         call = command.call
-        limit = (call.timeout or DEFAULT_CALL_TIMEOUT) + GRACE_SECONDS
+        size = self.size_of(call)
+        if size > self._limit:
+            self.inbox.append(ToolFinished(now(), call.id, _undecided("too_large", self._too_large("call", size))))
+            return
         handle = workflow.start_activity(
             activity_type(call.kind),
             call,
+            activity_id=call.id,
             task_queue=self._queues.get(command.queue) or tool_queue(command.queue),
             result_type=ToolReport,
-            start_to_close_timeout=timedelta(seconds=limit),
+            start_to_close_timeout=CALL_TIMEOUT,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=_RETRY,
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-            summary=command.summary,
+            summary=summary(command.summary),
         )
         self._track(call.id, handle, lambda task: _tool_finished(call, task))
+
+    def _too_large(self, what: str, size: int) -> str:
+        return f"the {what} has {size:,} bytes, over {self._limit:,}: set NOETL_POSTGRES, where large values are kept"
 
     # ---- timers ---------------------------------------------------------------------------------------------------
 
     def _start_timer(self, command: StartTimer) -> None:
-        task = asyncio.create_task(workflow.sleep(command.seconds, summary=command.summary))
+        task = asyncio.create_task(workflow.sleep(command.seconds, summary=summary(command.summary)))
         self._track(command.timer_id, task, lambda ended: _timer_fired(command.timer_id, ended))
 
     # ---- loops ----------------------------------------------------------------------------------------------------
 
     def _run_loop(self, command: RunLoop) -> None:
-        task = asyncio.create_task(self._child(command))
+        given = LoopRun(command.input, dict(self._queues), limit=self._limit)
+        size = self.size_of(given)
+        if size > self._limit:
+            report = _loop_failed(command, "too_large", self._too_large("loop", size))
+            self.inbox.append(LoopFinished(now(), command.loop_id, report))
+            return
+        task = asyncio.create_task(self._child(command, given))
         self._track(command.loop_id, task, lambda ended: _loop_finished(command, ended))
 
-    async def _child(self, command: RunLoop) -> LoopEnd:
+    async def _child(self, command: RunLoop, given: LoopRun) -> LoopEnd:
+        """A reset of this run replaces the child that the run before started."""
         info = workflow.info()
         return cast(
             "LoopEnd",
             await workflow.execute_child_workflow(
                 LOOP_WORKFLOW,
-                LoopRun(command.input, dict(self._queues)),
-                id=f"{info.workflow_id}/{command.loop_id}",
+                given,
+                id=child_workflow_id(info.workflow_id, *command.loop_id.rsplit("/", 1)),
+                id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
                 result_type=LoopEnd,
                 parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
                 cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
                 search_attributes=info.typed_search_attributes,
-                static_summary=command.summary,
+                static_summary=summary(command.summary),
             ),
         )
 
     # ---- ends -----------------------------------------------------------------------------------------------------
 
     def _cancel(self, command: Cancel) -> None:
-        """What was held back is simply not started; its end is fed as that of anything cancelled."""
-        task = self._tasks.get(command.id)
-        if task is not None:
-            task.cancel()
-            return
-        for held in [one for one in self.held if _id_of(one) == command.id]:
-            self.held.remove(held)
-            if isinstance(held, CallTool):
-                self.inbox.append(ToolFinished(_now(), command.id, _lost("cancelled", "cancelled"), cancelled=True))
-            elif isinstance(held, RunLoop):
-                self.inbox.append(LoopFinished(_now(), command.id, LoopReport("cancelled")))
+        waiting = self._waiting.pop(command.id, None)
+        if isinstance(waiting, CallTool):
+            self.inbox.append(ToolFinished(now(), command.id, _undecided("cancelled", "cancelled"), cancelled=True))
+        elif isinstance(waiting, RunLoop):
+            report = LoopReport("cancelled", stats=_none_succeeded(waiting), clock=waiting.input.after)
+            self.inbox.append(LoopFinished(now(), command.id, report))
+        elif command.id in self._tasks:
+            self._tasks[command.id].cancel()
 
     def _track(self, id_: str, task: _Task, fact: Callable[[_Task], Event | None]) -> None:
         self._tasks[id_] = task
@@ -166,79 +187,62 @@ class Performer:
 
         task.add_done_callback(ended)
 
-    def resume(self, held: list[Any]) -> None:
-        """Perform what the run before kept."""
-        self.perform([msgspec.convert(one, CallTool | StartTimer | RunLoop) for one in held])
 
-    def kept(self) -> list[Any]:
-        """The held commands as plain JSON."""
-        return cast("list[Any]", msgspec.to_builtins(self.held, str_keys=True))
-
-
-def _now() -> int:
-    return int(workflow.time() * 1000)
-
-
-def _id_of(command: Command) -> str:
-    match command:
-        case CallTool():
-            return command.call.id
-        case StartTimer():
-            return command.timer_id
-        case RunLoop():
-            return command.loop_id
-        case _:
-            return ""
+def now() -> int:
+    """The workflow's time, milliseconds since the epoch."""
+    return workflow.time_ns() // 1_000_000
 
 
 def _tool_finished(call: ToolCall, task: _Task) -> Event:
-    if task.cancelled():
-        return ToolFinished(_now(), call.id, _lost("cancelled", "cancelled"), cancelled=True)
-    error = task.exception()
-    if error is None:
-        report: ToolReport = task.result()
-        cancelled = bool(report.attempts) and report.attempts[-1].status == "cancelled"
-        return ToolFinished(_now(), call.id, report, cancelled)
-    if is_cancelled_exception(error):
-        return ToolFinished(_now(), call.id, _lost("cancelled", "cancelled"), cancelled=True)
-    return ToolFinished(_now(), call.id, _report_of(error))
+    error = None if task.cancelled() else task.exception()
+    if task.cancelled() or (error is not None and is_cancelled_exception(error)):
+        return ToolFinished(now(), call.id, _undecided("cancelled", "cancelled"), cancelled=True)
+    if error is not None:
+        return ToolFinished(now(), call.id, _report_of(error))
+    report: ToolReport = task.result()
+    was_cancelled = bool(report.attempts) and report.attempts[-1].status == "cancelled"
+    return ToolFinished(now(), call.id, report, was_cancelled)
 
 
 def _report_of(error: BaseException) -> ToolReport:
-    """An activity that ended without a report of its own."""
+    """An activity that ended without a report of its own, with the attempts that its last heartbeat told."""
     cause = error.cause if isinstance(error, ActivityError) else error
     if isinstance(cause, TemporalTimeoutError):
-        lost = _lost("worker_lost", f"no worker finished the call: {cause.message}")
+        lost = _undecided("worker_lost", f"no worker finished the call: {cause.message}")
         return msgspec.structs.replace(lost, attempts=attempts_in(cause.last_heartbeat_details))
     if isinstance(cause, ApplicationError):
-        return _lost(str(cause.type or "internal"), cause.message)
-    return _lost("internal", str(cause))
+        return _undecided(str(cause.type or "internal"), cause.message)
+    return _undecided("internal", str(cause))
 
 
-def _lost(kind: str, message: str) -> ToolReport:
-    return ToolReport({"status": "error", "error": {"kind": kind, "message": message, "retryable": True}})
+def _undecided(kind: str, message: str) -> ToolReport:
+    outcome = {"status": "error", "error": {"kind": kind, "message": message, "retryable": kind != "too_large"}}
+    return ToolReport(outcome, is_decided=False)
 
 
 def _timer_fired(timer_id: str, task: _Task) -> Event | None:
-    return None if task.cancelled() or task.exception() else TimerFired(_now(), timer_id)
+    return None if task.cancelled() or task.exception() else TimerFired(now(), timer_id)
 
 
 def _loop_finished(command: RunLoop, task: _Task) -> Event:
-    if not task.cancelled() and task.exception() is None:
-        return LoopFinished(_now(), command.loop_id, cast("LoopEnd", task.result()).report)
     error = None if task.cancelled() else task.exception()
-    if error is None or is_cancelled_exception(error):
-        return LoopFinished(_now(), command.loop_id, LoopReport("cancelled"))
+    if task.cancelled() or (error is not None and is_cancelled_exception(error)):
+        return LoopFinished(now(), command.loop_id, LoopReport("cancelled", stats=_none_succeeded(command)))
+    if error is None:
+        return LoopFinished(now(), command.loop_id, cast("LoopEnd", task.result()).report)
     cause = error.cause if isinstance(error, ChildWorkflowError) else error
-    total = len(command.input.items)
-    stats = {"total": total, "success": 0, "failed": total, "skipped": 0}
-    return LoopFinished(
-        _now(), command.loop_id, LoopReport("error", [None] * total, stats, (_failure(command, cause),))
-    )
+    return LoopFinished(now(), command.loop_id, _loop_failed(command, "loop_lost", f"the loop's workflow: {cause}"))
 
 
-def _failure(command: RunLoop, cause: BaseException | None) -> Any:
-    from noetl_temporal.machine.failing import error_outcome, failure_at
-
+def _loop_failed(command: RunLoop, kind: str, message: str) -> LoopReport:
+    """The report of a loop that made none: nothing is known of its items."""
     input_ = command.input
-    return failure_at(input_.source, input_.step.name, error_outcome("loop", str(cause)), input_.step.span, None, -1)
+    place = input_.step.loop.span if input_.step.loop else input_.step.span
+    outcome = error_outcome(kind, message)
+    failure = failure_at(input_.source, input_.step.name, outcome, place, run=input_.run)
+    return LoopReport("error", [None] * len(input_.items), _none_succeeded(command), (failure,))
+
+
+def _none_succeeded(command: RunLoop) -> dict[str, int]:
+    total = len(command.input.items)
+    return {"total": total, "success": 0, "failed": 0, "skipped": total}

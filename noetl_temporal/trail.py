@@ -2,15 +2,18 @@
 
 A workflow collects events in its ``trail``; whenever it schedules an activity or starts a child, the interceptor
 moves what has been collected into that command's header (architecture.md 6). What no command carried goes out with
-the workflow's end.
+the workflow's end; and where a lot has been collected without one, a marker in history carries it: a local activity
+that returns what it is given.
 """
 
 from __future__ import annotations
 
+import asyncio
+from datetime import timedelta
 from typing import Any, Protocol, cast
 
 import msgspec
-from temporalio import workflow
+from temporalio import activity, workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.worker import (
     Interceptor,
@@ -23,9 +26,14 @@ from temporalio.worker import (
 
 from noetl_temporal.machine.domain import DomainEvent
 
-__all__ = ["HEADER", "Trail", "TrailInterceptor"]
+__all__ = ["HEADER", "Trail", "TrailInterceptor", "record_trail"]
 
 HEADER = "noetl-trail"
+
+MARKER_BYTES = 200_000
+"""Of events that wait for a command. Temporal refuses values over 2 MB, and a header is one."""
+
+_RECORDED_SECONDS = 60
 
 
 class Trail:
@@ -33,15 +41,42 @@ class Trail:
 
     def __init__(self) -> None:
         self._events: list[DomainEvent] = []
+        self._bytes = 0
+        self._markers: list[asyncio.Task[Any]] = []
 
     def add(self, event: DomainEvent) -> None:
-        """Collect an event."""
+        """Collect an event; many of them go into a marker."""
         self._events.append(event)
+        self._bytes += len(msgspec.json.encode(event))
+        if self._bytes > MARKER_BYTES:
+            marker = workflow.start_local_activity(
+                record_trail,
+                self.take(),
+                start_to_close_timeout=timedelta(seconds=_RECORDED_SECONDS),
+                summary="log",
+            )
+            self._markers.append(marker)
 
     def take(self) -> tuple[DomainEvent, ...]:
         """All that was collected; the trail is empty after."""
-        events, self._events = tuple(self._events), []
+        events, self._events, self._bytes = tuple(self._events), [], 0
         return events
+
+    async def recorded(self) -> None:
+        """Wait until every marker stands in history."""
+        for marker in self._markers:
+            while not marker.done():
+                try:
+                    await asyncio.shield(marker)
+                except asyncio.CancelledError:
+                    continue
+        self._markers.clear()
+
+
+@activity.defn(name=HEADER)
+async def record_trail(events: tuple[DomainEvent, ...]) -> tuple[DomainEvent, ...]:
+    """What it is given: as a local activity's result it stands in history."""
+    return events
 
 
 class _Carrier(Protocol):

@@ -16,7 +16,7 @@ from noetl_temporal.attempt_log import BEAT
 from noetl_temporal.codec import activity_converter
 from noetl_temporal.naming import WORKFLOW_QUEUE, tool_queue
 from noetl_temporal.run_tool import tool_activity
-from noetl_temporal.trail import TrailInterceptor
+from noetl_temporal.trail import TrailInterceptor, record_trail
 from noetl_temporal.value_store import ValueStore
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
 
@@ -39,6 +39,8 @@ def workflow_worker(client: Client, queue: str = WORKFLOW_QUEUE) -> Worker:
         client,
         task_queue=queue,
         workflows=[PlaybookWorkflow, LoopWorkflow],
+        activities=[record_trail],
+        no_remote_activities=True,
         workflow_runner=UnsandboxedWorkflowRunner(),
         interceptors=[TrailInterceptor()],
         max_cached_workflows=1000,

@@ -10,13 +10,14 @@ A scope is any mapping of names. Its values are JSON, or views: mappings with ``
 the JSON they stand for when they are passed on whole (templating/materialise.py). Nothing else leaves a rendering.
 
 Undefined in a value is a failure that cites the place. Undefined in a predicate is "no match", and the
-verdict says which name it was. So is a comparison that makes no sense (``none > 1``): a rule that cannot be
-decided does not match.
+verdict says which name it was. Whatever else goes wrong in a predicate (``none > 1``, ``1 / 0``) is a failure as
+in a value: a mistake never reads as "no match" (semantics.md 34).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from jinja2.exceptions import SecurityError, TemplateSyntaxError
@@ -25,14 +26,17 @@ from noetl_compiler.diagnostics import nearest
 from noetl_compiler.graph import Json, Span, Value
 from noetl_compiler.graph.contents import at, key_in
 from noetl_compiler.templating import paths as template_paths
+from noetl_compiler.templating.absent import Absent
 from noetl_compiler.templating.check import Problem, check, free_paths
 from noetl_compiler.templating.clock import Clock
 from noetl_compiler.templating.materialise import materialise
 from noetl_compiler.templating.meter import BudgetExceededError, Meter, NotDataError
 from noetl_compiler.templating.program import Program, compiled
-from noetl_compiler.templating.sandbox import UndefinedNameError
+from noetl_compiler.templating.undefined import UndefinedNameError
+from noetl_compiler.templating.work import add_work_of, work_done
 
 __all__ = [
+    "Absent",
     "Clock",
     "Problem",
     "TemplateFailure",
@@ -43,6 +47,7 @@ __all__ = [
     "project",
     "render",
     "render_text",
+    "work_done",
 ]
 
 
@@ -57,13 +62,13 @@ class TemplateFailure(Exception):  # noqa: N818 - the failure of a playbook, not
 
 
 class Verdict(NamedTuple):
-    """A predicate's answer. ``indeterminate`` has what made it undecidable; then it did not match."""
+    """A predicate's answer. ``indeterminate`` has the undefined name that it used; then it did not match."""
 
     matched: bool
     indeterminate: tuple[str, ...] = ()
 
 
-_TRUE = frozenset({"true", "1", "yes"})
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _FALSE = frozenset({"", "false", "0", "no", "none", "null"})
 
 
@@ -77,32 +82,42 @@ def render(value: Value, scope: Mapping[str, Any]) -> Json:
         return value.data
     meter = Meter()
     rendered: dict[str, Json] = {}
-    for pointer in sorted(value.templates):
-        source = at(value.data, pointer)
-        rendered[pointer] = _evaluate(source, scope, meter, value.templates[pointer])
+    try:
+        for pointer in sorted(value.templates):
+            source = at(value.data, pointer)
+            rendered[pointer] = _evaluate(source, scope, meter, value.templates[pointer])
+    finally:
+        add_work_of(meter)
     return _replaced(value.data, rendered)
 
 
 def render_text(source: str, scope: Mapping[str, Any]) -> Json:
     """One template's value: native for a lone expression, otherwise text. Raises TemplateFailure."""
-    return _evaluate(source, scope, Meter(), None)
-
-
-def predicate(source: str, scope: Mapping[str, Any]) -> Verdict:
-    """Whether the template's value is true. A text is false when it is empty, ``false``, ``0``, ``no``,
-    ``none`` or ``null``; other values go by their truth. TemplateFailure for bad syntax, an exceeded budget
-    or an unsafe access.
-    """
-    program = _compiled(source, None)
+    meter = Meter()
     try:
-        value = program.run(scope, Meter())
+        return _evaluate(source, scope, meter, None)
+    finally:
+        add_work_of(meter)
+
+
+def predicate(source: str, scope: Mapping[str, Any], span: Span | None = None) -> Verdict:
+    """Whether the template's value is true. A text is false when it is empty, ``false``, ``0``, ``no``,
+    ``none`` or ``null``; other values go by their truth. TemplateFailure, at ``span``, for all that goes wrong
+    but the use of an undefined name, which is no match.
+    """
+    program = _compiled(source, span)
+    meter = Meter()
+    try:
+        meter.begin(source)
+        value = program.run(scope, meter)
         return Verdict(value.strip().lower() not in _FALSE if isinstance(value, str) else bool(value))
     except UndefinedNameError as error:
+        meter.missing_name()
         return Verdict(False, (_missing_path(source, scope, error.name)[0],))
-    except (TypeError, ValueError, ArithmeticError, LookupError) as error:
-        return Verdict(False, (str(error),))
     except Exception as error:
-        raise _failure(source, scope, error, None, program) from error
+        raise _failure(source, scope, error, span, program) from error
+    finally:
+        add_work_of(meter)
 
 
 def paths(source: str) -> tuple[str, ...]:
@@ -117,9 +132,15 @@ def paths(source: str) -> tuple[str, ...]:
 
 def project(scope: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Json]:
     """The smallest nested dict of plain JSON that has the scope's values at these paths; what is missing is
-    left out.
+    left out. TemplateFailure when it is more than a template may give, or no data.
     """
-    return template_paths.project(scope, paths)
+    meter = Meter()
+    try:
+        return template_paths.project(scope, paths, meter)
+    except NotDataError as error:
+        raise TemplateFailure(str(error)) from error
+    finally:
+        add_work_of(meter)
 
 
 def _evaluate(source: str, scope: Mapping[str, Any], meter: Meter, span: Span | None) -> Json:
@@ -127,6 +148,7 @@ def _evaluate(source: str, scope: Mapping[str, Any], meter: Meter, span: Span | 
         return source
     program = _compiled(source, span)
     try:
+        meter.begin(source)
         return materialise(program.run(scope, meter), meter)
     except Exception as error:
         raise _failure(source, scope, error, span, program) from error
@@ -149,8 +171,9 @@ def _failure(
     """The failure in words for the person who wrote the template."""
     where = f" (line {program.line_of(error)} of the text)" if "\n" in source.strip() else ""
     if isinstance(error, UndefinedNameError):
-        path, hint = _missing_path(source, scope, error.name)
-        return TemplateFailure(f'"{path}" is undefined{hint}{where}', span, path)
+        path, names = _missing_path(source, scope, error.name)
+        hint = nearest(error.name, names)
+        return TemplateFailure(f'"{path}" is undefined{f": {hint}" if hint else ""}{where}', span, path)
     if isinstance(error, BudgetExceededError | NotDataError | SecurityError):
         return TemplateFailure(f"{error}{where}", span)
     if isinstance(error, RecursionError):
@@ -158,16 +181,17 @@ def _failure(
     return TemplateFailure(f"the template fails: {type(error).__name__}: {error}{where}", span)
 
 
-def _missing_path(source: str, scope: Mapping[str, Any], name: str) -> tuple[str, str]:
-    """The path that ends at ``name`` and leads nowhere, and a hint at a neighbour it may have meant."""
+def _missing_path(source: str, scope: Mapping[str, Any], name: str) -> tuple[str, Mapping[str, Any]]:
+    """The path that ends at ``name`` and leads nowhere, and what stands in its place."""
     for path in free_paths(source):
         parts = path.split(".")
         known, container = template_paths.follow(scope, parts)
         if known < len(parts) and parts[known] == name:
-            names = cast("Mapping[str, Any]", container) if isinstance(container, Mapping) else ()
-            hint = nearest(name, names)
-            return ".".join(parts[: known + 1]), f": {hint}" if hint else ""
-    return name, ""
+            here = ".".join(parts[: known + 1])
+            return here, cast("Mapping[str, Any]", container) if isinstance(container, Mapping) else _NOTHING
+        if isinstance(container, Absent) and parts[-1] == name:
+            return path, _NOTHING
+    return name, _NOTHING
 
 
 def _replaced(data: Json, rendered: dict[str, Json]) -> Json:

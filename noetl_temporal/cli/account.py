@@ -1,40 +1,100 @@
-"""The account of a run, as Temporal knows it: how it stands or how it ended."""
+"""The account of a run: how it stands or how it ended, as Temporal knows it, else as the event log does."""
 
 from __future__ import annotations
 
 import datetime
 from urllib.parse import quote
 
-from temporalio.client import WorkflowExecutionStatus
+import asyncpg
+from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
 
+from noetl_compiler.graph import Json
+from noetl_temporal.cli.attention import Attention, attention_of
 from noetl_temporal.cli.ended import Ended
-from noetl_temporal.client import RunHandle
+from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.event_ids import millisecond_of
+from noetl_temporal.mirror.read import StepSummary, steps_of
+from noetl_temporal.naming import PATH
 from noetl_temporal.run_input import RunReport
 
-__all__ = ["account_of"]
+__all__ = ["account_of", "steps_from_log"]
+
+PROGRESS_SECONDS = 5.0
+"""A run whose workers are away does not answer a query; then the event log tells its steps."""
 
 
-async def account_of(handle: RunHandle, ui: str | None, events: int) -> Ended:
-    """All there is to tell of a run. One that still runs has the steps begun so far and no result."""
+async def account_of(client: NoetlClient, handle: RunHandle, ui: str | None, events: int) -> Ended:
+    """All there is to tell of a run. One that still runs has the steps begun so far and no result.
+
+    Raises RPCError."""
     found = await handle.workflow.describe()
-    if found.status is WorkflowExecutionStatus.RUNNING:
-        report = RunReport("running", handle.execution_id, steps=await handle.progress())
-    else:
-        report = await handle.result()
+    is_running = found.status is WorkflowExecutionStatus.RUNNING
+    report = RunReport("running", handle.execution_id) if is_running else await handle.result()
+    attention: list[Attention] = []
+    if is_running:
+        attention = await attention_of(client.temporal, handle.workflow_id, handle.execution_id)
+    started = await _started(client, handle, found)
     until = found.close_time or datetime.datetime.now(datetime.UTC)
     return Ended(
         execution_id=handle.execution_id,
         workflow_id=handle.workflow_id,
         run_id=found.run_id,
-        path=handle.workflow_id.rpartition("/")[0],
+        path=found.typed_search_attributes.get(PATH) or "",
         status=report.status,
         result=report.result,
-        steps=report.steps,
+        steps=report.steps or await _steps(client, handle, report.status, has_worker=is_running and not attention),
         failures=report.failures,
         events=events,
-        duration_seconds=round((until - found.start_time).total_seconds(), 3),
+        duration_seconds=round((until - started).total_seconds(), 3),
         ui_url=_page(ui, found.namespace, handle.workflow_id, found.run_id),
+        attention=tuple(attention),
     )
+
+
+async def _started(client: NoetlClient, handle: RunHandle, found: WorkflowExecutionDescription) -> datetime.datetime:
+    """When the first of the runs that went on from each other began."""
+    first_run = found.raw_description.workflow_execution_info.first_run_id
+    if first_run in ("", found.run_id):
+        return found.start_time
+    try:
+        workflow = client.temporal.get_workflow_handle(handle.workflow_id, run_id=first_run)
+        return (await workflow.describe()).start_time
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        # Closed runs are kept for a while only; the execution id has the moment of the submission.
+        return datetime.datetime.fromtimestamp(millisecond_of(handle.execution_id) / 1000, datetime.UTC)
+
+
+async def _steps(
+    client: NoetlClient, handle: RunHandle, status: str, *, has_worker: bool
+) -> dict[str, dict[str, Json]]:
+    """Of a run that gave no report of them: from the workflow while it runs, else from the event log."""
+    if has_worker:
+        try:
+            return await handle.progress(datetime.timedelta(seconds=PROGRESS_SECONDS))
+        except RPCError:
+            pass  # no worker answers just now
+    if client.dsn is None:
+        return {}
+    try:
+        async with asyncpg.create_pool(client.dsn, min_size=1, max_size=1) as pool:
+            return steps_from_log(await steps_of(pool, handle.execution_id), status)
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        return {}  # there is no event log to be had: what Temporal knows is told all the same
+
+
+def steps_from_log(steps: list[StepSummary], status: str) -> dict[str, dict[str, Json]]:
+    """As a report has them: name -> {status, attempts, duration_seconds}.
+
+    A step that the end of the run cut off was cancelled, whether its row says so yet or not."""
+    told: dict[str, dict[str, Json]] = {}
+    open_word = "running" if status == "running" else "cancelled"
+    for step in steps:
+        word = open_word if step.status == "STARTED" else step.status.lower()
+        told[step.step] = {"status": word, "attempts": step.attempts, "duration_seconds": step.duration_seconds}
+    return told
 
 
 def _page(ui: str | None, namespace: str, workflow_id: str, run_id: str) -> str | None:

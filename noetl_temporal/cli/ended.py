@@ -9,17 +9,27 @@ from rich.pretty import Pretty
 from rich.table import Table
 
 from noetl_compiler.graph import Json
+from noetl_temporal.cli.attention import Attention
 from noetl_temporal.machine.events import Failure
 
 __all__ = ["Ended"]
 
-COLOURS = {"completed": "green", "failed": "red", "timed_out": "red", "cancelled": "yellow"}
+COLOURS = {
+    "completed": "green",
+    "failed": "red",
+    "timed_out": "red",
+    "terminated": "red",
+    "cancelled": "yellow",
+    "running": "cyan",
+    "skipped": "dim",
+}
 
 
 class Ended(msgspec.Struct, frozen=True):
     """``steps`` is name -> {status, attempts, duration_seconds}; ``events`` counts the rows of the event log.
 
-    ``status`` is completed, failed, cancelled, timed_out or running (for a run one only looked at).
+    ``status`` is completed, failed, cancelled, terminated, timed_out or running (for a run one only looked at).
+    ``attention`` is what keeps a running one from going on.
     """
 
     execution_id: int
@@ -33,6 +43,7 @@ class Ended(msgspec.Struct, frozen=True):
     events: int = 0
     duration_seconds: float = 0.0
     ui_url: str | None = None
+    attention: tuple[Attention, ...] = ()
 
     def json(self) -> str:
         """One object. Of a failure only what a reader needs: {step, task, file, line, col, message}."""
@@ -57,6 +68,8 @@ class Ended(msgspec.Struct, frozen=True):
             f"execution {self.execution_id}",
             highlight=False,
         )
+        for one in self.attention:
+            console.print(f"[yellow]{escape(one.line())}[/]", highlight=False, soft_wrap=True)
         if self.ui_url:
             console.print(f"web ui: {self.ui_url}", highlight=False, soft_wrap=True)
 

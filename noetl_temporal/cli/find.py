@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import asyncpg
+from temporalio.service import RPCError
 
-from noetl_temporal.client import NoetlClient, RunHandle
-from noetl_temporal.mirror.read import Event, events_of
-from noetl_temporal.naming import EXECUTION_ID, PLAYBOOK_WORKFLOW
-from noetl_temporal.stack.errors import StackError
+from noetl_temporal.client import NoetlClient, RunHandle, UnknownRunError
+from noetl_temporal.deployment import rpc_problem
+from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 
-__all__ = ["events_of_run", "find_run"]
+__all__ = ["count_events", "find_run"]
+
+_COUNT = "SELECT count(*) FROM noetl.event WHERE execution_id = $1"
 
 
 async def find_run(client: NoetlClient, execution_id: int | None) -> RunHandle:
-    """Raises StackError when there is no such run."""
-    query = f"WorkflowType = '{PLAYBOOK_WORKFLOW}'"
+    """Raises UnknownRunError when Temporal has no such run, DeploymentError."""
     if execution_id is not None:
-        query += f" AND {EXECUTION_ID.name} = {execution_id}"
-    async for found in client.temporal.list_workflows(query, page_size=1, limit=1):
-        return client.handle(found.id)
-    raise StackError("nothing has been run here yet" if execution_id is None else f"there is no run {execution_id}")
+        return await client.find(execution_id)
+    try:
+        async for found in client.temporal.list_workflows(f"WorkflowType = '{PLAYBOOK_WORKFLOW}'", limit=1):
+            return await client.handle(found.id)
+    except RPCError as error:
+        raise rpc_problem(error, client.temporal.namespace) or error from error
+    raise UnknownRunError("nothing has been run here yet")
 
 
-async def events_of_run(client: NoetlClient, handle: RunHandle) -> list[Event]:
-    """The event log of a run, empty where no Postgres is known."""
+async def count_events(client: NoetlClient, handle: RunHandle) -> int:
+    """Rows of a run in the event log, 0 where there is no log to be had."""
     if client.dsn is None:
-        return []
-    async with asyncpg.create_pool(client.dsn, min_size=1, max_size=1) as pool:
-        return await events_of(pool, handle.execution_id)
+        return 0
+    try:
+        async with asyncpg.create_pool(client.dsn, min_size=1, max_size=1) as pool:
+            return int(await pool.fetchval(_COUNT, handle.execution_id))
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        return 0

@@ -9,7 +9,7 @@ import click
 
 from noetl_temporal.cli.logs import log_to_terminal
 from noetl_temporal.cli.reach import reach_running
-from noetl_temporal.cli.until import until_stopped
+from noetl_temporal.cli.until import stop_asked
 from noetl_temporal.stack.errors import StackError
 
 __all__ = ["mirror_group"]
@@ -45,12 +45,15 @@ def rebuild_command() -> None:
 
 async def _follow(dsn: str) -> None:
     from noetl_temporal.config import connect_temporal
+    from noetl_temporal.deployment import check_postgres
     from noetl_temporal.mirror.service import mirroring
 
     client = await connect_temporal()
-    async with mirroring(client, dsn):
-        click.echo("mirroring; Ctrl-C stops")
-        await until_stopped()
+    await check_postgres(dsn)
+    with stop_asked() as stopped:
+        async with mirroring(client, dsn):
+            click.echo("mirroring; Ctrl-C stops")
+            await stopped.wait()
 
 
 def _dsn() -> str:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 __all__ = ["Progress", "Row", "StepLine"]
 
 ENDS = {
-    "step.done": "done",
+    "step.done": "completed",
     "step.failed": "failed",
     "step.skipped": "skipped",
     "step.cancelled": "cancelled",
@@ -105,4 +105,4 @@ def _retried(line: StepLine, row: Row) -> str | None:
         return None
     line.retries += 1
     line.note = f"attempt {retry.get('attempt_number')} failed: {row.error or 'error'}"
-    return f"{line.name} tries again, {line.note}"
+    return f"{line.name} retrying: {line.note}"

@@ -55,13 +55,14 @@ def run_command(
     noetl run playbook.yaml --set city=Oslo --set limits.rows=100
     noetl run playbook.yaml --payload @request.json --json --timeout 60
 
-    Ctrl-C cancels the run; a second one does not wait for it.
+    Ctrl-C cancels the run and waits for its cleanup (the tools of step end); a second one skips the cleanup,
+    a third leaves at once. --timeout cancels in the same way.
 
     \b
     Exit status:
       0    it completed
-      1    it failed, was cancelled or timed out
-      2    the playbook or the call is wrong; nothing was started
+      1    it failed, was cancelled, terminated or timed out
+      2    the playbook, the call or the deployment is wrong; nothing was started
       130  stopped by Ctrl-C
     """
     request = read_payload(payload, settings)

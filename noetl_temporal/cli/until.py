@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Generator
+from contextlib import contextmanager
 
-__all__ = ["until_stopped"]
+__all__ = ["stop_asked"]
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-async def until_stopped() -> None:
-    """Return on the first SIGINT or SIGTERM; the next one interrupts as usual."""
+@contextmanager
+def stop_asked() -> Generator[asyncio.Event]:
+    """An event that the first SIGINT or SIGTERM sets; the next one interrupts as usual.
+
+    For the whole time in which something is served: a signal that comes before would end the process at once."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    for number in numbers:
-        loop.add_signal_handler(number, stopped.set)
-    await stopped.wait()
-    for number in numbers:
-        loop.remove_signal_handler(number)
+
+    def stop() -> None:
+        stopped.set()
+        leave()
+
+    def leave() -> None:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop)
+    try:
+        yield stopped
+    finally:
+        leave()

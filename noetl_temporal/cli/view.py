@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from typing import Protocol
 
 from rich.console import Console
@@ -18,7 +19,7 @@ from noetl_temporal.cli.progress import Progress, Row
 __all__ = ["Lines", "Quiet", "Screen", "View", "console", "open_view"]
 
 PIPE_WIDTH = 400
-MARKS = {"done": "[green]✓[/]", "failed": "[red]✗[/]", "skipped": "[dim]-[/]", "cancelled": "[yellow]![/]"}
+MARKS = {"completed": "[green]✓[/]", "failed": "[red]✗[/]", "skipped": "[dim]-[/]", "cancelled": "[yellow]![/]"}
 
 
 def console() -> Console:
@@ -47,12 +48,17 @@ class View(Protocol):
         """Tell something that is no event."""
         ...
 
+    def warn(self, lines: Sequence[str]) -> None:
+        """Tell what keeps the run from going on now; nothing when there is nothing."""
+        ...
+
 
 class Lines:
     """Progress for a log: a line for each thing worth telling."""
 
     def __init__(self, console: Console) -> None:
         self._console, self._progress = console, Progress()
+        self._warned: Sequence[str] = ()
 
     def __enter__(self) -> Lines:
         return self
@@ -70,12 +76,20 @@ class Lines:
         """Tell something that is no event."""
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
+    def warn(self, lines: Sequence[str]) -> None:
+        """Tell what keeps the run from going on, once for as long as it lasts."""
+        for line in lines:
+            if _subject(line) not in map(_subject, self._warned):
+                self.say(line)
+        self._warned = lines
+
 
 class Screen:
     """Progress on a terminal: a table of steps, redrawn in place."""
 
     def __init__(self, console: Console) -> None:
         self._progress, self._said = Progress(), ""
+        self._warnings: Sequence[str] = ()
         self._spinner = Spinner("dots")
         self._live = Live(console=console, get_renderable=self._table, refresh_per_second=8, transient=True)
 
@@ -94,6 +108,10 @@ class Screen:
         """Tell something that is no event."""
         self._said = text
 
+    def warn(self, lines: Sequence[str]) -> None:
+        """Tell what keeps the run from going on now."""
+        self._warnings = lines
+
     def _table(self) -> Table:
         table = Table.grid(padding=(0, 2, 0, 0))
         for line in self._progress.steps.values():
@@ -101,6 +119,8 @@ class Screen:
             seconds = time.monotonic() - line.began if running or line.seconds is None else line.seconds
             mark = self._spinner if running else Text.from_markup(MARKS[line.status])
             table.add_row(mark, line.name, f"{seconds:.1f} s", line.told(), f"[yellow]{escape(line.note)}[/]")
+        for warning in self._warnings:
+            table.add_row(Text("!", style="yellow"), Text(warning, style="yellow"))
         if self._said:
             table.add_row("", Text(self._said, style="dim"))
         return table
@@ -111,3 +131,8 @@ class Quiet(Lines):
 
     def feed(self, row: Row) -> None:
         """Nothing is shown of it."""
+
+
+def _subject(line: str) -> str:
+    """What a warning is about; how often it was tried since may change."""
+    return line.partition(", attempt ")[0]

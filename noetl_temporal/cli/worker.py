@@ -47,14 +47,15 @@ def worker_command(tools: str | None, grace: float | None) -> None:
 
 async def _serve(only: list[str] | None, grace: float | None) -> None:
     from noetl_activities.tool import load_tools
-    from noetl_temporal.cli.until import until_stopped
+    from noetl_temporal.cli.until import stop_asked
     from noetl_temporal.config import connect_temporal, credential_source
     from noetl_temporal.worker import UNTIL_DONE, serving
 
     client = await connect_temporal()
     patience = UNTIL_DONE if grace is None else min(UNTIL_DONE, timedelta(seconds=grace))
-    async with serving(client, load_tools(), credential_source(), only, patience):
-        click.echo(f"serving {', '.join(only) if only else 'workflows and all tools'}; Ctrl-C stops")
-        await until_stopped()
-        limit = "" if grace is None else f", at most {grace:g} s"
-        click.echo(f"stopping: waiting for calls to end{limit}; Ctrl-C ends at once")
+    limit = "" if grace is None else f", at most {grace:g} s"
+    with stop_asked() as stopped:
+        async with serving(client, load_tools(), credential_source(), only, patience):
+            click.echo(f"serving {', '.join(only) if only else 'workflows and all tools'}; Ctrl-C stops")
+            await stopped.wait()
+            click.echo(f"stopping: waiting for calls to end{limit}; Ctrl-C ends at once")

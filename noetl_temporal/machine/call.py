@@ -167,7 +167,8 @@ class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``rule`` is the index of the rule that ended the call, None when none matched; ``exhausted`` when that rule was a
     retry with no attempts left. ``failed`` when the rules could not be evaluated: the task fails at that rule.
-    ``attempts`` are those that are known, the last one always; ``counts`` is right for all of them.
+    ``attempts`` are those that are known, the last one always; ``counts`` is right for all of them. ``is_decided`` is
+    False for the shell's account of a call whose activity never reported: then the machine asks the rules.
     """
 
     outcome: Outcome
@@ -176,3 +177,4 @@ class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):
     attempts: tuple[AttemptRecord, ...] = ()
     counts: AttemptCounts = AttemptCounts()
     failed: RuleFailure | None = None
+    is_decided: bool = True

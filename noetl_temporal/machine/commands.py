@@ -34,7 +34,8 @@ class LoopInput(msgspec.Struct, frozen=True, omit_defaults=True):
     """All a loop's own machine needs: the step, the items and the outer scope its templates name.
 
     ``first`` is the index of the first item (chunks of a large collection start later). ``event_id`` is that of
-    ``loop.started``, the parent of every iteration.
+    ``loop.started``, the parent of every iteration. ``run`` is the run of the step whose loop this is. Ids of the log
+    are those of ``slot``, above the millisecond ``after`` (event_ids.py).
     """
 
     execution_id: int
@@ -42,9 +43,11 @@ class LoopInput(msgspec.Struct, frozen=True, omit_defaults=True):
     step: Step
     items: list[Json]
     scope: dict[str, Json]
-    lane: int
+    slot: int
+    after: int
     event_id: int
     loop_id: str
+    run: str
     first: int = 0
     max_in_flight: int = 1
 
@@ -77,6 +80,8 @@ class Finish(msgspec.Struct, frozen=True, tag=True):
     failures: tuple[Failure, ...] = ()
     steps: dict[str, dict[str, Json]] = {}
     """name -> {status, attempts, duration_seconds}"""
+    started: int = 0
+    """When the run began, milliseconds since the epoch."""
 
 
 Command: TypeAlias = CallTool | StartTimer | RunLoop | Cancel | Emit | Finish

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -11,10 +11,14 @@ from noetl_temporal.machine.call import ToolReport
 
 __all__ = [
     "CancelRequested",
+    "Continued",
     "Event",
     "Failure",
+    "HoldRequested",
+    "LimitReached",
     "LoopFinished",
     "LoopReport",
+    "Resumed",
     "Started",
     "TimerFired",
     "ToolFinished",
@@ -22,7 +26,10 @@ __all__ = [
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something that failed, at its place in the playbook. ``handled`` when the playbook routed on from it."""
+    """Something that failed, at its place in the playbook: in one ``run`` of a step (``<step>#<n>``).
+
+    ``handled`` when the playbook routed on from it.
+    """
 
     step: str
     message: str
@@ -33,19 +40,23 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: str = ""
     iteration: int | None = None
     handled: bool = False
+    run: str = ""
 
 
 class LoopReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a loop came to. ``results`` has one entry an iteration in index order, ``stats`` counts {total, success,
     failed, skipped}; ``assigns`` are (target, value) pairs for ctx in index order, ``attempts`` all tool calls.
+
+    ``clock`` is the last millisecond of which the loop had ids, 0 when its workflow ended without a report.
     """
 
-    status: str
+    status: Literal["ok", "error", "cancelled"]
     results: list[Json] = []
     stats: dict[str, int] = {}
     failures: tuple[Failure, ...] = ()
     assigns: tuple[tuple[str, Json], ...] = ()
     attempts: int = 0
+    clock: int = 0
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):
@@ -80,10 +91,46 @@ class LoopFinished(msgspec.Struct, frozen=True, tag=True):
 
 
 class CancelRequested(msgspec.Struct, frozen=True, tag=True):
-    """Someone asked the run to stop."""
+    """Someone asked the run to stop; the second time, to stop without the cleanup (semantics.md 6a)."""
 
     at: int
     reason: str = ""
 
 
-Event: TypeAlias = Started | ToolFinished | TimerFired | LoopFinished | CancelRequested
+class LimitReached(msgspec.Struct, frozen=True, tag=True):
+    """The shell cannot carry the run on: it fails, and meets its end step as at any stop."""
+
+    at: int
+    message: str
+
+
+class HoldRequested(msgspec.Struct, frozen=True, tag=True):
+    """Begin nothing until Continued: the shell wants the run idle. A ``message`` is written to the log."""
+
+    at: int
+    message: str = ""
+
+
+class Continued(msgspec.Struct, frozen=True, tag=True):
+    """A new workflow task, with a budget of its own: go on with what was left over."""
+
+    at: int
+
+
+class Resumed(msgspec.Struct, frozen=True, tag=True):
+    """The machine was restored from a snapshot in a new run of the workflow, where no timer runs yet."""
+
+    at: int
+
+
+Event: TypeAlias = (
+    Started
+    | ToolFinished
+    | TimerFired
+    | LoopFinished
+    | CancelRequested
+    | LimitReached
+    | HoldRequested
+    | Continued
+    | Resumed
+)

@@ -7,7 +7,7 @@ from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.events import Failure
 
-__all__ = ["error_outcome", "failed_by_rule", "failure_at", "template_outcome"]
+__all__ = ["cancelled_outside", "error_outcome", "failed_by_rule", "failure_at", "template_outcome"]
 
 
 def error_outcome(kind: str, message: str) -> Outcome:
@@ -20,6 +20,11 @@ def template_outcome(failure: TemplateFailure) -> Outcome:
     return error_outcome("template", failure.message)
 
 
+def cancelled_outside(what: str) -> Outcome:
+    """A call or loop that ended as cancelled although the run did not ask for it."""
+    return error_outcome("cancelled", f"the {what} was cancelled from outside the run")
+
+
 def failed_by_rule(outcome: Outcome, message: str) -> Outcome:
     """What a call came to, as the failure that a rule makes of it."""
     return {**outcome, "status": "error", "error": {"kind": "policy", "message": message}}
@@ -30,6 +35,8 @@ def failure_at(
     step: str,
     outcome: Outcome,
     span: Span,
+    *,
+    run: str = "",
     task: str | None = None,
     iteration: int | None = None,
 ) -> Failure:
@@ -44,4 +51,5 @@ def failure_at(
         col=span.col,
         kind=str(error.get("kind") or ""),
         iteration=iteration,
+        run=run,
     )

@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 
 from noetl_compiler.graph import Json, Span
-from noetl_temporal.machine.commands import Command, Emit
-from noetl_temporal.machine.domain import DomainEvent, event_id
+from noetl_temporal.machine.budget import Budget
+from noetl_temporal.machine.commands import CallTool, Command, Emit, RunLoop
+from noetl_temporal.machine.domain import DomainEvent
+from noetl_temporal.machine.ids import EventIds
 
 __all__ = ["INLINE_BYTES", "Journal", "abridged", "seconds"]
 
@@ -17,23 +19,27 @@ INLINE_BYTES = 1024
 
 
 class Journal:
-    """The commands of one feed, and the ordinal of the last event written."""
+    """The commands of one feed, in order; what they cost is charged to the budget."""
 
-    def __init__(self, lane: int, file: str, ordinal: int = 0) -> None:
-        self.lane = lane
-        self.ordinal = ordinal
+    def __init__(self, ids: EventIds, file: str, budget: Budget) -> None:
         self.at = 0
         self.commands: list[Command] = []
+        self._ids = ids
         self._file = file
+        self._budget = budget
 
     def open(self, at: int) -> None:
-        """Begin a feed at a time."""
+        """Begin a feed at a time, milliseconds since the epoch."""
         self.at = at
         self.commands = []
 
     def send(self, command: Command) -> None:
-        """Ask the shell for something."""
+        """Append a command."""
         self.commands.append(command)
+        if isinstance(command, CallTool):
+            self._budget.charge(len(msgspec.json.encode(command.call)))
+        elif isinstance(command, RunLoop):
+            self._budget.charge(len(msgspec.json.encode(command.input)))
 
     def emit(
         self,
@@ -43,32 +49,34 @@ class Journal:
         status: str,
         *,
         parent: int | None = None,
+        ends: int | None = None,
         started: int | None = None,
         result: Json = None,
         error: str | None = None,
         span: Span | None = None,
         **meta: Any,
     ) -> int:
-        """Record an event and return its id. ``started`` gives a duration, ``span`` the place; none values are left
+        """Record an event and return its id. ``started`` gives a duration, ``span`` the place; None values are left
         out.
         """
-        self.ordinal += 1
         place = {"file": self._file, "line": span.line, "col": span.col} if span else None
         found = {"source": place, **meta}
         event = DomainEvent(
-            id=event_id(self.at, self.lane, self.ordinal),
+            id=self._ids.next(self.at),
             at=self.at,
             type=type_,
             node=node,
             kind=kind,
             status=status,
             parent=parent,
+            ends=ends,
             duration=seconds(started, self.at),
             result=result,
             error=error[:500] if error else None,
             meta={name: value for name, value in found.items() if value is not None},
         )
         self.commands.append(Emit(event))
+        self._budget.charge(len(msgspec.json.encode(event)))
         return event.id
 
 

@@ -66,12 +66,23 @@ def task_view(task: TaskRecord) -> Any:
 
 
 def record_view(record: StepRecord) -> Any:
-    """What a step's name gives: its result with ``results.<label>``, or how it failed."""
+    """What a step's name gives: its result with ``results.<label>``, or its error, with results of a loop's items."""
     if record.status == "failed":
-        return ResultView({"status": "failed", "error": ErrorView(record.outcome.get("error") or {})})
+        failed: dict[str, Any] = {"status": "failed", "error": ErrorView(record.outcome.get("error") or {})}
+        return ResultView({**_partial(record), **failed})
     tasks = {label: task_view(task) for label, task in record.tasks.items()}
     extra: dict[str, Any] = record.outcome.get("selected") or {}
     return result_view(record.kind, record.outcome.get("result"), {**extra, "results": tasks} if tasks else extra)
+
+
+def _partial(record: StepRecord) -> dict[str, Any]:
+    """What a failed loop has of results, for the step that repairs it."""
+    found: Json = record.outcome.get("result")
+    if record.kind != LOOP or found is None:
+        return {}
+    if isinstance(found, dict):
+        return {**found, "data": found}
+    return {"results": found, "data": found, "stats": record.outcome["meta"]["stats"]}
 
 
 def playbook_scope(

@@ -1,210 +1,180 @@
 """The machine of a playbook: events in, commands out (architecture.md 4).
 
-How it works. A run is a set of tokens. ``feed`` takes one fact, lets the step that it concerns go on, and then
-*settles*: arrivals at steps become runs of steps or wait at joins, until nothing more can happen without a new fact.
-When no token is left but those waiting at the final step, that step runs, once, and the run is over.
+How it works. A run is a set of tokens. ``feed`` (engine.py) takes one fact, lets the step that it concerns go on, and
+then settles: arrivals at steps become runs of steps or wait at joins, until nothing more can happen without a new fact.
+When no token is left but those waiting at the final step, that step runs, once, and the run is over. Every stop meets
+the final step too, as its cleanup, in at most the step's own timeout or CLEANUP_SECONDS; a second request to cancel
+skips it (semantics.md 6a).
 
-The parts: StepRuns (steps/runs.py) starts and ends runs of steps, Joins (join.py) tells who may go on, Pipeline
-(tasks/pipeline.py) runs tasks, Journal (journal.py) writes the log. This file holds the tokens.
+The parts: steps/ begins and ends runs of steps and routes on from them, Joins (join.py) tells who may go on, the
+engine's pipelines run tasks, ending.py ends it all. This file holds the tokens.
 
 A fact that does not fit raises ProtocolError before anything has changed. A playbook that fails is data: Finish.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from typing import Any, Literal, assert_never
-
 import msgspec
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Graph, Json
+from noetl_compiler.graph import Graph, Json, Step
+from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.beginning import workload_of
-from noetl_temporal.machine.commands import Cancel, Command, Finish, StartTimer
-from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import (
-    CancelRequested,
-    Event,
-    LoopFinished,
-    Started,
-    TimerFired,
-    ToolFinished,
-)
-from noetl_temporal.machine.failing import error_outcome, failure_at, template_outcome
+from noetl_temporal.machine.ending import finish
+from noetl_temporal.machine.engine import Engine
+from noetl_temporal.machine.events import LimitReached, LoopFinished, LoopReport, Started
+from noetl_temporal.machine.failing import cancelled_outside, error_outcome, failure_at, template_outcome
 from noetl_temporal.machine.join import Joins
-from noetl_temporal.machine.journal import Journal
-from noetl_temporal.machine.names import playbook_scope
-from noetl_temporal.machine.state import VERSION, PlaybookState
+from noetl_temporal.machine.loops.result import NO_ITEMS, loop_end
+from noetl_temporal.machine.names import LOOP, assign, playbook_scope
+from noetl_temporal.machine.state import VERSION, Pending, PlaybookState, StepRun
+from noetl_temporal.machine.steps.entry import deadline_id, emit_started, enter, is_admitted, new_run
 from noetl_temporal.machine.steps.execution import Execution
-from noetl_temporal.machine.steps.routes import Ended
-from noetl_temporal.machine.steps.runs import StepRuns
-from noetl_temporal.machine.steps.summary import result_of, summary_of
+from noetl_temporal.machine.steps.exits import in_time, leave, skip
+from noetl_temporal.machine.steps.host import StepHost
+from noetl_temporal.machine.steps.loops import begin_loop, emit_loop_end, record_loop_end
+from noetl_temporal.machine.steps.routes import OK, Ended, add_failures
+from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.rendering import seconds_of
 
-__all__ = ["MAX_STARTS", "Machine"]
+__all__ = ["CLEANUP_SECONDS", "MAX_IDLE_STARTS", "Machine"]
 
-MAX_STARTS = 10_000
-"""Steps that may start in one feed: a cycle of steps without any call would never end."""
+MAX_IDLE_STARTS = 10_000
+"""Steps that may start without a call ending in between: a cycle of steps without any call would never end."""
 
-_PLAYBOOK_TIMER = "playbook:timeout"
+CLEANUP_SECONDS = 60.0
+"""How long the final step may take as the cleanup of a stop, where it has no timeout of its own."""
+
+_DEADLINE = "playbook:timeout"
 
 
-class Machine:
+class Machine(Engine[PlaybookState, StepRun]):
     """One run of a graph. ``state`` is that of an earlier machine's ``snapshot``."""
 
-    def __init__(self, graph: Graph, *, execution_id: int, state: Json = None) -> None:
+    def __init__(self, graph: Graph, *, execution_id: int, state: Json = None, limit: int = INLINE_BYTES) -> None:
+        restored = PlaybookState() if state is None else _restored(state)
+        super().__init__(restored, restored.runs, graph.source.file, limit)
         self.graph = graph
         self.execution_id = execution_id
-        self.state = PlaybookState() if state is None else _restored(state)
-        self._journal = Journal(0, graph.source.file, self.state.ordinal)
         self._joins = Joins(graph)
-        self._execution = Execution(graph, execution_id, self.state, self._journal)
-        self._runs = StepRuns(self._execution)
-        self._arrivals: deque[tuple[str, str]] = deque()
-        self._starts = 0
-
-    def snapshot(self) -> Json:
-        """The state as plain JSON."""
-        return msgspec.to_builtins(self.state, str_keys=True)
-
-    def feed(self, event: Event) -> list[Command]:
-        """Take one fact; the commands are to be performed in their order."""
-        self._check(event)
-        self._journal.open(event.at)
-        self._starts = 0
-        match event:
-            case Started():
-                self._start(event)
-            case ToolFinished():
-                self._go_on(self._runs.tool_finished(event))
-            case TimerFired():
-                self._timer_fired(event)
-            case LoopFinished():
-                self._go_on(self._runs.loop_finished(event))
-            case CancelRequested():
-                self._cancel(event)
-            case _:
-                assert_never(event)
-        self._settle()
-        self.state.ordinal = self._journal.ordinal
-        return self._journal.commands
+        self._execution = Execution(graph, execution_id, restored, self._journal)
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
-    def _check(self, event: Event) -> None:
-        phase = self.state.phase
-        if phase == "finished":
-            raise ProtocolError(f"{type(event).__name__} after the end of the run")
-        if isinstance(event, Started) != (phase == "new"):
-            raise ProtocolError(f"{type(event).__name__} while the run is {phase}")
-        if isinstance(event, ToolFinished) and not self._runs.awaits(event.call_id):
-            raise ProtocolError(f"no call {event.call_id!r} is awaited")
-        if isinstance(event, LoopFinished) and not self._runs.awaits(event.loop_id):
-            raise ProtocolError(f"no loop {event.loop_id!r} is awaited")
-
     def _start(self, event: Started) -> None:
         state, emit, path = self.state, self._journal.emit, self.graph.source.path
-        state.phase, state.started, state.payload = "running", event.at, event.payload
+        state.payload = event.payload
         requested = emit("playbook.execution.requested", path, "playbook", "PENDING")
         try:
             state.workload = workload_of(self.graph.workload, event.payload, self.execution_id, event.at)
-            limit = self.graph.timeout.total if self.graph.timeout else None
-            dialect = self.graph.source.dialect
-            scope = playbook_scope(state, dialect, self.execution_id, event.at, None, ())
-            seconds = seconds_of(limit, scope)
+            seconds = self._seconds_of_playbook(event.at)
         except templates.TemplateFailure as failure:
             self._refuse(failure, requested)
             return
         emit("playbook.request.evaluated", path, "playbook", "COMPLETED", parent=requested)
         state.playbook_id = emit("playbook.started", path, "playbook", "STARTED", parent=requested)
         state.workflow_id = emit(
-            "workflow.started",
-            "workflow",
-            "workflow",
-            "STARTED",
-            parent=state.playbook_id,
-            entry=self.graph.entry,
+            "workflow.started", "workflow", "workflow", "STARTED", parent=state.playbook_id, entry=self.graph.entry
         )
         if seconds is not None:
-            self._journal.send(StartTimer(_PLAYBOOK_TIMER, seconds, f"playbook times out in {seconds:g}s"))
-        self._arrivals.append((self.graph.entry, ""))
+            self._start_timer(_DEADLINE, "deadline", "", seconds, f"playbook times out in {seconds:g} s")
+        state.arrivals.append((self.graph.entry, ""))
+
+    def _seconds_of_playbook(self, at: int) -> float | None:
+        limit = self.graph.timeout.total if self.graph.timeout else None
+        scope = playbook_scope(self.state, self.graph.source.dialect, self.execution_id, at, None, ())
+        return seconds_of(limit, scope, "timeout")
 
     def _refuse(self, failure: templates.TemplateFailure, requested: int) -> None:
         """The workload has no value, so nothing may run."""
         span = failure.span or self.graph.steps[self.graph.entry].span
         self.state.failures.append(failure_at(self.graph.source, "workload", template_outcome(failure), span))
-        path = self.graph.source.path
-        self._journal.emit(
-            "playbook.request.evaluated",
-            path,
-            "playbook",
-            "FAILED",
-            parent=requested,
-            error=failure.message,
-            span=span,
-        )
-        self.state.playbook_id = requested
-        self._finish(None)
+        path, emit = self.graph.source.path, self._journal.emit
+        for type_ in ("playbook.request.evaluated", "playbook.failed"):
+            emit(type_, path, "playbook", "FAILED", parent=requested, error=failure.message, span=span)
+        self._finish()
 
-    def _timer_fired(self, event: TimerFired) -> None:
-        if event.timer_id == _PLAYBOOK_TIMER:
-            self._time_out()
-        else:
-            self._go_on(self._runs.timer_fired(event))
+    def _deadline_passed(self, owner: str) -> None:
+        if owner:
+            run = self._runs.get(owner)
+            if run is not None:
+                self._stop_run(run)
+        elif self.state.stop is None:
+            self._fail("timeout", "playbook", "the playbook timed out")
+            self._stop("timeout")
 
-    def _time_out(self) -> None:
-        span = self.graph.steps[self.graph.entry].span
-        outcome = error_outcome("timeout", "the playbook did not end in its time")
-        self.state.failures.append(failure_at(self.graph.source, "playbook", outcome, span))
-        self._drain()
+    def _limit_reached(self, event: LimitReached) -> None:
+        if self.state.stop is None:
+            self._fail("too_large", "playbook", event.message)
+            self._stop("limit", event.message)
 
-    def _cancel(self, event: CancelRequested) -> None:
-        if not self.state.cancelled:
-            self.state.cancelled, self.state.reason = True, event.reason
-            self._drain()
+    def _fail(self, kind: str, step: str, message: str) -> None:
+        span = self.graph.steps[step if step in self.graph.steps else self.graph.entry].span
+        self.state.failures.append(failure_at(self.graph.source, step, error_outcome(kind, message), span))
 
-    def _drain(self) -> None:
-        """Let nothing new begin but the final step; what runs is asked to stop."""
-        self.state.draining = True
-        for ended in self._runs.cancel_all():
-            self._go_on(ended)
+    def _loop_finished(self, event: LoopFinished) -> None:
+        run = next(run for run in self._runs.values() if run.loop_id == event.loop_id)
+        step, report = self.graph.steps[run.step], event.report
+        self.state.idle_starts = 0
+        record_loop_end(self._execution, run, report)
+        end = self._loop_end(step, run, report)
+        try:
+            for target, value in report.assigns:
+                assign(self.state, run, target, value)
+        except templates.TemplateFailure as failure:
+            end = end._replace(status="error", outcome={**end.outcome, **template_outcome(failure)})
+        is_tolerant = step.loop is not None and step.loop.failure == "best_effort"
+        of_items = tuple(one for one in report.failures if one.iteration is not None)
+        add_failures(self._execution, of_items, handled=is_tolerant)
+        self._end_loop(run, end)
+
+    def _loop_end(self, step: Step, run: StepRun, report: LoopReport) -> End:
+        """A loop that failed as a whole failed even where its items' failures are tolerated."""
+        end = loop_end(step, self.graph.source.dialect, report.results, report.stats)
+        if report.status == "cancelled" and self._is_stopped(run):
+            return end._replace(status="cancelled")
+        if report.status == "cancelled":
+            return end._replace(status="error", outcome={**end.outcome, **cancelled_outside("loop")})
+        whole = next((one for one in report.failures if one.iteration is None), None)
+        if whole is None:
+            return end
+        return end._replace(status="error", outcome={**end.outcome, **error_outcome(whole.kind, whole.message)})
 
     # ---- tokens ---------------------------------------------------------------------------------------------------
 
-    def _go_on(self, ended: Ended | None) -> None:
-        """A run of a step is over: its token moves on."""
-        if ended is None:
-            return
-        if ended.step == self.graph.final:
-            self._finish(ended)
-            return
-        if ended.fail_fast and not self.state.draining:
-            self._drain()
-        self._arrivals.extend((target, ended.step) for target in ended.targets)
-
-    def _settle(self) -> None:
-        while self.state.phase == "running":
-            while self._arrivals and self.state.phase == "running":
-                self._arrive(*self._arrivals.popleft())
-            if self.state.phase != "running" or not self._release():
+    def _proceed(self) -> None:
+        state = self.state
+        while state.phase == "running":
+            while state.arrivals and state.phase == "running" and self._may_start():
+                self._arrive(*state.arrivals.pop(0))
+            if state.phase != "running" or state.arrivals or not self._release():
                 return
+
+    def _may_start(self) -> bool:
+        """Under a stop tokens only go to the final step, which takes no budget."""
+        return self.state.stop is not None or not (self.state.holding or self.budget.is_spent)
+
+    def _is_waiting_for_budget(self) -> bool:
+        return self.state.phase == "running" and bool(self.state.ready or self.state.arrivals)
 
     def _arrive(self, step: str, origin: str) -> None:
         state, final = self.state, self.graph.final
-        if state.draining and step != final:
+        if state.stop is not None and step != final:
             step = final
         if self._joins.absorbs(step, origin, state.counts.get(step, 0) > 0):
             return
         if self._joins.waits(step):
             state.waiting.setdefault(step, []).append(origin)
         else:
-            self._run(step)
+            self._run_step(step)
 
     def _release(self) -> bool:
         """Start what need not wait any more; False when the run waits for a fact."""
         state = self.state
-        running = [run.step for run in state.runs.values()]
-        if state.draining:
+        if any(run.step == self.graph.final for run in self._runs.values()):
+            return False
+        running = [run.step for run in self._runs.values()]
+        if state.stop is not None:
             state.waiting = {self.graph.final: [origin for origins in state.waiting.values() for origin in origins]}
         ready = self._joins.ready(state.waiting, running)
         if not ready and not running:
@@ -213,78 +183,129 @@ class Machine:
             origins = state.waiting.pop(step, [])
             if step == self.graph.final:
                 state.leads = list(dict.fromkeys(origins))
-            self._run(step)
+            self._run_step(step)
         return bool(ready)
 
-    def _run(self, step: str) -> None:
-        self._starts += 1
-        if self._starts > MAX_STARTS:
-            self._give_up(step)
-        elif step == self.graph.final and self.state.cancelled:
-            self._finish(None)
+    def _run_step(self, name: str) -> None:
+        self.budget.work()
+        stop = self.state.stop
+        if name == self.graph.final and stop is not None and stop.skips_cleanup:
+            self._finish()
+            return
+        self.state.idle_starts += 1
+        if self.state.idle_starts == MAX_IDLE_STARTS:
+            message = f"{MAX_IDLE_STARTS:,} steps ran without any call: a cycle that never ends"
+            self._fail("budget", name, message)
+            self._stop("budget", message)
+            self._arrive(name, name)
+            return
+        self._start_run(self.graph.steps[name])
+
+    def _start_run(self, step: Step) -> None:
+        run = new_run(self._execution, step)
+        try:
+            if not is_admitted(self._execution, step, run):
+                self._go_on(skip(self._execution, step, run))
+                return
+            run.event_id = emit_started(self._execution, step, run)
+            self._runs[run.id] = run
+            self._set_deadline(step, run, enter(self._execution, step, run))
+        except templates.TemplateFailure as failure:
+            if not run.event_id:
+                run.event_id = emit_started(self._execution, step, run)
+                self._runs[run.id] = run
+            self._leave(run, End("error", template_outcome(failure), None, failure.span or step.span))
+            return
+        if step.loop is not None:
+            self._ready(run)
+        elif step.tasks:
+            self._begin_pipeline(run)
         else:
-            self._go_on(self._runs.start(self.graph.steps[step]))
+            self._leave(run, End("ok", OK, None, step.span))
 
-    def _give_up(self, step: str) -> None:
-        outcome = error_outcome("budget", f"{MAX_STARTS:,} steps ran without any call: a cycle without a way out")
-        span = self.graph.steps[step].span
-        self.state.failures.append(failure_at(self.graph.source, step, outcome, span))
-        self._runs.cancel_all()
-        self._finish(None)
+    def _set_deadline(self, step: Step, run: StepRun, seconds: float | None) -> None:
+        if seconds is None and step.name == self.graph.final and self.state.stop is not None:
+            seconds = CLEANUP_SECONDS
+        if seconds is not None:
+            summary = f"{step.name} times out in {seconds:g} s"
+            self._start_timer(deadline_id(run), "deadline", run.id, seconds, summary)
 
-    # ---- the end --------------------------------------------------------------------------------------------------
+    # ---- runs -----------------------------------------------------------------------------------------------------
 
-    def _finish(self, ended: Ended | None) -> None:
+    def _begin_loop(self, run: StepRun) -> bool:
+        step = self.graph.steps[run.step]
+        assert step.loop is not None  # noqa: S101 - only a step with a loop is ready without a pipeline
+        try:
+            command = begin_loop(self._execution, step, step.loop, run, self.budget)
+        except templates.TemplateFailure as failure:
+            self._leave(run, End("error", template_outcome(failure), None, failure.span or step.span))
+            return True
+        if command is None:
+            self._ready(run)
+            return False
+        if not command.input.items:
+            self._end_loop(run, loop_end(step, self.graph.source.dialect, [], NO_ITEMS))
+            return True
+        self.state.slots[command.loop_id] = command.input.slot
+        self.state.pending[command.loop_id] = Pending("loop", run.id)
+        self._journal.send(command)
+        return False
+
+    def _loop_stopped(self, run: StepRun) -> None:
+        step = self.graph.steps[run.step]
+        outcome = error_outcome("cancelled", "cancelled before its loop began")
+        self._leave(run, End("cancelled", outcome, None, step.span))
+
+    def _end_loop(self, run: StepRun, end: End) -> None:
+        step = self.graph.steps[run.step]
+        end = in_time(step, run, end)
+        emit_loop_end(self._execution, step, run, end)
+        self._leave(run, end, LOOP)
+
+    def _run_ended(self, run: StepRun, end: End, kind: str) -> None:
+        self._leave(run, end, kind)
+
+    def _leave(self, run: StepRun, end: End, kind: str = "") -> None:
+        self._drop_timer(deadline_id(run))
+        if run.pipeline is not None and run.pipeline.executions:
+            self.state.idle_starts = 0
+        self._go_on(leave(self._execution, self.graph.steps[run.step], run, end, kind))
+
+    def _go_on(self, ended: Ended) -> None:
+        """A run of a step is over: its token moves on."""
+        if ended.step == self.graph.final:
+            self._finish()
+            return
+        if ended.fail_fast:
+            self._stop("fail_fast", f"step {ended.step!r} failed")
+        self.state.arrivals.extend((target, ended.step) for target in ended.targets)
+
+    # ---- stopping and ending --------------------------------------------------------------------------------------
+
+    def _is_exempt(self, run: StepRun) -> bool:
+        stop = self.state.stop
+        return run.step == self.graph.final and not (stop is not None and stop.skips_cleanup)
+
+    def _ask_to_end(self) -> None:
+        """The final step that runs already is the cleanup, and has its time."""
+        super()._ask_to_end()
+        for run in self._runs.values():
+            if self._is_exempt(run) and deadline_id(run) not in self.state.pending:
+                self._set_deadline(self.graph.steps[run.step], run, None)
+
+    def _finish(self) -> None:
         state = self.state
-        failed = any(not failure.handled for failure in state.failures)
-        status: Literal["completed", "failed", "cancelled"]
-        status = "cancelled" if state.cancelled else "failed" if failed else "completed"
-        self._emit_end(status)
-        state.phase = "finished"
-        self._arrivals.clear()
-        if self.graph.timeout is not None:
-            self._journal.send(Cancel(_PLAYBOOK_TIMER))
-        self._journal.send(
-            Finish(
-                status,
-                result=result_of(self._execution) if ended else None,
-                failures=tuple(state.failures),
-                steps=summary_of(self._execution),
-            )
-        )
+        state.phase = "ended"
+        state.arrivals.clear()
+        self._drop_timer(_DEADLINE)
+        self._journal.send(finish(self._execution, self._limit))
 
-    def _emit_end(self, status: str) -> None:
-        state = self.state
-        unhandled = [failure for failure in state.failures if not failure.handled]
-        records = state.records
-        meta: dict[str, Any] = {
-            "evaluated_by_end_step": self.graph.final in records,
-            "total_steps": len(records),
-            "failed_steps_count": sum(1 for record in records.values() if record.status == "failed"),
-            "reason": state.reason or None,
-        }
-        error = unhandled[0].message if unhandled else None
-        if state.workflow_id:
-            self._journal.emit(
-                "workflow.finished",
-                "workflow",
-                "workflow",
-                status.upper(),
-                parent=state.workflow_id,
-                started=state.started,
-                error=error,
-                **meta,
-            )
-        self._journal.emit(
-            f"playbook.{status}",
-            self.graph.source.path,
-            "playbook",
-            status.upper(),
-            parent=state.playbook_id,
-            started=state.started,
-            error=error,
-            **meta,
-        )
+    def _host(self, run: StepRun) -> StepHost:
+        return self._execution.host(self.graph.steps[run.step], run)
+
+    def _warn(self, message: str) -> None:
+        path, parent = self.graph.source.path, self.state.playbook_id
+        self._journal.emit("warning", path, "playbook", "RUNNING", parent=parent, error=message)
 
 
 def _restored(state: Json) -> PlaybookState:

@@ -74,9 +74,9 @@ def allows(guard: Guard | None, status: str, scope: Mapping[str, Any]) -> bool:
         return True
     if guard.on not in ("any", status):
         return False
-    if any(templates.predicate(one.source, scope).matched for one in guard.unless):
+    if any(templates.predicate(one.source, scope, one.span).matched for one in guard.unless):
         return False
-    return guard.when is None or templates.predicate(guard.when.source, scope).matched
+    return guard.when is None or templates.predicate(guard.when.source, scope, guard.when.span).matched
 
 
 def _apply(

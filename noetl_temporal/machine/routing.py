@@ -29,7 +29,7 @@ def select(route: Route, boundary: Boundary, scope: Mapping[str, Any]) -> Select
     for arc in route.arcs:
         if arc.on not in ("any", boundary):
             continue
-        verdict = templates.predicate(arc.when.source, scope) if arc.when else templates.Verdict(True)
+        verdict = templates.predicate(arc.when.source, scope, arc.when.span) if arc.when else templates.Verdict(True)
         evaluated.append(_account(arc, verdict))
         if verdict.matched:
             taken.append(arc)
@@ -59,7 +59,7 @@ def admit(rules: tuple[AdmitRule, ...], scope: Mapping[str, Any]) -> Admission:
     """First match wins, default allow (semantics.md 10)."""
     unknown: list[str] = []
     for index, rule in enumerate(rules):
-        verdict = templates.predicate(rule.when.source, scope) if rule.when else templates.Verdict(True)
+        verdict = templates.predicate(rule.when.source, scope, rule.when.span) if rule.when else templates.Verdict(True)
         unknown.extend(verdict.indeterminate)
         if verdict.matched:
             return Admission(rule.allow, index, tuple(unknown))

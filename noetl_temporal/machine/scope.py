@@ -81,7 +81,8 @@ def outcome_names(kind: str, outcome: Outcome, attempt: int = 1, page: int = 1) 
         names["status_code"] = status_code
     if outcome["status"] == "error":
         names["error"] = names["last_error"] = ErrorView(outcome.get("error") or {})
-        names["response"] = ResultView({"status": "error", "status_code": status_code, "error": names["error"]})
+        code = templates.Absent("status_code") if status_code is None else status_code
+        names["response"] = ResultView({"status": "error", "status_code": code, "error": names["error"]})
     return names
 
 

@@ -10,21 +10,28 @@ from typing import Literal
 import msgspec
 
 from noetl_compiler.graph import Json
+from noetl_temporal.machine.budget import ResultSizes
 from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.events import Failure
+from noetl_temporal.machine.ids import EventIds
+from noetl_temporal.machine.loops.items import Selection
 
 __all__ = [
     "VERSION",
-    "IterationState",
+    "Iteration",
     "LoopState",
+    "MachineState",
+    "Pending",
     "PipelineState",
     "PlaybookState",
+    "Run",
     "StepRecord",
     "StepRun",
+    "Stop",
     "TaskRecord",
 ]
 
-VERSION = 1
+VERSION = 2
 
 StepStatus = Literal["running", "completed", "failed", "skipped", "cancelled"]
 
@@ -39,17 +46,20 @@ class TaskRecord(msgspec.Struct):
 class PipelineState(msgspec.Struct, omit_defaults=True):
     """Where a pipeline stands.
 
-    ``executions`` counts task executions, ``page`` the pages of the running task. ``pending`` is the id awaited: a
-    call's or a timer's. ``config`` is the last rendered configuration, which the next page's patch changes.
-    ``done_id`` is the ``task.done`` of the page before. ``bound`` are names of the input that a page rebound.
-    ``subject`` is the task that asides stand beside, ``failure`` the outcome with which the pipeline ends after
-    them, and ``failed`` the index of its task.
+    ``ready``: its next call may begin, that of the task or, when ``storing``, that of its task-level sinks. In
+    ``call`` and ``delay`` it waits for ``pending``. ``executions`` counts task executions, ``page`` the pages of the
+    running task, which ``is_open`` from its ``task.started`` to its end. ``config`` is the last rendered
+    configuration, which the next page's patch changes. ``done_id`` is the ``task.done`` of the page before. ``bound``
+    are names of the input that a page rebound. ``subject`` is the task that asides stand beside, ``failure`` the
+    outcome with which the pipeline ends after them, and ``failed`` the index of its task.
     """
 
+    phase: Literal["ready", "call", "delay", "done"] = "ready"
+    storing: bool = False
+    is_open: bool = False
     index: int = 0
     executions: int = 0
     page: int = 1
-    phase: Literal["idle", "call", "delay", "store", "done"] = "idle"
     pending: str = ""
     config: dict[str, Json] | None = None
     collected: Json = None
@@ -61,11 +71,43 @@ class PipelineState(msgspec.Struct, omit_defaults=True):
     event_id: int = 0
     done_id: int | None = None
     started: int = 0
-    deferred: list[int] = []
     bound: dict[str, Json] = {}
     subject: str | None = None
     failure: Outcome | None = None
     failed: int = 0
+
+
+class Pending(msgspec.Struct, omit_defaults=True):
+    """Something a machine waits for: a ``call`` or ``delay`` of the run ``owner``, its ``loop``, or its ``deadline``.
+
+    The owner of the whole machine's deadline is empty. ``due`` is when a timer fires, milliseconds since the epoch.
+    ``is_asked`` when it has been asked to end.
+    """
+
+    kind: Literal["call", "loop", "delay", "deadline"]
+    owner: str
+    due: int = 0
+    is_asked: bool = False
+
+
+class Stop(msgspec.Struct, omit_defaults=True):
+    """Why a whole machine stops, since when; ``skips_cleanup`` after a second request."""
+
+    kind: Literal["cancel", "timeout", "fail_fast", "limit", "budget"]
+    at: int
+    reason: str = ""
+    skips_cleanup: bool = False
+
+
+class Run(msgspec.Struct):
+    """One run of a pipeline or loop. ``event_id`` is that of its first event; ``stop`` is why it alone is to end."""
+
+    id: str
+    event_id: int
+    started: int
+    pipeline: PipelineState | None = None
+    loop_id: str | None = None
+    stop: Literal["", "timeout"] = ""
 
 
 class StepRecord(msgspec.Struct, omit_defaults=True):
@@ -79,32 +121,54 @@ class StepRecord(msgspec.Struct, omit_defaults=True):
     duration: float = 0.0
 
 
-class StepRun(msgspec.Struct, omit_defaults=True):
+class StepRun(Run, omit_defaults=True, kw_only=True):
     """One run of a step. ``id`` is ``<step>#<n>``; ``args`` are the names bound for it, ``bound`` what ``set iter.x``
-    wrote.
+    wrote. ``before`` is the step's record of the runs before, ``selection`` the items of its loop that begins.
     """
 
-    id: str
     step: str
-    event_id: int
-    started: int
     args: dict[str, Json] = {}
     bound: dict[str, Json] = {}
-    pipeline: PipelineState | None = None
-    loop_id: str | None = None
     loop_event_id: int = 0
     loop_attempts: int = 0
-    timed_out: bool = False
+    selection: Selection | None = None
     before: StepRecord | None = None
 
 
-class PlaybookState(msgspec.Struct, omit_defaults=True):
-    """A playbook's run. ``waiting`` maps a join to the steps whose tokens wait there."""
+class Iteration(Run, omit_defaults=True, kw_only=True):
+    """One iteration of a loop; ``id`` is its index as text. ``bound`` has what ``set iter.x`` wrote, ``ctx`` what
+    ``set ctx.x`` wrote.
+    """
+
+    index: int
+    bound: dict[str, Json] = {}
+    ctx: dict[str, Json] = {}
+    assigns: list[tuple[str, Json]] = []
+
+
+class MachineState(msgspec.Struct, omit_defaults=True):
+    """What every machine remembers. ``ready`` names the runs whose next call may begin, in order."""
 
     version: int = VERSION
-    ordinal: int = 0
-    phase: Literal["new", "running", "finished"] = "new"
+    phase: Literal["new", "running", "ended"] = "new"
     started: int = 0
+    ids: EventIds = msgspec.field(default_factory=EventIds)
+    pending: dict[str, Pending] = {}
+    ready: list[str] = []
+    stop: Stop | None = None
+    holding: bool = False
+    sizes: ResultSizes = msgspec.field(default_factory=ResultSizes)
+
+
+class PlaybookState(MachineState, omit_defaults=True):
+    """A playbook's run.
+
+    ``arrivals`` are tokens on their way, (step, origin). ``waiting`` maps a join to the steps whose tokens wait there,
+    ``leads`` are those whose tokens arrived at the final step. ``slots`` are the id slots of loops in flight by loop
+    id, ``lost_slots`` those of loops that ended without a report. ``idle_starts`` counts the steps that started since
+    a call ended.
+    """
+
     playbook_id: int = 0
     workflow_id: int = 0
     workload: dict[str, Json] = {}
@@ -114,41 +178,25 @@ class PlaybookState(msgspec.Struct, omit_defaults=True):
     records: dict[str, StepRecord] = {}
     runs: dict[str, StepRun] = {}
     counts: dict[str, int] = {}
+    arrivals: list[tuple[str, str]] = []
     waiting: dict[str, list[str]] = {}
-    failures: list[Failure] = []
-    loops: int = 0
-    draining: bool = False
-    cancelled: bool = False
-    reason: str = ""
     leads: list[str] = []
-    """The steps whose tokens arrived at the final step."""
+    failures: list[Failure] = []
+    slots: dict[str, int] = {}
+    lost_slots: list[int] = []
+    idle_starts: int = 0
 
 
-class IterationState(msgspec.Struct, omit_defaults=True):
-    """One iteration in flight. ``bound`` has what ``set iter.x`` wrote, ``ctx`` what ``set ctx.x`` wrote."""
+class LoopState(MachineState, omit_defaults=True):
+    """A loop's run. Results and assigns wait under their index until the end; ``succeeded`` counts those that ended
+    well.
+    """
 
-    index: int
-    event_id: int
-    started: int
-    pipeline: PipelineState
-    bound: dict[str, Json] = {}
-    ctx: dict[str, Json] = {}
-    assigns: list[tuple[str, Json]] = []
-
-
-class LoopState(msgspec.Struct, omit_defaults=True):
-    """A loop's run. Results and assigns wait under their index until the end."""
-
-    version: int = VERSION
-    ordinal: int = 0
-    phase: Literal["new", "running", "finished"] = "new"
     next: int = 0
-    active: dict[str, IterationState] = {}
+    runs: dict[str, Iteration] = {}
     results: dict[int, Json] = {}
     assigns: dict[int, list[tuple[str, Json]]] = {}
     ctx: dict[str, Json] = {}
-    failed: list[int] = []
     failures: list[Failure] = []
+    succeeded: int = 0
     attempts: int = 0
-    stopping: bool = False
-    cancelled: bool = False

@@ -8,7 +8,7 @@ from typing import Any, cast
 from noetl_compiler.graph import Json
 from noetl_compiler.templates import TemplateFailure
 
-__all__ = ["gathered", "merged", "read", "split_target", "written"]
+__all__ = ["gathered", "merged", "plain", "read", "split_target", "written"]
 
 
 def merged(under: Json, over: Json) -> Json:
@@ -24,6 +24,11 @@ def read(tree: Any, path: str) -> Any:
     for part in path.split(".") if path else ():
         tree = cast("list[Any]", tree)[int(part)] if isinstance(tree, list) else _member(tree, part)
     return tree
+
+
+def plain(value: Any) -> Json:
+    """The JSON for which a view stands; anything else as it is."""
+    return value.materialise() if hasattr(value, "materialise") else value
 
 
 def _member(tree: Any, part: str) -> Any:
@@ -60,7 +65,10 @@ def gathered(trees: Sequence[Any], path: str, how: str, value: Json) -> Json:
 
 def _sum(path: str, found: Json, value: Json) -> Json:
     if all(isinstance(one, int | float) and not isinstance(one, bool) for one in (found or 0, value)):
-        return (found or 0) + value
+        total = (found or 0) + value
+        if isinstance(total, int) and not -(2**63) <= total < 2**64:
+            raise TemplateFailure(f"{path} would have more than 64 bits")
+        return total
     raise TemplateFailure(f"{value!r:.40} cannot be added to {path}, which is {found!r:.40}: only numbers can")
 
 

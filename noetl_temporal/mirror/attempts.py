@@ -12,6 +12,7 @@ collected is no attempt of the tool: its sinks alone are told.
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Any
 
 from noetl_temporal.mirror.call import REPEATS, Call, Seen
@@ -20,30 +21,49 @@ from noetl_temporal.mirror.payloads import Json, as_map
 
 __all__ = ["write_attempts"]
 
-_LOST = "the attempt was lost with its worker"
+_WORDS = {
+    "lost": ("worker_lost", "the attempt was lost with its worker"),
+    "shutdown": ("shutdown", "the worker was told to stop"),
+    "paused": ("paused", "the call was paused"),
+    "reset": ("reset", "the call was reset"),
+    "cancelled": ("cancelled", "the call was cancelled"),
+}
+"""Kind and message of an attempt that ended otherwise than by what its tool answered."""
+
+_SINK = ("kind", "key", "table", "rows", "duplicate", "warning")
 
 
 def write_attempts(writer: RowWriter, call: Call, seen: Seen, records: list[dict[str, Json]], outcome: Json) -> None:
     """Write the rows of a call that ended. ``outcome`` is the last attempt's: None, or a Reference, if not here."""
     pages = writer.state.pages
     previous = pages.pop(call.sequence, None)
-    for record in records:
-        attempt = _Attempt(writer, call, seen, record, previous)
-        done = attempt.write(outcome if record is records[-1] else None)
+    for record, following in zip_longest(records, records[1:]):
+        attempt = _Attempt(writer, call, seen, record, previous, following)
+        done = attempt.write(outcome if following is None else None)
         previous = previous or attempt.first
         if record.get("do") == "again" and done is not None:
             pages[call.sequence] = done
 
 
 class _Attempt:
-    """One record. ``previous`` is the row that this attempt repeats; ``first`` this attempt's own first row."""
+    """One record. ``previous`` is the row that this attempt repeats, ``following`` the record of the attempt after it;
+    ``first`` is this attempt's own first row. Who never told an end is taken to have ended when the next one began.
+    """
 
     def __init__(
-        self, writer: RowWriter, call: Call, seen: Seen, record: dict[str, Json], previous: int | None
+        self,
+        writer: RowWriter,
+        call: Call,
+        seen: Seen,
+        record: dict[str, Json],
+        previous: int | None,
+        following: dict[str, Json] | None,
     ) -> None:
         self.writer, self.call, self.seen, self.record, self.previous = writer, call, seen, record, previous
+        self.is_last = following is None
         self.started = seen.within(record["started"])
-        self.ended = seen.within(record.get("ended") or seen.closed)
+        ended = record.get("ended") or (following["started"] if following else seen.closed)
+        self.ended = max(self.started, seen.within(ended))
         self.first: int | None = None
 
     def write(self, outcome: Json) -> int | None:
@@ -52,17 +72,15 @@ class _Attempt:
         if self.call.is_store and sinks:
             self._sinks(sinks)
             return None
-        if self.seen.started is not None:
-            self.first = self._row(
-                "task.attempt.started",
-                self.started,
-                "STARTED",
-                context=self.call.context(),
-                meta={"retry": self._retry()},
-            )
+        self.first = self._row(
+            "task.attempt.started",
+            self.started,
+            "STARTED",
+            context=self.call.context(),
+            meta={"retry": self._retry()},
+        )
         self._sinks(sinks)
         ended = self._done(outcome) if self.record["status"] == "ok" else self._failed(outcome)
-        self.first = self.first or ended
         if self.call.rules and self.record["status"] in ("ok", "error"):
             self._evaluated()
         return ended
@@ -86,6 +104,7 @@ class _Attempt:
             "task.attempt.done",
             self.ended,
             "COMPLETED",
+            ends=self.first,
             duration=self._seconds(),
             context=self._short_context(),
             result=told.get("result") if told is not None else outcome,
@@ -94,12 +113,13 @@ class _Attempt:
 
     def _failed(self, outcome: Json) -> int:
         error: dict[str, Json] = self.record.get("error") or {}
-        is_lost = self.record["status"] == "lost"
-        told = {"kind": "worker_lost" if is_lost else error.get("kind"), "code": error.get("code")}
+        kind, words = _WORDS.get(self.record["status"], (error.get("kind"), "error"))
+        told = {"kind": kind, "code": error.get("code")}
         return self._row(
             "task.attempt.failed",
             self.ended,
-            "CANCELLED" if self.record["status"] == "cancelled" else "FAILED",
+            "FAILED" if self.record["status"] in ("error", "lost") else "CANCELLED",
+            ends=self.first,
             duration=self._seconds(),
             context=self._short_context(),
             result={"error": error} if error else None,
@@ -107,19 +127,39 @@ class _Attempt:
                 "retry": self._retried(),
                 "error": {name: value for name, value in told.items() if value is not None},
             },
-            error=str(error.get("message") or (_LOST if is_lost else self.record["status"])),
+            error=self._message(error.get("message"), words),
             stack_trace=error.get("traceback") or _traceback(outcome),
         )
 
+    def _message(self, told: str | None, words: str) -> str:
+        match self.record["status"]:
+            case "error":
+                return told or words
+            case "lost" if told and told != words:
+                return f"{words}: {told}"
+            case _:
+                return words
+
     def _sinks(self, sinks: list[dict[str, Json]]) -> None:
         for sink in sinks:
-            told = {name: sink[name] for name in ("kind", "key", "table", "rows", "duplicate") if name in sink}
+            told = {
+                name: sink[name] for name in ("kind", "key", "table", "rows", "duplicate", "warning") if name in sink
+            }
             meta: dict[str, Json] = {"sink": {**told, "attempt": self.record["number"]}}
             started, ended = self.seen.within(sink["started"]), self.seen.within(sink["ended"])
-            self._row("sink.started", started, "STARTED", meta=meta, kind=sink["kind"])
+            began = self._row("sink.started", started, "STARTED", meta=meta, kind=sink["kind"])
             type_, status = ("sink.done", "COMPLETED") if sink["status"] == "ok" else ("sink.failed", "FAILED")
-            seconds = (sink["ended"] - sink["started"]) / 1000
-            self._row(type_, ended, status, meta=meta, kind=sink["kind"], duration=seconds, error=sink.get("error"))
+            seconds = _seconds(sink["started"], sink["ended"])
+            self._row(
+                type_,
+                ended,
+                status,
+                meta=meta,
+                kind=sink["kind"],
+                ends=began,
+                duration=seconds,
+                error=sink.get("error"),
+            )
 
     def _evaluated(self) -> None:
         record = self.record
@@ -154,7 +194,8 @@ class _Attempt:
     def _retried(self) -> dict[str, Json]:
         """The same once the attempt has ended."""
         do = self.record.get("do")
-        return {**self._retry(), "will_retry": do in REPEATS, **(self._backoff() if do == "retry" else {})}
+        follows = do in REPEATS or not self.is_last
+        return {**self._retry(), "will_retry": follows, **(self._backoff() if do == "retry" else {})}
 
     def _next(self) -> dict[str, Json]:
         """The ``retry`` of the seed's queued job: the attempt or page to come."""
@@ -179,7 +220,12 @@ class _Attempt:
 
     def _seconds(self) -> float | None:
         ended = self.record.get("ended")
-        return (ended - self.record["started"]) / 1000 if ended else None
+        return _seconds(self.record["started"], ended) if ended else None
+
+
+def _seconds(started: int, ended: int) -> float:
+    """A worker's clock may be set back meanwhile."""
+    return max(0, ended - started) / 1000
 
 
 def _traceback(outcome: Json) -> str | None:

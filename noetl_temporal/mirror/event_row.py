@@ -1,50 +1,31 @@
 """A row of noetl.event, and who writes them: ids, places in history, and what every row's meta has.
 
-Ids. A domain event brings its own. A derived row gets (at - epoch) << 23 | 1 << 22 | lane << 12 | ordinal: bit 22
-tells it from a domain event of the same millisecond, the ordinal from other rows of its run. Both are facts of
-history, so that ingesting twice gives the same ids.
+Ids. A domain event brings its own; a derived row gets one from the clock of its run, in the run's slot and above the
+row that is its parent (event_ids.py). Clock and rows are functions of history, so that ingesting twice gives the same
+ids.
+
+Begin and end. A row of status STARTED begins something; the row that ends it names it in ``meta.ends``.
 """
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime
 
 import msgspec
 from temporalio.api.history.v1 import HistoryEvent
 
+from noetl_temporal.event_ids import DERIVED, event_id, millisecond_of
 from noetl_temporal.mirror.payloads import Json, Reference, as_map
 from noetl_temporal.mirror.raw import milliseconds
+from noetl_temporal.mirror.run_state import Begun, RunState
 from noetl_temporal.mirror.sanitise import abridged, sanitised
 
-__all__ = ["EPOCH_MS", "EventRow", "RowWriter", "RunState", "iso"]
-
-EPOCH_MS = 1704067200000
-"""2024-01-01 UTC, the epoch of every NoETL id."""
+__all__ = ["EventRow", "RowWriter", "iso"]
 
 _MESSAGE = 500
-_DERIVED = 1 << 22
-
-
-class RunState(msgspec.Struct, omit_defaults=True):
-    """All that the fold of a run remembers between events; plain JSON in noetl.cursor.
-
-    ``ordinal`` counts derived rows. ``pages`` maps a paginating task to the row of its last page. ``started`` is the
-    id of the playbook's first event, ``ended`` whether its last has been seen. A loop's run has a ``loop_id``.
-    ``workload`` is kept until that first event, whose context it is.
-    """
-
-    namespace: str
-    workflow_id: str
-    run_id: str
-    execution_id: int
-    path: str
-    ordinal: int
-    lane: int = 0
-    loop_id: str = ""
-    started: int | None = None
-    ended: bool = False
-    pages: dict[str, int] = {}
-    workload: dict[str, Json] = {}
+_CORRELATION = ("step", "step_run_id", "task_run_id", "loop_id", "iteration", "iteration_id", "page")
+"""What of a beginning's meta its end repeats."""
 
 
 class EventRow(msgspec.Struct, frozen=True):
@@ -72,6 +53,12 @@ class EventRow(msgspec.Struct, frozen=True):
     position: int
     ordinal: int
 
+    def checksum(self) -> str:
+        """Of what the row says; not of where in Temporal that stood, which a reset changes."""
+        meta = {name: value for name, value in self.meta.items() if name != "temporal"}
+        told = (*msgspec.structs.astuple(self)[:11], meta, self.error, self.worker_id, self.stack_trace)
+        return hashlib.sha256(msgspec.json.encode(told, order="deterministic")).hexdigest()[:32]
+
 
 class RowWriter:
     """Collects the rows that one history event adds. ``at`` is the event's time, milliseconds since the Unix epoch."""
@@ -86,6 +73,8 @@ class RowWriter:
         """Copy a domain event; its fields are those of machine.domain.DomainEvent."""
         at, status, error = event["at"], event["status"], event.get("error")
         meta = {"execution": _execution(at, status, event.get("duration")), **event.get("meta", {})}
+        if event.get("ends") is not None:
+            meta["ends"] = str(event["ends"])
         if error is not None:
             meta["error"] = _error(at, error, stack_trace, meta.get("error", {}))
         self.rows.append(
@@ -109,6 +98,18 @@ class RowWriter:
                 ordinal=len(self.rows),
             )
         )
+        self._keep_open(event)
+
+    def _keep_open(self, event: dict[str, Json]) -> None:
+        state, ends, id_ = self.state, event.get("ends"), event["id"]
+        if ends is not None and state.open.pop(ends, None) is None:
+            state.early.append(ends)
+        if id_ in state.early:
+            state.early.remove(id_)
+        elif event["status"] == "STARTED":
+            told = event.get("meta", {})
+            meta = {name: told[name] for name in _CORRELATION if name in told}
+            state.open[id_] = Begun(event["type"], event["at"], event["node"], event["kind"], meta)
 
     def derived(
         self,
@@ -118,17 +119,27 @@ class RowWriter:
         kind: str,
         status: str,
         *,
+        parent: int | None,
+        above: int = 0,
         worker: str | None = None,
         stack_trace: str | None = None,
         **fields: Json,
     ) -> int:
-        """Write a row that no domain event tells and return its id. ``fields`` are others of a domain event."""
-        state = self.state
-        state.ordinal = (state.ordinal + 1) & 0xFFF
-        id_ = (at - EPOCH_MS) << 23 | _DERIVED | (state.lane & 0x3FF) << 12 | state.ordinal
-        event = {"id": id_, "at": at, "type": type_, "node": node, "kind": kind, "status": status, **fields}
-        self.domain(event, worker, stack_trace)
+        """Write a row that no domain event tells and return its id. ``fields`` are others of a domain event.
+
+        The id stands above the parent's, and not below the millisecond ``above``.
+        """
+        ms, ordinal = self.state.clock.next(max(at, above, millisecond_of(parent or 0)))
+        id_ = event_id(ms, self.state.slot, DERIVED + ordinal)
+        named = {"id": id_, "at": at, "type": type_, "node": node, "kind": kind, "status": status, "parent": parent}
+        self.domain({**named, **fields}, worker, stack_trace)
         return id_
+
+    def of_run(self, type_: str, status: str, *, node: str = "", kind: str = "", **fields: Json) -> int:
+        """Write a derived row about the run as a whole, after all that the run has told so far."""
+        state = self.state
+        given: dict[str, Json] = {"parent": state.started, **fields}
+        return self.derived(type_, self.at, node or state.node, kind or state.kind, status, above=state.last, **given)
 
     def _temporal(self) -> dict[str, Json]:
         state = self.state

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from itertools import chain, repeat
 from typing import Any, NamedTuple, TypeVar
@@ -19,7 +20,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.mirror.raw import LOOP, Run, at_end
-from noetl_temporal.mirror.store import GapError, Store, UnknownExecutionError
+from noetl_temporal.mirror.store import GapError, Store, UnknownExecutionError, UnreadRunError
 
 __all__ = ["MAX_POLLS", "PASSING", "Follower", "Page", "Polls", "whole"]
 
@@ -47,6 +48,7 @@ PASSING = (
     asyncpg.InsufficientResourcesError,
     asyncpg.TransactionRollbackError,
     UnknownExecutionError,
+    UnreadRunError,
     GapError,
 )
 """What passes: the server or the database is away or busy, or another run has to be read first."""
@@ -89,7 +91,8 @@ class Follower:
     async def follow(self, run: Run) -> None:
         """Return when the run is closed and stored, a loop with the runs that continue it.
 
-        Goes on where it was when server or database were away."""
+        Goes on where it was when server or database were away. What keeps the run from being read is noted with it.
+        """
         pauses = chain(PAUSES, repeat(PAUSES[-1]))
         while True:
             try:
@@ -97,9 +100,17 @@ class Follower:
             except PASSING as error:
                 if isinstance(error, RPCError) and error.status == RPCStatusCode.NOT_FOUND:
                     return await self.store.give_up(run)
+                level = logging.WARNING
+                if isinstance(error, UnreadRunError):
+                    self.found(error.run)
+                    level = logging.DEBUG
                 pause = next(pauses)
-                _log.warning("%s run %s: %s; again in %g s", run.workflow_id, run.run_id, error, pause)
+                _log.log(level, "%s run %s: %s; again in %g s", run.workflow_id, run.run_id, error, pause)
                 await asyncio.sleep(pause)
+            except Exception as error:
+                with suppress(*PASSING):
+                    await whole(self.store.tell(run, f"{type(error).__name__}: {error}"))
+                raise
 
     async def _read(self, run: Run) -> None:
         token: bytes | None = None
@@ -135,4 +146,6 @@ async def whole(work: Coroutine[Any, Any, T]) -> T:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # nobody waits for it any more, and asyncio would say so
         raise

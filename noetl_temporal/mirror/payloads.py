@@ -12,17 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import msgspec
-from temporalio.api.common.v1 import Payload
+from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.sdk.v1 import ExternalStorageReference
 from temporalio.converter import DataConverter
 
-__all__ = ["TRAIL", "Json", "Reference", "as_list", "as_map", "first", "plain", "value"]
+__all__ = ["TRAIL", "Json", "Reference", "as_list", "as_map", "first", "marked", "plain", "value"]
 
 Json: TypeAlias = Any
 
 TRAIL = "noetl-trail"
-"""Name of the header and of the memo in which domain events travel (architecture.md 6)."""
+"""Name of the header, of the memo and of the local activity in which domain events travel."""
 
 _PLAIN = b"json/plain"
 _REFERENCE = ExternalStorageReference.DESCRIPTOR.full_name.encode()
@@ -63,6 +63,13 @@ def as_list(found: Json) -> list[Json] | None:
     return cast("list[Json]", found) if isinstance(found, list) else None
 
 
+def marked(details: Mapping[str, Payloads]) -> Sequence[Payload]:
+    """The trail in the details of a marker: the result of a local activity that only returns it; else nothing."""
+    told = as_map(first(details["data"].payloads)) if "data" in details else None
+    is_trail = told is not None and told.get("activity_type") == TRAIL
+    return details["result"].payloads if is_trail and "result" in details else ()
+
+
 async def plain(event: HistoryEvent, converter: DataConverter) -> HistoryEvent:
     """The event with all its values as plain JSON. Raises what the converter's storage or codec raises."""
     if converter.external_storage is None and converter.payload_codec is None:
@@ -95,7 +102,8 @@ def _carried(event: HistoryEvent) -> Iterator[Payload]:
     if kind.startswith("start_child"):
         present.discard("input")  # stands in the child's own history, and may be large
     for name in present & {"input", "result", "details"}:
-        yield from getattr(attributes, name).payloads
+        carried = getattr(attributes, name)
+        yield from carried.payloads if isinstance(carried, Payloads) else marked(carried)
     for name in present & {"header", "upserted_memo"}:
         yield from _trail(getattr(attributes, name).fields)
     if "failure" in present:

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
-from temporalio.api.enums.v1 import EventType
+from temporalio.api.enums.v1 import ContinueAsNewInitiator, EventType
 from temporalio.api.history.v1 import HistoryEvent
 
-__all__ = ["LOOP", "PLAYBOOK", "Run", "at_end", "closes", "from_row", "links", "milliseconds", "to_row"]
+__all__ = ["LOOP", "PLAYBOOK", "Run", "at_end", "closes", "continues", "from_row", "links", "milliseconds", "to_row"]
 
 PLAYBOOK = "noetl.playbook"
 LOOP = "noetl.loop"
@@ -70,6 +70,14 @@ def at_end(
         decided = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
         place = max((at for at, event in enumerate(events) if event.event_type == decided), default=0)
     return events[:place], events[place:]
+
+
+def continues(run: Run, event: HistoryEvent) -> Run | None:
+    """The run that continued as this one, told by its first event; None where it began by itself."""
+    started = event.workflow_execution_started_event_attributes
+    if started.initiator != ContinueAsNewInitiator.CONTINUE_AS_NEW_INITIATOR_WORKFLOW:
+        return None
+    return run._replace(run_id=started.continued_execution_run_id)
 
 
 def links(run: Run, events: Iterable[HistoryEvent]) -> list[Run]:

@@ -17,10 +17,12 @@ __all__ = [
     "Event",
     "EventTail",
     "Execution",
+    "Problem",
     "StepSummary",
     "events_of",
     "execution",
     "executions",
+    "problems",
     "steps_of",
 ]
 
@@ -53,7 +55,7 @@ class Event(msgspec.Struct, frozen=True):
 class Execution(msgspec.Struct, frozen=True):
     """A row of noetl.execution with its playbook's path and version; its times are naive UTC.
 
-    ``status`` is RUNNING, COMPLETED, FAILED or CANCELLED.
+    ``status`` is RUNNING, COMPLETED, FAILED, CANCELLED, TERMINATED or TIMED_OUT.
     """
 
     execution_id: int
@@ -85,6 +87,16 @@ class StepSummary(msgspec.Struct, frozen=True):
     iterations_failed: int
 
 
+class Problem(msgspec.Struct, frozen=True):
+    """A run whose history cannot be read on, and since when."""
+
+    namespace: str
+    workflow_id: str
+    run_id: str
+    problem: str
+    since: datetime
+
+
 async def execution(database: Database, execution_id: int) -> Execution | None:
     """One execution, None when the log has none of that id."""
     record = await database.fetchrow(sql.query("execution"), execution_id)
@@ -110,6 +122,12 @@ async def steps_of(database: Database, execution_id: int) -> list[StepSummary]:
     """The steps in the order they began."""
     records = await database.fetch(sql.query("steps"), execution_id)
     return [msgspec.convert(dict(record), StepSummary) for record in records]
+
+
+async def problems(database: Database) -> list[Problem]:
+    """Runs that the mirror cannot read on, the longest first."""
+    records = await database.fetch(sql.query("problems"))
+    return [msgspec.convert(dict(record), Problem) for record in records]
 
 
 class EventTail:

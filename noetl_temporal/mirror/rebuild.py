@@ -32,6 +32,8 @@ async def _derive(store: Store, connection: Connection, run: Run) -> None:
         found = await connection.fetch(sql.query("history_after"), *run[:3], position, BATCH)
         events = [from_row(record["proto"]) for record in found]
         if not events:
-            return
+            break
         state = await store.add_rows(connection, run, state, events)
         position = events[-1].event_id
+    if state is not None:
+        await store.keep(connection, run, state)

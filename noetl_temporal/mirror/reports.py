@@ -21,6 +21,9 @@ _ENDS = {
     EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED,
 }
 
+_STOPPED = {"ActivityPause": "paused", "ActivityReset": "reset"}
+"""Types of the failure of an attempt that did not end by itself, and what its record says."""
+
 
 def references(event: HistoryEvent) -> tuple[int, int] | None:
     """(schedule, start) of the activity that ends with this event, 0 where there was none; None for any other event."""
@@ -37,7 +40,7 @@ def write_call(writer: RowWriter, scheduled: HistoryEvent, started: HistoryEvent
     if given is not None and "event_id" in given:
         seen = _seen(scheduled, started, writer.event)
         records, outcome = _report(writer.event, seen)
-        write_attempts(writer, Call(given, writer.state.loop_id), seen, records, outcome)
+        write_attempts(writer, Call(given, writer.state.loop_id), seen, _from_one(records, seen), outcome)
 
 
 def _seen(scheduled: HistoryEvent, started: HistoryEvent | None, closed: HistoryEvent) -> Seen:
@@ -59,11 +62,12 @@ def _report(event: HistoryEvent, seen: Seen) -> tuple[list[dict[str, Json]], Jso
         case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
             return _told(first(event.activity_task_completed_event_attributes.result.payloads), seen)
         case EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED:
-            return [_failed(event.activity_task_failed_event_attributes.failure, seen)], None
+            return _failed(event.activity_task_failed_event_attributes.failure, seen), None
         case EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
             return _timed_out(event.activity_task_timed_out_event_attributes.failure, seen), None
         case _:
-            return [_record(seen, "cancelled")], None
+            details = first(event.activity_task_canceled_event_attributes.details.payloads)
+            return _with_last(_records(details), seen, "cancelled"), None
 
 
 def _told(given: Json, seen: Seen) -> tuple[list[dict[str, Json]], Json]:
@@ -76,20 +80,50 @@ def _told(given: Json, seen: Seen) -> tuple[list[dict[str, Json]], Json]:
     return report.get("attempts") or [alone], outcome
 
 
-def _failed(failure: Failure, seen: Seen) -> dict[str, Json]:
-    error = {"kind": failure.application_failure_info.type or "internal", "message": failure.message}
-    return _record(seen, "error", {**error, "traceback": failure.stack_trace or None})
+def _failed(failure: Failure, seen: Seen) -> list[dict[str, Json]]:
+    told = failure.application_failure_info
+    error = {"kind": told.type or "internal", "message": failure.message, "traceback": failure.stack_trace or None}
+    return _with_last(_records(first(told.details.payloads)), seen, _STOPPED.get(told.type, "error"), error)
 
 
 def _timed_out(failure: Failure, seen: Seen) -> list[dict[str, Json]]:
     """The records that came with the last heartbeat; the attempt that never completed its own is lost."""
-    records = as_list(first(failure.timeout_failure_info.last_heartbeat_details.payloads)) or []
-    if records and records[-1]["number"] == seen.attempt:
+    records = _records(first(failure.timeout_failure_info.last_heartbeat_details.payloads))
+    return _with_last(records, seen, "lost", {"message": failure.message})
+
+
+def _records(details: Json) -> list[dict[str, Json]]:
+    """The attempt records in the details of a heartbeat, an error or a cancel; none in any other details."""
+    found = [as_map(one) for one in as_list(details) or ()]
+    return [one for one in found if one is not None and "number" in one and "status" in one]
+
+
+def _with_last(records: list[dict[str, Json]], seen: Seen, status: str, error: Json = None) -> list[dict[str, Json]]:
+    """The records and the server's of the last attempt, unless nobody started that or it has told its own end."""
+    if seen.started is None:
         return records
-    return [*records, _record(seen, "lost", {"message": failure.message})]
+    if records and records[-1]["number"] >= seen.attempt:
+        return records if records[-1].get("ended") else [*records[:-1], {**records[-1], **_ending(seen, status, error)}]
+    return [*records, _record(seen, status, error)]
+
+
+def _from_one(records: list[dict[str, Json]], seen: Seen) -> list[dict[str, Json]]:
+    """One record for every attempt: those of which nobody knows are lost."""
+    known = {record["number"]: record for record in records}
+    found: list[dict[str, Json]] = []
+    started = seen.scheduled
+    for number in range(1, max(known, default=0) + 1):
+        record = known.get(number) or {"number": number, "started": started, "status": "lost"}
+        found.append(record)
+        started = record.get("ended") or record["started"]
+    return found
 
 
 def _record(seen: Seen, status: str, error: Json = None) -> dict[str, Json]:
     """A record out of what the server saw."""
     started = seen.closed if seen.started is None else seen.started
-    return {"number": seen.attempt, "started": started, "ended": seen.closed, "status": status, "error": error}
+    return {"number": seen.attempt, "started": started, **_ending(seen, status, error)}
+
+
+def _ending(seen: Seen, status: str, error: Json) -> dict[str, Json]:
+    return {"ended": seen.closed, "status": status, "error": error}

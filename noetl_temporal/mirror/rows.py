@@ -4,31 +4,38 @@ How it works. ``fold`` takes a run's events in their order, with the state that 
 rows that they add. Two kinds of rows:
 
 * domain events, which the interpreter wrote and which travel through history (the trail): in the header of the
-  activity or child that was started next, at the run's end in its result, failure or memo, at continue-as-new in its
-  input;
+  activity or child that was started next, where there are many in a marker, at the run's end in its result, failure or
+  memo, at continue-as-new in its input;
 * derived rows, which nobody wrote: the attempts of a tool call, and the end of a run that could not tell its own.
 
 State is small: an activity's end refers back to its schedule and start, and those events are looked up (``needs``, then
 ``earlier``), not remembered. So a run with hundreds of calls in flight costs nothing, and folding any prefix,
 keeping the state as JSON, then folding the rest, gives what folding the whole gives.
 
-A reset copies the history up to a point into a new run. Copied events give the ids that they gave in the run before
-(the ordinal starts from the run id in which the history began), so they are the same rows.
+What began and did not end is remembered, so that a run which is stopped from outside still ends all of it (ends.py).
+A run that continues another takes over what was open there.
+
+A reset copies the history up to a point into a new run. Copied events give the rows that they gave in the run before,
+under the same ids. What the run before did after that point is taken back: ``playbook.resumed`` names it, and its
+rows stay.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
 from temporalio.api.history.v1 import HistoryEvent
 
-from noetl_temporal.mirror.event_row import EventRow, RowWriter, RunState
-from noetl_temporal.mirror.payloads import TRAIL, Json, as_list, as_map, first, value
+from noetl_temporal.event_ids import millisecond_of
+from noetl_temporal.mirror import incidents
+from noetl_temporal.mirror.ends import close
+from noetl_temporal.mirror.event_row import EventRow, RowWriter
+from noetl_temporal.mirror.payloads import TRAIL, Json, as_list, as_map, first, marked, value
 from noetl_temporal.mirror.raw import Run
 from noetl_temporal.mirror.reports import references, write_call
+from noetl_temporal.mirror.run_state import RunState, above
 from noetl_temporal.mirror.sanitise import sanitised
 
 __all__ = ["UnreadableRunError", "begin", "fold", "needs"]
@@ -36,31 +43,39 @@ __all__ = ["UnreadableRunError", "begin", "fold", "needs"]
 _RESETTER = "history-resetter"
 """Identity in the TERMINATED event of a run that a reset replaced: that run goes on in another."""
 
+_PLAYBOOK_ENDS = ("playbook.completed", "playbook.failed", "playbook.cancelled")
+
 
 class UnreadableRunError(Exception):
     """The run's input is not there to be read: give the mirror the data converter that the workers have."""
 
 
-def begin(run: Run, event: HistoryEvent) -> RunState:
-    """The state before any row, from the run's first event with its values plain. Raises UnreadableRunError."""
-    started = event.workflow_execution_started_event_attributes
-    given = as_map(first(started.input.payloads))
+def begin(run: Run, event: HistoryEvent, before: RunState | None = None) -> RunState:
+    """The state before any row, from the run's first event with its values plain.
+
+    ``before`` is the last state of the run that continued as this one. Raises UnreadableRunError.
+    """
+    given = as_map(first(event.workflow_execution_started_event_attributes.input.payloads))
     if given is None:
         raise UnreadableRunError(f"{run.workflow_id} run {run.run_id}: {UnreadableRunError.__doc__}")
-    origin = started.original_execution_run_id or run.run_id
     loop: dict[str, Json] = given.get("input", {})
     source: dict[str, Json] = loop["source"] if loop else given["graph"]["source"]
-    return RunState(
+    state = RunState(
         namespace=run.namespace,
         workflow_id=run.workflow_id,
         run_id=run.run_id,
         execution_id=(loop or given)["execution_id"],
         path=source["path"],
-        ordinal=zlib.crc32(origin.encode()) & 0xFFF,
-        lane=loop.get("lane", 0),
+        node=loop["step"]["name"] if loop else source["path"],
+        clock=above(max(given.get("after", 0), loop.get("after", 0))),
+        slot=loop.get("slot", 0),
         loop_id=loop.get("loop_id", ""),
+        started=loop.get("event_id"),
         workload={} if loop else _workload(given),
     )
+    if before is not None:
+        state.follows(before)
+    return state
 
 
 def _workload(given: dict[str, Json]) -> dict[str, Json]:
@@ -109,6 +124,11 @@ def _memo_modified(writer: RowWriter) -> None:
     _trail(writer, _field(writer.event.workflow_properties_modified_event_attributes.upserted_memo.fields))
 
 
+def _marker_recorded(writer: RowWriter) -> None:
+    """Many events, or those that no command could carry: a marker with the result of a local activity."""
+    _trail(writer, first(marked(writer.event.marker_recorded_event_attributes.details)))
+
+
 def _field(fields: Mapping[str, Payload]) -> Json:
     return value(fields[TRAIL]) if TRAIL in fields else None
 
@@ -121,7 +141,8 @@ def _trail(writer: RowWriter, trail: Json) -> None:
             state.started = event["id"]
             event["context"] = {"workload": state.workload}
             state.workload = {}
-        state.ended = state.ended or event["type"] in ("playbook.completed", "playbook.failed", "playbook.cancelled")
+        state.ended = state.ended or event["type"] in _PLAYBOOK_ENDS
+        state.last = max(state.last, millisecond_of(event["id"]))
         writer.domain(event)
 
 
@@ -129,26 +150,29 @@ def _trail(writer: RowWriter, trail: Json) -> None:
 
 
 def _completed(writer: RowWriter) -> None:
-    _end(writer, first(writer.event.workflow_execution_completed_event_attributes.result.payloads), "completed")
+    _trail(writer, _trail_of(first(writer.event.workflow_execution_completed_event_attributes.result.payloads)))
+    close(writer, "completed", None)
 
 
 def _failed(writer: RowWriter) -> None:
     failure = writer.event.workflow_execution_failed_event_attributes.failure
-    _end(writer, first(failure.application_failure_info.details.payloads), "failed", failure.message)
+    _trail(writer, _trail_of(first(failure.application_failure_info.details.payloads)))
+    close(writer, "failed", failure.message)
 
 
 def _timed_out(writer: RowWriter) -> None:
-    _end(writer, None, "failed", "the workflow did not end in its time")
+    close(writer, "timed_out", "the workflow did not end in its time")
 
 
 def _cancelled(writer: RowWriter) -> None:
-    _end(writer, None, "cancelled", "the workflow was cancelled")
+    """What the run told of it stands in its memo, changed just before (``_memo_modified``)."""
+    close(writer, "cancelled", "the workflow was cancelled")
 
 
 def _terminated(writer: RowWriter) -> None:
     attributes = writer.event.workflow_execution_terminated_event_attributes
     if attributes.identity != _RESETTER:
-        _end(writer, None, "cancelled", f"the workflow was terminated: {attributes.reason or 'no reason given'}")
+        close(writer, "terminated", f"the workflow was terminated: {attributes.reason or 'no reason given'}")
 
 
 def _continued(writer: RowWriter) -> None:
@@ -156,35 +180,43 @@ def _continued(writer: RowWriter) -> None:
     _trail(writer, _trail_of(first(attributes.input.payloads)))
 
 
-def _end(writer: RowWriter, report: Json, status: str, error: str | None = None) -> None:
-    """The last of the trail; and the end itself, when the playbook was stopped before it could tell."""
-    state = writer.state
-    _trail(writer, _trail_of(report))
-    if not state.loop_id and not state.ended:
-        state.ended = True
-        type_ = f"playbook.{status}"
-        writer.derived(type_, writer.at, state.path, "playbook", status.upper(), parent=state.started, error=error)
-
-
 def _trail_of(report: Json) -> Json:
     return (as_map(report) or {}).get("trail")
 
 
+# ---- workflow tasks --------------------------------------------------------------------------------------------------
+
+
+def _task_failed(writer: RowWriter) -> None:
+    attributes = writer.event.workflow_task_failed_event_attributes
+    if attributes.cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW:
+        _reset(writer)
+    incidents.task_failed(writer)
+
+
 def _reset(writer: RowWriter) -> None:
-    """A reset shows as a failed workflow task in the new run. The playbook goes on, even one that had ended."""
+    """A reset shows as a failed workflow task in the new run. The playbook goes on, even one that had ended.
+
+    What the run before wrote from ``event_id`` of its history on is taken back.
+    """
     state, attributes = writer.state, writer.event.workflow_task_failed_event_attributes
-    if attributes.cause != WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW or state.loop_id:
+    if state.loop_id:
         return
     state.ended = False
-    meta = {"reset": {"base_run_id": attributes.base_run_id, "reason": attributes.failure.message}}
-    writer.derived("playbook.resumed", writer.at, state.path, "playbook", "RUNNING", parent=state.started, meta=meta)
+    told = {"base_run_id": attributes.base_run_id, "event_id": writer.event.event_id}
+    reason = attributes.failure.message
+    writer.of_run("playbook.resumed", "RUNNING", meta={"reset": {**told, "reason": reason}})
 
 
 _HANDLERS: Mapping[int, Callable[[RowWriter], None]] = {
     EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED: _call_scheduled,
     EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED: _child_initiated,
     EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED: _memo_modified,
-    EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED: _reset,
+    EventType.EVENT_TYPE_MARKER_RECORDED: _marker_recorded,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED: incidents.task_scheduled,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED: incidents.task_completed,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED: _task_failed,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT: incidents.task_timed_out,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED: _completed,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED: _failed,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: _timed_out,

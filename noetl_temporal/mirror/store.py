@@ -7,45 +7,52 @@ finds the position moved and has nothing to add.
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import asyncpg
 import msgspec
-from asyncpg.pool import PoolConnectionProxy
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
 
 from noetl_temporal.mirror import sql
-from noetl_temporal.mirror.event_row import EventRow, RunState
+from noetl_temporal.mirror.event_table import ConflictError, Connection, UnknownExecutionError, add_events, to_json
 from noetl_temporal.mirror.migrations import migrate
-from noetl_temporal.mirror.payloads import Json, plain
+from noetl_temporal.mirror.payloads import plain
 from noetl_temporal.mirror.playbook import Playbook, playbook_of
-from noetl_temporal.mirror.raw import Run, closes, from_row, links, to_row
+from noetl_temporal.mirror.raw import Run, closes, continues, from_row, links, to_row
 from noetl_temporal.mirror.rows import begin, fold, needs
+from noetl_temporal.mirror.run_state import RunState
 
-__all__ = ["Connection", "GapError", "Store", "UnknownExecutionError", "migrate", "open_store"]
-
-Connection: TypeAlias = "asyncpg.Connection | PoolConnectionProxy"
+__all__ = [
+    "ConflictError",
+    "Connection",
+    "GapError",
+    "Store",
+    "UnknownExecutionError",
+    "UnreadRunError",
+    "migrate",
+    "open_store",
+]
 
 _SETTINGS = {
     "application_name": "noetl mirror",
     # A crash of Postgres may undo the last commits, cursor and rows together: they are read from Temporal again.
     "synchronous_commit": "off",
 }
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ESCAPED_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 class GapError(Exception):
     """Events are missing between what is stored of a run and what was read: read the run again from its start."""
 
 
-class UnknownExecutionError(Exception):
-    """A loop was read before the playbook that runs it."""
+class UnreadRunError(Exception):
+    """A run was read before ``run``, which it continues, had been read to its end."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(f"{run.workflow_id} run {run.run_id} has to be read to its end first")
+        self.run = run
 
 
 class _Cursor(NamedTuple):
@@ -81,13 +88,17 @@ class Store:
 
     async def give_up(self, run: Run) -> None:
         """Read no more of a run: the server has it no more."""
-        await self.pool.execute(sql.query("give_up"), *run[:3])
+        await self.pool.execute(sql.query("give_up"), *run)
+
+    async def tell(self, run: Run, problem: str) -> None:
+        """Note why a run cannot be read on, for whoever asks; reading on takes the note away."""
+        await self.pool.execute(sql.query("tell"), *run, problem.replace("\0", "\ufffd"))
 
     async def ingest(self, run: Run, events: Sequence[HistoryEvent]) -> list[Run]:
         """Store a whole batch of the run's events; the runs that it links to, newly known or not.
 
         What is stored already is passed over.
-        Raises GapError, UnknownExecutionError, UnreadableRunError, asyncpg's errors.
+        Raises ConflictError, GapError, UnknownExecutionError, UnreadRunError, UnreadableRunError, asyncpg's errors.
         """
         async with self.pool.acquire() as connection, connection.transaction():
             cursor = await _locked(connection, run)
@@ -110,13 +121,27 @@ class Store:
         """Derive event rows from a run's next events, which noetl.history has, and store them; the state after."""
         plain_events = [await plain(event, self.converter) for event in events]
         if state is None:
-            state = begin(run, plain_events[0])
+            state = begin(run, plain_events[0], await self._before(connection, run, events[0]))
             playbook = playbook_of(plain_events[0])
             if playbook is not None:
                 await _register(connection, playbook)
         earlier = await self._earlier(connection, run, plain_events)
-        await _add_events(connection, run, fold(state, plain_events, earlier))
+        await add_events(connection, run, fold(state, plain_events, earlier))
         return state
+
+    async def _before(self, connection: Connection, run: Run, event: HistoryEvent) -> RunState | None:
+        """The last state of the run that continued as this one; None without any, or when the server had it no more."""
+        previous = continues(run, event)
+        if previous is None:
+            return None
+        record = await connection.fetchrow(sql.query("state_of"), *previous[:3])
+        if record is None or not record["is_closed"]:
+            raise UnreadRunError(previous)
+        return _state_of(record)
+
+    async def keep(self, connection: Connection, run: Run, state: RunState) -> None:
+        """Store the state of a run that was derived again."""
+        await connection.execute(sql.query("keep_state"), *run[:3], msgspec.json.encode(state).decode())
 
     async def _earlier(
         self, connection: Connection, run: Run, events: Sequence[HistoryEvent]
@@ -148,13 +173,16 @@ async def _locked(connection: Connection, run: Run) -> _Cursor:
     if record is None:
         await _enrol(connection, [run])
         return await _locked(connection, run)
-    state = record["state"] and msgspec.json.decode(record["state"], type=RunState)
-    return _Cursor(record["position"], record["is_closed"], state)
+    return _Cursor(record["position"], record["is_closed"], _state_of(record))
+
+
+def _state_of(record: asyncpg.Record) -> RunState | None:
+    return msgspec.json.decode(record["state"], type=RunState) if record["state"] else None
 
 
 async def _move(connection: Connection, run: Run, events: Sequence[HistoryEvent], state: RunState) -> None:
-    query, told = sql.query("move_cursor"), msgspec.json.encode(state).decode()
-    await connection.execute(query, *run[:3], events[-1].event_id, closes(events), told)
+    values = events[-1].event_id, closes(events), msgspec.json.encode(state).decode()
+    await connection.execute(sql.query("move_cursor"), *run[:3], *values)
 
 
 async def _register(connection: Connection, playbook: Playbook) -> None:
@@ -162,64 +190,11 @@ async def _register(connection: Connection, playbook: Playbook) -> None:
     await connection.execute(sql.query("lock_path"), playbook.path)
     catalog_id = await connection.fetchval(sql.query("find_catalog"), playbook.path, playbook.content)
     if catalog_id is None:
-        meta = _json(playbook.meta)
+        meta = to_json(playbook.meta)
         catalog_id = await connection.fetchval(sql.query("add_catalog"), playbook.path, playbook.content, meta)
     values = playbook.execution_id, catalog_id, playbook.parent_execution_id, playbook.started
     await connection.execute(sql.query("add_execution"), *values)
 
 
-async def _add_events(connection: Connection, run: Run, rows: list[EventRow]) -> None:
-    if not rows:
-        return
-    execution_id = rows[0].execution_id
-    catalog_id, parent = await _execution(connection, execution_id)
-    columns = zip(*map(_columns, rows), strict=True)
-    stream = f"{run.workflow_id}/{run.run_id}"
-    await connection.execute(sql.query("add_events"), execution_id, catalog_id, parent, stream, *columns)
-    await connection.execute(sql.query("lock_execution"), execution_id)
-    await connection.execute(sql.query("project"), execution_id)
-
-
-async def _execution(connection: Connection, execution_id: int) -> tuple[int, int | None]:
-    record = await connection.fetchrow(sql.query("execution_of"), execution_id)
-    if record is None:
-        raise UnknownExecutionError(f"execution {execution_id}: {UnknownExecutionError.__doc__}")
-    return record["catalog_id"], record["parent_execution_id"]
-
-
 def _columns_of(runs: Sequence[Run]) -> tuple[list[str], ...]:
     return tuple([run[place] for run in runs] for place in range(len(Run._fields)))
-
-
-def _columns(row: EventRow) -> tuple[Json, ...]:
-    """In the order of the query add_events."""
-    return (
-        row.event_id,
-        row.parent_event_id,
-        _EPOCH + timedelta(milliseconds=row.at),
-        row.event_type,
-        row.node_name,
-        row.node_type,
-        row.status,
-        row.duration,
-        _json(row.context),
-        _json(row.result),
-        _json(row.meta),
-        _text(row.error),
-        row.worker_id,
-        _text(row.stack_trace),
-        row.position,
-        row.ordinal,
-    )
-
-
-def _json(value: Json) -> str | None:
-    """As jsonb takes it: Postgres has no NUL character."""
-    if value is None:
-        return None
-    text = msgspec.json.encode(value).decode()
-    return _ESCAPED_NUL.sub(r"\1\\ufffd", text) if r"\u0000" in text else text
-
-
-def _text(value: str | None) -> str | None:
-    return value and value.replace("\0", "\ufffd")

@@ -5,60 +5,70 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
-__all__ = ["Addresses"]
+from noetl_temporal.stack.home import Mode, write_whole
 
-CREDENTIALS = ("pg_local", "pg_k8s", "test_postgres")
+__all__ = ["Addresses", "without_password"]
+
+PLAYBOOKS = ("pg_local", "pg_k8s", "test_postgres")
+"""The credentials that mean the playbooks' database, by the names that playbooks use."""
+
+LOG = "pg_noetl_k8s"
+"""The credential that reads the event log."""
+
 LOOPBACK = "localhost,127.0.0.0/8,::1"
 
 
 class Addresses(msgspec.Struct, frozen=True):
-    """``pid`` is the owner's; a ``dev`` stack stays until ``noetl dev down``, a ``run`` stack ends with its run."""
+    """``pid`` is the owner's. The embedded Postgres has one password for each of its accounts."""
 
     pid: int
-    mode: Literal["dev", "run"]
+    mode: Mode
     temporal: str
     ui: str
     postgres_port: int
     postgres_password: str
+    playbooks_password: str
+    reader_password: str
 
     @property
     def postgres(self) -> str:
-        """The DSN of the embedded Postgres."""
+        """The DSN of the event log's database, whose account may do everything."""
         return f"postgresql://noetl:{self.postgres_password}@127.0.0.1:{self.postgres_port}/noetl"
 
     @property
-    def postgres_without_password(self) -> str:
-        """The DSN as it may be shown anywhere."""
-        return f"postgresql://noetl@127.0.0.1:{self.postgres_port}/noetl"
+    def playbooks(self) -> str:
+        """The DSN of the playbooks' database, whose account reaches no other."""
+        return f"postgresql://playbooks:{self.playbooks_password}@127.0.0.1:{self.postgres_port}/playbooks"
 
     def environment(self) -> dict[str, str]:
         """The variables by which a client, a worker or a mirror finds this stack and may use it.
 
-        Playbooks written for a laptop or for kind find its Postgres under the names they use, and tools may call what
+        Playbooks written for a laptop or for kind find a database under the names they use, and tools may call what
         runs on this machine."""
-        login = {
-            "type": "postgres",
-            "db_host": "127.0.0.1",
-            "db_port": self.postgres_port,
-            "db_user": "noetl",
-            "db_password": self.postgres_password,
-            "db_name": "noetl",
-        }
-        given = {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(login) for name in CREDENTIALS}
+        playbooks = self._login("playbooks", self.playbooks_password, "playbooks")
+        given = {_variable(name): playbooks for name in PLAYBOOKS}
+        given[_variable(LOG)] = self._login("reader", self.reader_password, "noetl")
         given["NOETL_HTTP_ALLOW"] = LOOPBACK
         chosen = {name: os.environ.get(name, value) for name, value in given.items()}
         return {"TEMPORAL_ADDRESS": self.temporal, "NOETL_POSTGRES": self.postgres, **chosen}
 
+    def _login(self, user: str, password: str, database: str) -> str:
+        login = {
+            "type": "postgres",
+            "db_host": "127.0.0.1",
+            "db_port": self.postgres_port,
+            "db_user": user,
+            "db_password": password,
+            "db_name": database,
+        }
+        return json.dumps(login)
+
     def write(self, path: Path) -> None:
-        """Publish at ``path``, whole or not at all, readable by the owner alone (it holds the password)."""
-        draft = path.with_suffix(f".{os.getpid()}")
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(msgspec.json.encode(self))
-        draft.replace(path)
+        """Publish at ``path``, whole or not at all, readable by the owner alone (it holds the passwords)."""
+        write_whole(path, msgspec.json.encode(self).decode())
 
     @classmethod
     def read(cls, path: Path) -> Addresses | None:
@@ -67,3 +77,13 @@ class Addresses(msgspec.Struct, frozen=True):
             return msgspec.json.decode(path.read_bytes(), type=cls)
         except (OSError, msgspec.DecodeError):
             return None
+
+
+def without_password(dsn: str) -> str:
+    """A DSN as it may be shown anywhere."""
+    user, _, rest = dsn.removeprefix("postgresql://").partition(":")
+    return f"postgresql://{user}@{rest.partition('@')[2]}"
+
+
+def _variable(credential: str) -> str:
+    return f"NOETL_CREDENTIAL_{credential.upper()}"

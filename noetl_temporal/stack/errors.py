@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["BusyError", "StackError"]
+import re
+
+__all__ = ["BusyError", "FellError", "StackError"]
+
+# A Go program that panics says why first, then where; a log of ours says it last.
+_CAUSE = re.compile(r"panic: .*|.*address already in use.*|.*(?:FATAL|Error|error):? .*")
+MAX_LINE = 200
 
 
 class StackError(Exception):
@@ -11,3 +17,18 @@ class StackError(Exception):
 
 class BusyError(StackError):
     """Another process owns this folder's stack."""
+
+
+class FellError(StackError):
+    """A server has ended by itself. ``how`` says which and how, ``log`` has the last lines it wrote."""
+
+    def __init__(self, how: str, log: str) -> None:
+        super().__init__(f"{how}:\n{log}")
+        self.how, self.log = how, log
+
+    @property
+    def line(self) -> str:
+        """All of it in one line, with the line of the log that tells the cause."""
+        lines = self.log.splitlines()
+        cause = next((line for line in lines if _CAUSE.fullmatch(line)), lines[-1])
+        return f"{self.how}: {cause.strip()[:MAX_LINE]}"

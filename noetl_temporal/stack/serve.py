@@ -6,12 +6,13 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import FrameType
 
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.stack.errors import StackError
+from noetl_temporal.stack.errors import BusyError, StackError
+from noetl_temporal.stack.fall import note_fall
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.own import Stack, own
 from noetl_temporal.stack.process import Server, start
@@ -21,25 +22,42 @@ __all__ = ["serve"]
 SERVICES = {"worker": "serving", "mirror": "mirroring"}
 """A service is ready when its log has this word."""
 
-OPTIONS = {"worker": ("--grace", "3")}
-"""Of a service's command. The stack ends with its worker, so nobody waits for calls."""
+OPTIONS = {"worker": ("--grace", "10")}
+"""Of a service's command. A worker's grace is less than the time it is given to stop."""
 POLL_SECONDS = 0.2
 RESTART_SECONDS = 1.0
+MAX_RESTART_SECONDS = 30.0
+LASTING_SECONDS = 60.0
 
 
 def serve(home: Home) -> None:
-    """Own the stack until SIGTERM or SIGINT. Raises StackError when a server ends by itself."""
-    signal.signal(signal.SIGTERM, _leave)
+    """Own the stack until SIGTERM or SIGINT. Raises StackError when a server ends by itself, and notes why."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _leave)
+    try:
+        _serve(home)
+    except BusyError:
+        raise
+    except StackError as error:
+        note_fall(home, error)
+        raise
+
+
+def _serve(home: Home) -> None:
     with own(home, "dev") as (stack, addresses):
         _migrate(addresses)
-        services = {name: stack.add(_service(home, addresses, name)) for name in SERVICES}
-        for name, server in services.items():
-            server.wait_ready(partial(_says, server, SERVICES[name]))
+        services = [_Service(stack, name, partial(_service, home, addresses)) for name in SERVICES]
+        for service, word in zip(services, SERVICES.values(), strict=True):
+            if service.server:
+                service.server.wait_ready(partial(_says, service.server, word))
+        home.fall.unlink(missing_ok=True)
         addresses.write(home.stack)
-        _watch(stack, services, lambda name: _service(home, addresses, name))
+        _watch(stack, services)
 
 
 def _leave(_signal: int, _frame: FrameType | None) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):  # a second one must not break off the stopping of the servers
+        signal.signal(number, signal.SIG_IGN)
     sys.exit(0)
 
 
@@ -47,16 +65,38 @@ def _says(server: Server, word: str) -> bool:
     return word in server.log.read_text(errors="replace")
 
 
-def _watch(stack: Stack, services: dict[str, Server], again: Callable[[str], Server]) -> None:
+class _Service:
+    """One that is started again when it ends, later each time unless it has lasted a while."""
+
+    def __init__(self, stack: Stack, name: str, begin: Callable[[str], Server]) -> None:
+        self._stack, self._name, self._begin = stack, name, begin
+        self._began = self._due = time.monotonic()
+        self._pause = RESTART_SECONDS
+        self.server: Server | None = stack.add(begin(name))
+
+    def watch(self) -> None:
+        """Note that it has ended, or start it again when the pause since then is over."""
+        now = time.monotonic()
+        if self.server is None:
+            if now >= self._due:
+                self._began = now
+                self.server = self._stack.add(self._begin(self._name))
+        elif self.server.process.poll() is not None:
+            self._stack.remove(self.server)
+            self._pause = RESTART_SECONDS if now - self._began > LASTING_SECONDS else self._pause
+            self._stack.tell(f"{self.server.fell('ended by itself').line}; starting it again in {self._pause:g} s")
+            self.server, self._due = None, now + self._pause
+            self._pause = min(2 * self._pause, MAX_RESTART_SECONDS)
+
+
+def _watch(stack: Stack, services: Sequence[_Service]) -> None:
     while True:
         time.sleep(POLL_SECONDS)
         fallen = stack.fallen()
         if fallen:
-            raise StackError(f"{fallen.name} has ended by itself: see {fallen.log}")
-        for name, server in services.items():
-            if server.process.poll() is not None:
-                time.sleep(RESTART_SECONDS)
-                services[name] = stack.add(again(name))
+            raise fallen.fell("ended by itself")
+        for service in services:
+            service.watch()
 
 
 def _service(home: Home, addresses: Addresses, name: str) -> Server:

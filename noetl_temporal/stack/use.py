@@ -26,37 +26,47 @@ class Use(NamedTuple):
 
 
 def running(home: Home) -> Addresses | None:
-    """The stack that runs in ``home`` and can be joined, None when there is none."""
-    return Addresses.read(home.stack) if home.root.exists() and home.owned() else None
+    """The stack that runs in ``home`` and can be joined, None when there is none or it is not up yet."""
+    found, owner = Addresses.read(home.stack), home.owner()
+    return found if found and owner and found.pid == owner.pid else None
 
 
 @contextmanager
 def use(home: Home, waiting: Callable[[], None]) -> Generator[Use]:
     """Join or own the stack of ``home``. An owner that must wait for those who joined calls ``waiting``."""
     with ExitStack() as leave:
-        try:
-            _, addresses = leave.enter_context(own(home, "run"))
-        except BusyError:
-            leave.enter_context(home.user_lock())
-            yield Use(_joined(home), owned=False)
-            return
-        addresses.write(home.stack)
-        yield Use(addresses, owned=True)
-        home.stack.unlink(missing_ok=True)
-        _let_others_finish(home, waiting)
+        deadline = time.monotonic() + JOIN_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                _, addresses = leave.enter_context(own(home, "run"))
+            except BusyError:
+                joined = _joined(home, leave)
+                if joined:
+                    yield Use(joined, owned=False)
+                    return
+                time.sleep(POLL_SECONDS)
+            else:
+                addresses.write(home.stack)
+                yield Use(addresses, owned=True)
+                home.stack.unlink(missing_ok=True)
+                _let_others_finish(home, waiting)
+                return
+        raise StackError(f"the stack in {home.root} is not up after {JOIN_SECONDS:g} s: see {home.log('stack')}")
 
 
-def _joined(home: Home) -> Addresses:
-    """The addresses, once the owner publishes them. Raises StackError when it never does."""
-    deadline = time.monotonic() + JOIN_SECONDS
-    while time.monotonic() < deadline:
-        found = Addresses.read(home.stack)
-        if found:
-            return found
-        if not home.owned():
-            raise StackError(f"the stack in {home.root} has just stopped: try again")
-        time.sleep(POLL_SECONDS)
-    raise StackError(f"the stack in {home.root} is still starting after {JOIN_SECONDS:g} s: see {home.log('stack')}")
+def _joined(home: Home, leave: ExitStack) -> Addresses | None:
+    """The stack of another owner, held in use until ``leave``; None while it starts or stops.
+
+    Only a stack that is up is held: an owner that stops waits for those who hold it."""
+    found = running(home)
+    if found is None:
+        return None
+    with ExitStack() as hold:
+        hold.enter_context(home.user_lock())
+        if running(home) != found:
+            return None
+        leave.push(hold.pop_all())
+    return found
 
 
 def _let_others_finish(home: Home, waiting: Callable[[], None]) -> None:

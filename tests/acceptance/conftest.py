@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from noetl_temporal.stack.process import free_port
 from tests.acceptance.site import ROOT, Api, Site
+from tests.audit import audit_everything
 
 
 @pytest.fixture
@@ -23,19 +25,28 @@ def bare(tmp_path: Path) -> Site:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A folder whose stack is up."""
+    """A folder whose stack is up. At its end every log that the tests left there must hold."""
     site = Site(tmp_path_factory.mktemp("site"))
     up = site.noetl("dev", "up")
     assert up.returncode == 0, up.stderr
     yield site
+    assert asyncio.run(audit_everything(site.addresses().postgres)) == {}
     down = site.noetl("dev", "down")
     assert down.returncode == 0, down.stderr
 
 
 @pytest.fixture
 async def log(site: Site) -> AsyncIterator[asyncpg.Connection]:
-    """The database of the stack that is up."""
+    """The event log's database of the stack that is up."""
     connection = await asyncpg.connect(site.addresses().postgres)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def playbooks(site: Site) -> AsyncIterator[asyncpg.Connection]:
+    """The playbooks' own database of the stack that is up."""
+    connection = await asyncpg.connect(site.addresses().playbooks)
     yield connection
     await connection.close()
 

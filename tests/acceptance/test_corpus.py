@@ -21,9 +21,9 @@ pytestmark = [
 
 
 @pytest.fixture
-async def fresh(log: asyncpg.Connection) -> None:
+async def fresh(playbooks: asyncpg.Connection) -> None:
     """The eras' playbooks use one table's name for tables of different shapes."""
-    await log.execute("DROP TABLE IF EXISTS pagination_test_results")
+    await playbooks.execute("DROP TABLE IF EXISTS pagination_test_results")
 
 
 @pytest.mark.usefixtures("fresh")

@@ -50,7 +50,7 @@ async def test_a_killed_worker(bare: Site, api: Api, calls: int) -> None:
         out, errors = run.communicate(timeout=100)
         assert run.returncode == 0, errors
         assert json.loads(out)["result"] == [35, 35, 35]
-        assert await stored(bare.addresses().postgres) == SIZES_AND_PAGES
+        assert await stored(bare.addresses().playbooks) == SIZES_AND_PAGES
     finally:
         bare.noetl("dev", "down")
 
@@ -69,6 +69,6 @@ async def test_a_killed_stack(bare: Site, api: Api) -> None:
     try:
         assert wait_until(lambda: status(bare)["status"] != "running", 60)
         assert status(bare)["result"] == [35, 35, 35]
-        assert await stored(bare.addresses().postgres) == SIZES_AND_PAGES
+        assert await stored(bare.addresses().playbooks) == SIZES_AND_PAGES
     finally:
         bare.noetl("dev", "down")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import time
+from functools import partial
+from pathlib import Path
 
 import pytest
 
+from noetl_temporal.stack.home import Home
 from tests.acceptance.processes import alive, wait_until
 from tests.acceptance.site import ROOT, Site
 
@@ -57,3 +62,143 @@ def test_two_runs_at_once_share_a_stack(bare: Site) -> None:
         _, errors = run.communicate(timeout=120)
         assert run.returncode == 0, errors
     assert bare.noetl("dev", "status").returncode == 1
+
+
+def pid_of(site: Site, marker: str) -> int:
+    noted: list[tuple[int, str, bool]] = json.loads(Home(site.folder / ".noetl").servers.read_text())
+    return next(pid for pid, text, _ in noted if marker in text)
+
+
+@pytest.mark.parametrize(("server", "marker"), [("Temporal", "temporal.db"), ("Postgres", "noetl.home=")])
+def test_why_a_stack_fell_is_told(bare: Site, server: str, marker: str) -> None:
+    assert bare.noetl("dev", "up").returncode == 0
+    os.kill(pid_of(bare, marker), signal.SIGKILL)
+    try:
+        assert wait_until(lambda: bare.noetl("dev", "status").stdout.startswith("down"))
+        told = bare.noetl("dev", "status").stdout
+        assert f"{server} ended by itself (killed by SIGKILL):" in told
+        assert told.splitlines()[1].startswith("the stack fell at 20")
+        assert len(told.splitlines()) > 2, "the end of its log is missing"
+        up = bare.noetl("dev", "up")
+        assert up.returncode == 0
+        assert f"{server} ended by itself" in up.stderr
+    finally:
+        bare.noetl("dev", "down")
+    assert bare.noetl("dev", "status").stdout == "down\n"
+
+
+def test_a_stack_whose_process_was_killed_says_so(bare: Site) -> None:
+    assert bare.noetl("dev", "up").returncode == 0
+    pid = bare.addresses().pid
+    os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: not alive(pid))
+    told = bare.noetl("dev", "status")
+    assert told.returncode == 1
+    assert f"its process ({pid}) was killed" in told.stdout
+    assert bare.noetl("dev", "down").stdout == "nothing runs here\n"
+
+
+def test_two_at_once_bring_one_stack_up(bare: Site) -> None:
+    ups = [bare.start("dev", "up") for _ in range(2)]
+    try:
+        for up in ups:
+            out, errors = up.communicate(timeout=120)
+            assert up.returncode == 0, errors
+            assert bare.addresses().ui in out
+    finally:
+        bare.noetl("dev", "down")
+
+
+def test_down_stops_a_stack_that_is_starting(bare: Site) -> None:
+    home = Home(bare.folder / ".noetl")
+    up = bare.start("dev", "up")
+    assert wait_until(lambda: home.root.exists() and home.owner() is not None)
+    assert bare.noetl("dev", "down").stdout == "down\n"
+    up.communicate(timeout=60)
+    assert up.returncode == 1
+    assert home.owner() is None
+
+
+def test_a_service_that_ends_is_started_again_and_told(bare: Site) -> None:
+    assert bare.noetl("dev", "up").returncode == 0
+    folder = bare.folder / ".noetl"
+    try:
+        for pause in (1, 2):
+            mirror = pid_of(bare, "cli mirror")
+            os.kill(mirror, signal.SIGKILL)
+            line = "mirror ended by itself (killed by SIGKILL): mirroring; Ctrl-C stops; "
+            line += f"starting it again in {pause} s"
+            assert wait_until(partial(says, folder / "stack.log", line))
+            assert wait_until(partial(begun_again, bare, mirror))
+    finally:
+        bare.noetl("dev", "down")
+
+
+def says(log: Path, text: str) -> bool:
+    return text in log.read_text()
+
+
+def begun_again(site: Site, old: int) -> bool:
+    noted: list[tuple[int, str, bool]] = json.loads(Home(site.folder / ".noetl").servers.read_text())
+    mirrors = [pid for pid, text, _ in noted if "cli mirror" in text and pid != old]
+    return bool(mirrors) and says(site.folder / ".noetl/mirror.log", "mirroring")
+
+
+def test_a_worker_and_a_run_leave_without_a_word(bare: Site) -> None:
+    """Temporal's threads may not call into an interpreter that is being torn down: that aborts the process."""
+    assert bare.noetl("dev", "up").returncode == 0
+    try:
+        for _ in range(3):
+            workers = [bare.start("worker") for _ in range(3)]
+            for worker in workers:
+                assert worker.stdout is not None
+                assert "serving" in worker.stdout.readline()
+            run = bare.start("run", str(HELLO), "--json")
+            for worker in workers:
+                worker.terminate()
+            for process in (*workers, run):
+                _, errors = process.communicate(timeout=90)
+                assert (process.returncode, errors) == (0, "")
+    finally:
+        bare.noetl("dev", "down")
+
+
+SLOW = """\
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: slow, path: tests/slow}
+workload: {seconds: 120, file: ""}
+workflow:
+  - step: start
+    tool:
+      kind: python
+      args: {seconds: "{{ workload.seconds }}", file: "{{ workload.file }}"}
+      code: |
+        import pathlib, time
+        def main(seconds, file):
+            with pathlib.Path(file).open("a") as begun:
+                begun.write("x")
+            if len(pathlib.Path(file).read_text()) == 1:
+                time.sleep(seconds)
+            return "done"
+"""
+
+
+def test_down_does_not_wait_for_a_long_call_and_the_run_goes_on(bare: Site, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    playbook = bare.write(SLOW)
+    assert bare.noetl("dev", "up").returncode == 0
+    run = bare.start("run", str(playbook), "--json", "--set", f"file={begun}")
+    assert wait_until(begun.exists, 90)
+    before = time.monotonic()
+    assert bare.noetl("dev", "down").stdout == "down\n"
+    assert time.monotonic() - before < 40
+    run.communicate(timeout=60)
+    assert bare.noetl("dev", "up").returncode == 0
+    try:
+        ended = ("completed", "failed")
+        assert wait_until(lambda: json.loads(bare.noetl("status", "--json").stdout)["status"] in ended, 90)
+        assert json.loads(bare.noetl("status", "--json").stdout)["status"] == "completed"
+        assert begun.read_text() == "xx"
+    finally:
+        bare.noetl("dev", "down")

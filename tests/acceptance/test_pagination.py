@@ -38,12 +38,12 @@ async def test_three_loops_of_pages_make_nine_calls(site: Site, api: Api, log: a
     assert pages == [(0, 1), (0, 2), (0, 3), (0, 4), (1, 1), (1, 2), (1, 3), (2, 1), (2, 2)]
 
 
-async def test_every_page_is_stored_once(site: Site, api: Api, log: asyncpg.Connection) -> None:
+async def test_every_page_is_stored_once(site: Site, api: Api, playbooks: asyncpg.Connection) -> None:
     told = site.run(ROOT / "tests/acceptance/playbooks/pages_into_postgres.yaml", "--set", f"api_url={api.url}")
     assert told["status"] == "completed", told["failures"]
     assert told["result"] == [35, 35, 35]
     query = "SELECT size, page FROM pages WHERE execution_id = $1 ORDER BY 1, 2"
-    assert [tuple(record) for record in await log.fetch(query, told["execution_id"])] == SIZES_AND_PAGES
+    assert [tuple(record) for record in await playbooks.fetch(query, told["execution_id"])] == SIZES_AND_PAGES
 
 
 async def test_the_etl_example_stores_every_page_and_retries(site: Site, api: Api, log: asyncpg.Connection) -> None:

@@ -69,7 +69,7 @@ def test_lines_tell_beginnings_retries_and_ends() -> None:
         lines.feed(one)
     assert out.getvalue().splitlines() == [
         "fetch ...",
-        "fetch tries again, attempt 1 failed: HTTP 503",
+        "fetch retrying: attempt 1 failed: HTTP 503",
         "fetch failed in 1.50 s (1 retry): HTTP 503 [x]",
     ]
 
@@ -98,6 +98,7 @@ def test_json_has_every_field_and_plain_failures() -> None:
         "events",
         "duration_seconds",
         "ui_url",
+        "attention",
     }
     assert told["failures"] == [
         {"step": "fetch", "task": "page", "file": "p.yaml", "line": 12, "col": 9, "message": "HTTP 503 [x]"}

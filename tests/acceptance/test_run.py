@@ -103,8 +103,8 @@ def test_every_attempt_is_in_the_event_log(site: Site, api: Api) -> None:
 
 def test_credentials_of_a_run_reach_no_other_worker(site: Site) -> None:
     addresses = site.addresses()
-    login = f"db_port: {addresses.postgres_port}, db_password: {addresses.postgres_password}"
-    login = f"{{type: postgres, db_host: 127.0.0.1, db_user: noetl, db_name: noetl, {login}}}"
+    login = f"db_port: {addresses.postgres_port}, db_password: {addresses.playbooks_password}"
+    login = f"{{type: postgres, db_host: 127.0.0.1, db_user: playbooks, db_name: playbooks, {login}}}"
     credentials = site.write(f"mine: {login}\n", "credentials.yaml")
     playbook = site.write(
         """\

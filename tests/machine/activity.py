@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from noetl_temporal.machine.call import ToolCall, ToolReport
-from noetl_temporal.machine.policy import allows, decide
+from noetl_compiler.templates import TemplateFailure
+from noetl_temporal.machine.call import Outcome, RuleFailure, ToolCall, ToolReport
+from noetl_temporal.machine.policy import Decision, allows, decide
 from noetl_temporal.machine.scope import Chain, call_names, sink_config
 
 from .driver import Answer, report_of
@@ -29,9 +31,15 @@ class Activity:
             outcome = report_of(self.answer(call)).outcome
             names = call_names(call.dialect, call.step, call.kind, outcome, attempt, call.page or 1)
             scope = Chain(call.scope, names) if call.aside else Chain(names, call.scope)
-            if outcome["status"] == "ok":
-                allowed = [sink for sink in call.sinks if allows(sink.guard, "ok", scope)]
-                self.stored += [sink_config(sink.config, scope) for sink in allowed]
-            decision = decide(call.rules or (), outcome["status"], scope, attempt)
+            try:
+                decision = self._judged(call, outcome, scope, attempt)
+            except TemplateFailure as failure:
+                return ToolReport(outcome, failed=RuleFailure(failure.message, getattr(failure, "rule", None)))
             if decision.do != "retry":
                 return ToolReport(outcome, decision.rule, decision.exhausted)
+
+    def _judged(self, call: ToolCall, outcome: Outcome, scope: Mapping[str, Any], attempt: int) -> Decision:
+        if outcome["status"] == "ok":
+            allowed = [sink for sink in call.sinks if allows(sink.guard, "ok", scope)]
+            self.stored += [sink_config(sink.config, scope) for sink in allowed]
+        return decide(call.rules or (), outcome["status"], scope, attempt)

@@ -8,13 +8,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from noetl_compiler import compile_or_raise
 from noetl_compiler.graph import Graph
+from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunLoop, StartTimer
-from noetl_temporal.machine.domain import EPOCH_MS, DomainEvent
+from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import (
     CancelRequested,
+    Continued,
     Event,
     LoopFinished,
     Started,
@@ -52,6 +56,11 @@ def error(message: str = "boom", kind: str = "tool", rule: int | None = None, **
     return ToolReport({"status": "error", "error": failed, **facts}, rule=rule)
 
 
+def lost(message: str = "gone", kind: str = "worker_lost") -> ToolReport:
+    """The shell's account of a call whose activity never reported."""
+    return msgspec.structs.replace(error(message, kind), is_decided=False)
+
+
 def report_of(answer: Any) -> ToolReport:
     return answer if isinstance(answer, ToolReport) else ok(answer)
 
@@ -79,6 +88,9 @@ class Driver:
             finish = self._perform(commands, in_flight, ids)
             if finish is not None:
                 return finish
+            if machine.has_work:
+                commands = machine.feed(Continued(self._tick()))
+                continue
             assert in_flight, "the machine waits for nothing"
             index = self.pick(len(in_flight)) % len(in_flight)
             happened = in_flight[index]
@@ -118,7 +130,7 @@ class Driver:
 
     def _cancelled(self, id_: str, in_flight: deque[Callable[[int], Event]], ids: deque[str]) -> None:
         index = ids.index(id_)
-        if "wait" in id_.rsplit(":", 1)[-1]:
+        if id_.endswith(":delay"):
             del in_flight[index], ids[index]
         elif ":" in id_:
             cancelled = error("cancelled", "cancelled")
@@ -151,4 +163,4 @@ def run_text(
     return run_graph(compile_or_raise(text), answer, payload, pick)
 
 
-__all__ = ["CancelRequested", "Driver", "Run", "error", "ok", "report_of", "run_graph", "run_text"]
+__all__ = ["CancelRequested", "Driver", "Run", "error", "lost", "ok", "report_of", "run_graph", "run_text"]

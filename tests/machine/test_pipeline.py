@@ -10,7 +10,7 @@ from noetl_temporal.machine.call import AttemptRecord, ToolCall, ToolReport
 from noetl_temporal.machine.policy import decide
 from noetl_temporal.machine.scope import Chain, outcome_names
 
-from .driver import error, ok, run_text
+from .driver import error, lost, ok, run_text
 from .playbooks import playbook, step
 
 
@@ -178,25 +178,25 @@ def test_set_renders_everything_against_the_scope_before() -> None:
 
 
 def test_a_lost_call_is_decided_by_the_machine() -> None:
-    lost = "\"{{ output.error.kind == 'worker_lost' }}\""
-    policy = f"spec: {{policy: {{rules: [{{when: {lost}, then: {{do: retry, attempts: 2}}}}]}}}}"
+    gone = "\"{{ output.error.kind == 'worker_lost' }}\""
+    policy = f"spec: {{policy: {{rules: [{{when: {gone}, then: {{do: retry, attempts: 2}}}}]}}}}"
     text = pipeline(f"      - {{name: a, kind: noop, {policy}}}\n")
-    run = run_text(text, lambda call: error("gone", "worker_lost") if call.id.endswith(":1") else ok("second"))
+    run = run_text(text, lambda call: lost() if call.id.endswith(":1") else ok("second"))
     assert run.finish.result == "second"
     assert run.of("policy.task.evaluated")[0].meta["do"] == "retry"
 
 
 def test_every_page_has_its_own_calls_after_a_loss() -> None:
-    lost = "{when: \"{{ output.error.kind == 'worker_lost' }}\", then: {do: retry, attempts: 2}}"
+    gone = "{when: \"{{ output.error.kind == 'worker_lost' }}\", then: {do: retry, attempts: 2}}"
     more = "{when: '{{ output.data.more }}', then: {do: again, attempts: 9}}"
-    policy = f"{{rules: [{lost}, {more}], on_unmatched: fail}}"
+    policy = f"{{rules: [{gone}, {more}], on_unmatched: fail}}"
     text = pipeline(f"      - {{name: a, kind: noop, spec: {{policy: {policy}}}}}\n")
     pages = iter([None, {"more": True}, None, {"more": True}, None, {"more": False}])
 
     def answer(_call: ToolCall) -> ToolReport:
         page = next(pages)
         if page is None:
-            return error("gone", "worker_lost")
+            return lost()
         return ToolReport({"status": "ok", "result": page}, rule=1 if page["more"] else None)
 
     run = run_text(text, answer)

@@ -63,6 +63,28 @@ def test_decisions(rules: list[CallRule], outcome: dict[str, Any], attempts: int
     assert (found.do, found.rule, found.delay, found.exhausted) == expected
 
 
+UNREACHED = {"status": "error", "error": {"kind": "connection", "message": "refused", "retryable": True}}
+BY_STATUS = [
+    "{{ output.http.status == 429 or output.http.status >= 500 }}",
+    "{{ error.status >= 500 }}",
+    "{{ last_error.status_code // 100 == 5 }}",
+    "{{ response.status_code > 499 }}",
+    "{{ status_code >= 500 and status_code < 600 }}",
+]
+
+
+@pytest.mark.parametrize("when", BY_STATUS)
+def test_a_rule_about_the_status_does_not_match_where_no_server_answered(when: str) -> None:
+    rules = [rule(0, "retry", when), rule(1, "continue")]
+    assert decide(rules, "error", outcome_names("http", UNREACHED), 1).do == "continue"
+    assert decide(rules, "error", outcome_names("http", BUSY), 1).do == "retry"
+
+
+def test_a_rule_that_is_wrong_is_a_failure_and_no_other_rule_is_asked() -> None:
+    with pytest.raises(TemplateFailure, match="division by zero"):
+        decide([rule(0, "retry", "{{ 1 / 0 }}"), rule(1, "continue")], "error", outcome_names("http", BUSY), 1)
+
+
 def test_an_undefined_name_is_told() -> None:
     found = decide([rule(0, "fail", "{{ nope.deep }}")], "ok", outcome_names("http", FINE), 1)
     assert found.rule is None

@@ -12,11 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl_compiler import compile_or_raise
+from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, Command, Emit, Finish
-from noetl_temporal.machine.domain import EPOCH_MS
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import CancelRequested, Started, TimerFired, ToolFinished
+from noetl_temporal.machine.events import (
+    CancelRequested,
+    Continued,
+    LoopFinished,
+    LoopReport,
+    Started,
+    TimerFired,
+    ToolFinished,
+)
 from noetl_temporal.machine.playbook import Machine
 
 from .driver import error, ok, run_graph
@@ -96,16 +104,28 @@ def test_a_restored_machine_goes_on_as_if_nothing_had_happened(text: str) -> Non
     assert whole == pieces
 
 
-def test_what_does_not_fit_is_refused_and_changes_nothing() -> None:
-    machine = Machine(compile_or_raise(playbook(step("start"))), execution_id=1)
-    with pytest.raises(ProtocolError, match="while the run is new"):
-        machine.feed(ToolFinished(EPOCH_MS, "x", ok()))
-    machine.feed(Started(EPOCH_MS))
-    before = machine.snapshot()
-    for event in (Started(EPOCH_MS), ToolFinished(EPOCH_MS, "nobody", ok())):
+def test_what_does_not_fit_changes_nothing_and_is_the_last_thing_a_machine_takes() -> None:
+    graph = compile_or_raise(playbook(step("start")))
+    for before, wrong in (
+        ([], ToolFinished(EPOCH_MS, "x", ok())),
+        ([Started(EPOCH_MS)], Started(EPOCH_MS)),
+        ([Started(EPOCH_MS)], ToolFinished(EPOCH_MS, "nobody", ok())),
+        ([Started(EPOCH_MS)], LoopFinished(EPOCH_MS, "start#1:start_task:1", LoopReport("ok"))),
+    ):
+        machine = Machine(graph, execution_id=1)
+        for fact in before:
+            machine.feed(fact)
+        state = machine.snapshot()
         with pytest.raises(ProtocolError):
-            machine.feed(event)
-    assert machine.snapshot() == before
+            machine.feed(wrong)
+        assert machine.snapshot() == state
+        with pytest.raises(ProtocolError):
+            machine.feed(Continued(EPOCH_MS))
+
+
+def test_a_timer_of_something_that_is_gone_means_nothing() -> None:
+    machine = Machine(compile_or_raise(playbook(step("start"))), execution_id=1)
+    machine.feed(Started(EPOCH_MS))
     assert machine.feed(TimerFired(EPOCH_MS, "of something that is gone")) == []
 
 
@@ -121,9 +141,10 @@ def test_a_cancelled_run_ends_when_what_runs_has_ended() -> None:
     commands = machine.feed(CancelRequested(EPOCH_MS + 1, "enough"))
     assert [type(one).__name__ for one in commands] == ["Cancel"]
     commands = machine.feed(ToolFinished(EPOCH_MS + 2, call.id, error("cancelled", "cancelled"), cancelled=True))
+    assert isinstance(commands[-1], Finish)
     finish = commands[-1]
     assert isinstance(finish, Finish)
     assert finish.status == "cancelled"
     events = [one.event for one in commands if isinstance(one, Emit)]
-    assert [event.type for event in events][-3:] == ["step.cancelled", "workflow.finished", "playbook.cancelled"]
+    assert [event.type for event in events][-3:] == ["step.done", "workflow.finished", "playbook.cancelled"]
     assert events[-1].meta["reason"] == "enough"

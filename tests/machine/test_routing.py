@@ -159,6 +159,29 @@ def test_an_undefined_name_in_a_predicate_does_not_match_and_says_so() -> None:
     assert run.of("next.evaluated")[0].meta["arcs"][0]["indeterminate"]
 
 
+@pytest.mark.parametrize("mistake", ["1 / 0 > 1", "none > 1", "start.x > none", "start.x.index('b') > 0"])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        'next: {arcs: [{step: a, when: "{{ MISTAKE }}"}, {step: b}]}',
+        'spec: {policy: {admit: {rules: [{when: "{{ MISTAKE }}", then: {allow: false}}]}}}',
+    ],
+)
+def test_a_condition_that_is_wrong_fails_the_step_at_its_place(fields: str, mistake: str) -> None:
+    line = f"    {fields.replace('MISTAKE', mistake.replace('start.x', 'workload.x'))}"
+    text = playbook(
+        f"  - step: start\n{line}\n    tool: {{kind: noop}}\n" + step("a") + step("b"), "workload: {x: a}\n"
+    )
+    run = run_text(text, lambda _call: None)
+    assert run.finish.status == "failed"
+    [failure] = run.finish.failures
+    assert (failure.step, failure.kind) == ("start", "template")
+    assert text.splitlines()[failure.line - 1] == line
+    assert failure.col == line.index("{{") + 1
+    assert steps_run(run)[-1] == "end"
+    assert not {"a", "b"} & set(steps_run(run))
+
+
 def fails(name: str) -> Callable[[ToolCall], Any]:
     def answer(call: ToolCall) -> Any:
         return error("boom") if call.step == name else {"from": call.step}

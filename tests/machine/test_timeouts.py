@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import pytest
 
 from noetl_compiler import compile_or_raise
+from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunLoop, StartTimer
-from noetl_temporal.machine.domain import EPOCH_MS
 from noetl_temporal.machine.events import Event, LoopFinished, LoopReport, Started, TimerFired, ToolFinished
 from noetl_temporal.machine.playbook import Machine
 
@@ -78,7 +78,7 @@ def test_a_step_that_only_waits_is_late_at_once() -> None:
     again = ToolReport({"status": "ok", "result": {"again": True}}, rule=0)
     run.feed(ToolFinished, run.of(CallTool)[0].call.id, again)
     made = run.feed(TimerFired, "start#1:timeout")
-    assert Cancel("start#1:start_task:wait1") in made
+    assert Cancel("start#1:start_task:1:delay") in made
     assert run.finish().failures[0].kind == "timeout"
 
 

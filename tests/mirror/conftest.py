@@ -12,10 +12,11 @@ import pytest
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+from noetl_temporal.codec import data_converter
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.mirror.store import Store, migrate, open_store
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.trail import TrailInterceptor
+from noetl_temporal.trail import TrailInterceptor, record_trail
 from tests.mirror import scripted
 
 TEMPLATE = "mirror_template"
@@ -68,7 +69,7 @@ class Scripts:
 
 @pytest.fixture(scope="session")
 async def client(servers: Addresses) -> Client:
-    return await Client.connect(servers.temporal)
+    return await Client.connect(servers.temporal, data_converter=data_converter())
 
 
 @pytest.fixture(scope="session")
@@ -82,7 +83,7 @@ def scripted_worker(client: Client, queue: str = scripted.QUEUE) -> Worker:
         client,
         task_queue=queue,
         workflows=[scripted.ScriptedPlaybook, scripted.ScriptedLoop],
-        activities=[scripted.http],
+        activities=[scripted.http, record_trail],
         workflow_runner=UnsandboxedWorkflowRunner(),
         interceptors=[TrailInterceptor()],
     )

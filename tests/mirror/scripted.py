@@ -13,9 +13,10 @@ from typing import Any
 from temporalio import activity, workflow
 from temporalio.exceptions import ApplicationError
 
-from noetl_temporal.machine.domain import event_id
+from noetl_temporal.event_ids import DERIVED, event_id
 from noetl_temporal.mirror.payloads import as_list, as_map
 from noetl_temporal.trail import HEADER, Trail
+from tests.mirror.story import Story
 
 QUEUE = "mirror-tests"
 
@@ -25,8 +26,41 @@ Json = dict[str, Any]
 def domain_event(type_: str, ordinal: int, status: str = "STARTED", **fields: Any) -> Json:
     """A DomainEvent as JSON, of now."""
     at = time.time_ns() // 1_000_000
+    assert ordinal < DERIVED
     named = {"id": event_id(at, 0, ordinal), "at": at, "type": type_, "node": "fetch", "kind": "step", "status": status}
     return {**named, **fields}
+
+
+def stamped(name: str, type_: str, node: str, kind: str, status: str = "STARTED", **fields: Any) -> Json:
+    """An event that gets its id and time when the script comes to it.
+
+    Others say ``parent`` and ``ends`` by its name; so do calls, in ``event_id``.
+    """
+    return {"name": name, "type": type_, "node": node, "kind": kind, "status": status, **fields}
+
+
+OPENING = (
+    stamped("requested", "playbook.execution.requested", "tests/scripted", "playbook", "PENDING"),
+    stamped("playbook", "playbook.started", "tests/scripted", "playbook", parent="requested"),
+    stamped("workflow", "workflow.started", "workflow", "workflow", parent="playbook"),
+)
+"""With what every playbook begins."""
+
+
+def closing(status: str = "completed") -> tuple[Json, ...]:
+    """With what a playbook ends that can tell its end."""
+    told = {"status": status.upper()}
+    return (
+        stamped("", "workflow.finished", "workflow", "workflow", parent="workflow", ends="workflow", **told),
+        stamped("", f"playbook.{status}", "tests/scripted", "playbook", parent="playbook", ends="playbook", **told),
+    )
+
+
+def loop_run(execution_id: int, script: list[Json], **fields: Any) -> Json:
+    """A LoopRun as JSON, with a script. Its ``input.event_id`` may be an event's name."""
+    source = playbook(execution_id)["graph"]["source"]
+    named = {"execution_id": execution_id, "source": source, "step": {"name": "fetch"}, "loop_id": "fetch/1"}
+    return {"input": {**named, "slot": 1, "after": 0, "event_id": None, **fields}, "script": script}
 
 
 def playbook(execution_id: int, *script: Json, **fields: Any) -> Json:
@@ -36,9 +70,9 @@ def playbook(execution_id: int, *script: Json, **fields: Any) -> Json:
     return {"execution_id": execution_id, "graph": graph, "content": "kind: Playbook", "script": script, **fields}
 
 
-def call(execution_id: int, parent: int, answer: Json, trail: tuple[Json, ...] = (), **fields: Any) -> Json:
+def call(execution_id: int, parent: int | str, answer: Json, trail: tuple[Json, ...] = (), **fields: Any) -> Json:
     """The script's line that calls a tool which answers as told."""
-    named = {"id": "fetch/1:page:1", "key": "k", "step": "fetch", "task": "page", "kind": "http", "lane": 0}
+    named = {"id": "fetch/1:page:1", "key": "k", "step": "fetch", "task": "page", "kind": "http"}
     config = {"url": "http://x", "headers": {"Authorization": "hush"}}
     given = {**named, "execution_id": execution_id, "event_id": parent, "dialect": "v10", "config": config, **fields}
     return {"do": "call", "call": given, "answer": answer, "trail": trail}
@@ -68,39 +102,79 @@ def _dated(value: Any, now: int) -> Any:
 class _Scripted:
     def __init__(self) -> None:
         self.trail = Trail()
+        self.story = Story(0)
+        self.names: dict[str, int] = {}
 
     async def play(self, given: Json) -> Json:
+        loop = given.get("input", {})
+        self.names = given.get("names", {})
+        self.story = Story(_now(), loop.get("slot", 0), max(given.get("after", 0), loop.get("after", 0)))
         for line in given["script"]:
             for event in line.get("trail", ()):
-                self.trail.add(event)
+                self.trail.add(self._stamped(event))
             match line["do"]:
                 case "call":
                     await self._call(line)
                 case "loop":
-                    id_ = f"{workflow.info().workflow_id}/{line['run']['input']['loop_id']}"
-                    await workflow.execute_child_workflow("noetl.loop", line["run"], id=id_)
+                    await self._loop(line)
                 case "sleep":
                     await workflow.sleep(line["seconds"])
+                case "wait":
+                    await workflow.wait_condition(lambda: False)
                 case "continue":
-                    workflow.continue_as_new({**given, "script": line["script"], "trail": self.trail.take()})
+                    kept = {"trail": self.trail.take(), "names": self.names, "after": self.story.own.ms}
+                    workflow.continue_as_new({**given, "script": line["script"], **kept})
                 case "memo":
                     workflow.upsert_memo({HEADER: self.trail.take()})
+                case "break":
+                    raise ApplicationError(line["why"], non_retryable=True)
                 case _:
                     raise ApplicationError(line["why"], {"trail": self.trail.take()}, non_retryable=True)
+        await self.trail.recorded()
         return {"status": "completed", "trail": self.trail.take()}
 
+    def _stamped(self, event: Any) -> Any:
+        """With its id and time, and those to which it refers."""
+        if "name" not in event:
+            return event
+        self.story.now = _now()
+        named = {key: value for key, value in event.items() if key != "name"}
+        named |= {key: self.names[event[key]] for key in ("parent", "ends") if key in event}
+        parent = named.pop("parent", None)
+        made = self.story.event(named.pop("type"), named.pop("node"), named.pop("kind"), named.pop("status"), parent)
+        self.names[event["name"]] = made["id"]
+        return {**made, **named}
+
+    async def _loop(self, line: Json) -> None:
+        given = line["run"]["input"]
+        began = given.get("event_id")
+        given = {**given, "event_id": self.names.get(began, began), "after": self.story.own.ms}
+        id_ = f"{workflow.info().workflow_id}/{given['loop_id']}"
+        run = {**line["run"], "input": given, "names": {"loop": given["event_id"]}}
+        await workflow.execute_child_workflow(
+            "noetl.loop", run, id=id_, parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL
+        )
+
     async def _call(self, line: Json) -> None:
+        given: Json = line["call"]
+        given = {**given, "event_id": self.names.get(given["event_id"], given["event_id"])}
         try:
             await workflow.execute_activity(
                 "noetl.http",
-                args=[line["call"], line["answer"]],
+                args=[given, line["answer"]],
                 start_to_close_timeout=timedelta(seconds=60),
-                heartbeat_timeout=timedelta(seconds=0.3),
+                heartbeat_timeout=timedelta(seconds=0.3) if "beat" in line["answer"] else None,
                 schedule_to_close_timeout=timedelta(seconds=0.6) if "beat" in line["answer"] else None,
             )
         except Exception:
             if "report" in line["answer"]:
                 raise
+        self.story.now = _now()
+        self.story.leave_room(given["event_id"], 3 * len(line["answer"].get("report", {}).get("attempts", [1])))
+
+
+def _now() -> int:
+    return workflow.time_ns() // 1_000_000
 
 
 @workflow.defn(name="noetl.playbook", sandboxed=False)

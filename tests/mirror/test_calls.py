@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from temporalio.api.failure.v1 import Failure
+
+from noetl_temporal.mirror.event_row import EventRow
 from noetl_temporal.mirror.service import follow_execution
+from tests.mirror.built import START, begun
+from tests.mirror.built import playbook as built
 from tests.mirror.conftest import Log, Scripts
 from tests.mirror.scripted import call, domain_event, playbook
+from tests.mirror.story import Story
 
 PARENT = domain_event("task.started", 7)
 RETRY = {"index": 0, "do": "retry", "on": "error", "attempts": 3, "delay": 0.2, "when": "{{ error.retryable }}"}
@@ -164,6 +171,68 @@ async def test_a_call_whose_workers_are_lost_tells_what_they_had_told(
     ]
 
 
+@pytest.mark.parametrize(
+    ("status", "kind", "words", "row_status"),
+    [
+        ("lost", "worker_lost", "the attempt was lost with its worker", "FAILED"),
+        ("shutdown", "shutdown", "the worker was told to stop", "CANCELLED"),
+        ("paused", "paused", "the call was paused", "CANCELLED"),
+        ("reset", "reset", "the call was reset", "CANCELLED"),
+        ("cancelled", "cancelled", "the call was cancelled", "CANCELLED"),
+    ],
+)
+def test_an_attempt_that_its_tool_did_not_end_says_why(status: str, kind: str, words: str, row_status: str) -> None:
+    rows = _folded({"outcome": {"status": "ok"}, "attempts": [_at(1, status), _at(2)]})
+    assert [row.event_type for row in rows] == [
+        "task.attempt.started",
+        "task.attempt.failed",
+        "task.attempt.started",
+        "task.attempt.done",
+    ]
+    ended = rows[1]
+    assert (ended.error, ended.meta["error"]["kind"], ended.status) == (words, kind, row_status)
+    assert ended.meta["retry"]["will_retry"] is True
+    assert ended.meta["ends"] == str(rows[0].event_id)
+
+
+def _at(number: int, status: str = "ok") -> dict[str, Any]:
+    return {"number": number, "started": START + number * 10, "ended": START + number * 10 + 5, "status": status}
+
+
+def _folded(report: Any) -> list[EventRow]:
+    """The rows of a call that ends with a report."""
+    history = built(1)
+    begun(history, Story(START))
+    history.now += 100
+    history.answers(len(history.events), report)
+    return [row for row in history.rows() if row.event_type.startswith("task.attempt.")]
+
+
+def test_an_attempt_of_which_nobody_knows_is_counted() -> None:
+    rows = _folded({"outcome": {"status": "ok"}, "attempts": [_at(3)]})
+    assert [row.meta["retry"]["attempt_number"] for row in rows] == [1, 1, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize("how", ["CANCELED", "TIMED_OUT"])
+def test_a_call_that_no_worker_took_has_no_attempts(how: str) -> None:
+    history = built(1)
+    begun(history, Story(START))
+    history.add(f"ACTIVITY_TASK_{how}", scheduled_event_id=len(history.events))
+    assert [row for row in history.rows() if row.event_type.startswith("task.attempt.")] == []
+
+
+@pytest.mark.parametrize(("type_", "kind"), [("ActivityPause", "paused"), ("ActivityReset", "reset")])
+def test_a_call_that_temporal_itself_ended_says_so(type_: str, kind: str) -> None:
+    history = built(1)
+    begun(history, Story(START))
+    scheduled = len(history.events)
+    failure = Failure(message="Unhandled activity cancel error")
+    failure.application_failure_info.type = type_
+    started = history.taken(scheduled)
+    history.add("ACTIVITY_TASK_FAILED", scheduled_event_id=scheduled, started_event_id=started, failure=failure)
+    assert history.rows()[-1].meta["error"]["kind"] == kind
+
+
 async def test_a_clock_that_is_wrong_puts_no_attempt_outside_its_task(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
@@ -184,10 +253,16 @@ async def test_a_loop_tells_its_rows_under_the_playbooks_execution(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
     source = playbook(execution_id)["graph"]["source"]
-    input_ = {"execution_id": execution_id, "source": source, "lane": 3, "loop_id": "fetch/1"}
+    input_ = {
+        "execution_id": execution_id,
+        "source": source,
+        "slot": 3,
+        "step": {"name": "fetch"},
+        "loop_id": "fetch/1",
+    }
     report = {"outcome": {"status": "ok"}, "attempts": [_record(1)]}
     iteration = domain_event("loop.iteration.started", 1, meta={"loop_id": "fetch/1", "iteration": 4})
-    line = call(execution_id, iteration["id"], {"report": report}, (iteration,), iteration=4, lane=3)
+    line = call(execution_id, iteration["id"], {"report": report}, (iteration,), iteration=4)
     loop = {"do": "loop", "run": {"input": input_, "script": [line]}, "trail": (domain_event("loop.started", 2),)}
     rows = await _rows(scripts, dsn, log, execution_id, loop)
     assert sorted(row["event_type"] for row in rows) == [
@@ -197,6 +272,6 @@ async def test_a_loop_tells_its_rows_under_the_playbooks_execution(
         "task.attempt.started",
     ]
     attempt = rows[-1]
-    assert (attempt["event_id"] >> 12) & 0x3FF == 3
+    assert (attempt["event_id"] >> 13) & 0x3FF == 3
     assert attempt["meta"]["iteration_id"] == "fetch/1/4"
     assert attempt["meta"]["temporal"]["workflow_id"].endswith("/fetch/1")

@@ -7,7 +7,9 @@ import pytest
 
 from noetl_temporal.mirror.read import EventTail, events_of, execution, executions, steps_of
 from noetl_temporal.mirror.store import Store
+from tests.mirror.built import START, begun, playbook
 from tests.mirror.recorded import Recorded, read, rows_of
+from tests.mirror.story import Story
 
 
 async def _ingest(store: Store, recorded: list[Recorded]) -> int:
@@ -129,6 +131,44 @@ async def test_the_log_in_the_words_of_the_whitepaper(store: Store) -> None:
         "WorkflowFinished",
         "PlaybookProcessed",
     ]
+
+
+VOCABULARY = """
+playbook.execution.requested playbook.request.evaluated playbook.started playbook.paused playbook.resumed
+playbook.completed playbook.failed playbook.cancelled workflow.started workflow.finished policy.admit.evaluated
+step.started step.done step.failed step.skipped step.cancelled task.started task.done task.failed task.cancelled
+task.attempt.started task.attempt.done task.attempt.failed policy.task.evaluated sink.started sink.done sink.failed
+loop.started loop.done loop.failed loop.cancelled loop.iteration.started loop.iteration.done loop.iteration.failed
+loop.iteration.cancelled next.evaluated ctx.updated warning incident.opened incident.resolved
+"""
+"""All that machine and mirror write today."""
+
+
+async def test_every_event_has_a_name_in_the_older_words_or_none_on_purpose(store: Store) -> None:
+    known = {record[0] for record in await store.pool.fetch("SELECT event_type FROM noetl.event_name")}
+    assert set(VOCABULARY.split()) <= known
+
+
+async def test_what_was_stopped_reads_so_in_the_older_words(store: Store, execution_id: int) -> None:
+    history = playbook(execution_id)
+    begun(history, Story(START))
+    history.now += 10
+    history.task_fails("NON_DETERMINISTIC_ERROR", "another build")
+    history.add("WORKFLOW_EXECUTION_TERMINATED", reason="enough")
+    await store.ingest(history.run, history.events)
+    query = "SELECT event_type FROM noetl.event_legacy WHERE execution_id = $1 ORDER BY event_id"
+    assert await _column(store.pool, query, execution_id) == [
+        "playbook_started",
+        "workflow_initialized",
+        "step_started",
+        "error",
+        "info",
+        "step_cancelled",
+        "workflow_terminated",
+        "playbook_cancelled",
+    ]
+    query = "SELECT status FROM noetl.event_domain WHERE execution_id = $1 ORDER BY event_id DESC, ordinal LIMIT 2"
+    assert await _column(store.pool, query, execution_id) == ["cancelled", "cancelled"]
 
 
 async def _column(pool: asyncpg.Pool, query: str, id_: int) -> list[str]:

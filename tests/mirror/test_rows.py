@@ -8,10 +8,16 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from temporalio.api.history.v1 import HistoryEvent
 
-from noetl_temporal.mirror.event_row import EventRow, RunState
+from noetl_temporal.mirror.event_row import EventRow
+from noetl_temporal.mirror.raw import Run
 from noetl_temporal.mirror.rows import begin, fold
-from tests.mirror.recorded import HERE, NAMES, Recorded, read, rows_of, told
+from noetl_temporal.mirror.run_state import RunState
+from tests.audit import audit
+from tests.mirror.built import START, begun, playbook
+from tests.mirror.recorded import HERE, NAMES, read, rows_of, told
+from tests.mirror.story import Story
 
 RUNS = {f"{name}-{number}": run for name in NAMES for number, run in enumerate(read(name))}
 
@@ -21,11 +27,10 @@ def test_recorded_histories_give_the_rows_they_gave(name: str) -> None:
     assert told(read(name)) == (HERE / f"histories/{name}.rows.jsonl").read_text()
 
 
-def _folded_in_parts(recorded: Recorded, cuts: list[int]) -> list[EventRow]:
+def _folded_in_parts(run: Run, events: list[HistoryEvent], cuts: list[int]) -> list[EventRow]:
     """The state goes through JSON at every cut, as through noetl.cursor."""
-    events = recorded.events()
     earlier = {event.event_id: event for event in events}
-    state, rows = begin(recorded.run, events[0]), list[EventRow]()
+    state, rows = begin(run, events[0]), list[EventRow]()
     for start, end in pairwise([0, *sorted(cuts), len(events)]):
         rows += fold(state, events[start:end], earlier)
         state = msgspec.json.decode(msgspec.json.encode(state), type=RunState)
@@ -35,18 +40,28 @@ def _folded_in_parts(recorded: Recorded, cuts: list[int]) -> list[EventRow]:
 @given(st.sampled_from(sorted(RUNS)), st.lists(st.integers(0, 40), max_size=6))
 def test_any_parts_give_what_the_whole_gives(name: str, cuts: list[int]) -> None:
     recorded = RUNS[name]
-    length = len(recorded.events())
-    assert _folded_in_parts(recorded, [min(cut, length) for cut in cuts]) == rows_of(recorded)
+    events = recorded.events()
+    assert _folded_in_parts(recorded.run, events, [min(cut, len(events)) for cut in cuts]) == rows_of(recorded)
+
+
+@given(st.lists(st.integers(0, 12), max_size=6))
+def test_any_parts_of_a_run_that_is_stopped_give_what_the_whole_gives(cuts: list[int]) -> None:
+    history = playbook(1)
+    begun(history, Story(START))
+    history.task_fails("NON_DETERMINISTIC_ERROR", "another build")
+    history.task()
+    history.task_times_out()
+    history.task_times_out()
+    history.add("WORKFLOW_EXECUTION_TERMINATED", reason="enough")
+    rows = history.rows()
+    assert sum(row.event_type.endswith("cancelled") for row in rows) == 3
+    assert _folded_in_parts(history.run, history.events, cuts) == rows
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_playbooks_rows_are_a_tree_in_the_order_of_time(name: str) -> None:
+def test_a_recorded_run_tells_a_story_that_holds(name: str) -> None:
     rows = sorted((row for run in read(name) for row in rows_of(run)), key=lambda row: row.event_id)
-    ids = {row.event_id for row in rows}
-    assert len(ids) == len(rows)
-    assert [row.event_type for row in rows if row.parent_event_id is None] == ["playbook.execution.requested"]
-    assert all(row.parent_event_id in ids and row.parent_event_id < row.event_id for row in rows[1:])
-    assert [row.at for row in rows] == sorted(row.at for row in rows)
+    assert audit([msgspec.structs.asdict(row) for row in rows], status=rows[-1].status, stopped=False) == []
     assert rows[-1].event_type in ("playbook.completed", "playbook.failed")
 
 

@@ -19,6 +19,7 @@ from temporalio.converter import (
     StorageDriverRetrieveContext,
     StorageDriverStoreContext,
 )
+from temporalio.service import RPCError
 
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.mirror.raw import Run
@@ -44,10 +45,12 @@ def _lines(execution_id: int) -> list[dict[str, Any]]:
         "execution_id": execution_id,
         "source": playbook(1)["graph"]["source"],
         "loop_id": "fetch/1",
-        "lane": 1,
+        "slot": 1,
+        "step": {"name": "fetch"},
     }
     calls = [
-        call(execution_id, 1, REPORT, (domain_event("task.started", n),), id=f"fetch/1:page:{n}") for n in range(3)
+        call(execution_id, 1, REPORT, (domain_event("ctx.updated", n, "COMPLETED"),), id=f"fetch/1:page:{n}")
+        for n in range(3)
     ]
     return [*calls[:2], {"do": "loop", "run": {"input": loop_input, "script": calls[2:]}}]
 
@@ -193,6 +196,7 @@ class _Shelf(StorageDriver):
 
     def __init__(self) -> None:
         self.kept: dict[str, bytes] = {}
+        self.is_away = False
 
     def name(self) -> str:
         return "shelf"
@@ -208,13 +212,20 @@ class _Shelf(StorageDriver):
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
+        if self.is_away:
+            raise ConnectionRefusedError("nobody listens")
         return [Payload.FromString(self.kept[claim.claim_data["key"]]) for claim in claims]
 
 
 @pytest.fixture
-async def shelved(servers: Addresses) -> Client:
+def shelf() -> _Shelf:
+    return _Shelf()
+
+
+@pytest.fixture
+async def shelved(servers: Addresses, shelf: _Shelf) -> Client:
     """A client that puts all but the smallest values into external storage."""
-    storage = ExternalStorage(drivers=[_Shelf()], payload_size_threshold=300)
+    storage = ExternalStorage(drivers=[shelf], payload_size_threshold=300)
     return await Client.connect(
         servers.temporal, data_converter=dataclasses.replace(DataConverter.default, external_storage=storage)
     )
@@ -240,6 +251,30 @@ async def test_values_in_external_storage_are_read_with_the_clients_converter(
     before = await log.everything()
     await rebuild(dsn, shelved.data_converter)
     assert await log.everything() == before
+
+
+async def test_a_storage_that_is_away_is_an_incident_until_it_is_back(
+    shelved: Client, shelf: _Shelf, dsn: str, log: Log, execution_id: int
+) -> None:
+    shelf.is_away = True
+    running = asyncio.create_task(_run_shelved(shelved, execution_id))
+    handle = shelved.get_workflow_handle(f"shelved/{execution_id}")
+
+    async def failed() -> bool:
+        try:
+            events = (await handle.fetch_history()).events
+        except RPCError:
+            return False
+        return any(event.HasField("workflow_task_failed_event_attributes") for event in events)
+
+    await _eventually(failed)
+    shelf.is_away = False
+    await running
+    await follow_execution(shelved, dsn, handle.id)
+    rows = [row for row in await log.rows(execution_id) if row["event_type"].startswith("incident.")]
+    assert [row["event_type"] for row in rows] == ["incident.opened", "incident.resolved"]
+    assert rows[0]["meta"]["incident"]["cause"] == "storage"
+    assert "nobody listens" in rows[0]["error"]
 
 
 async def test_a_playbooks_last_row_is_stored_after_all_of_its_loops(

@@ -14,8 +14,12 @@ from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.config import connect_temporal
+from noetl_temporal.mirror.service import follow_execution
+from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
+from tests.audit import audit_everything
 
 Answer = Callable[[Request, ToolContext], Any]
 
@@ -46,6 +50,17 @@ class Shell:
 
 async def history_of(handle: RunHandle) -> WorkflowHistory:
     return await handle.workflow.fetch_history()
+
+
+@pytest.fixture(scope="session", autouse=True)
+async def audited(servers: Addresses) -> AsyncGenerator[None]:
+    """Every run of every test here tells a story that holds."""
+    yield
+    client = await connect_temporal(servers.temporal, dsn=servers.postgres)
+    closed = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND ExecutionStatus != 'Running' AND NoetlPath = 'tests/shell'"
+    for run in {one.id async for one in client.list_workflows(closed)}:
+        await follow_execution(client, servers.postgres, run)
+    assert await audit_everything(servers.postgres) == {}
 
 
 @pytest.fixture

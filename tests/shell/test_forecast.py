@@ -16,9 +16,9 @@ from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_compiler.forecast import Amount, Forecast, Sizes, forecast
 from noetl_compiler.forecasting import counts, prices, repeats
-from noetl_temporal import limits, workflows
+from noetl_temporal import limits, workflow_host
 from noetl_temporal.client import NoetlClient, RunHandle
-from noetl_temporal.machine import policy
+from noetl_temporal.machine import budget, policy
 from noetl_temporal.machine.loops import items
 from noetl_temporal.machine.tasks import pipeline
 from noetl_temporal.stack.addresses import Addresses
@@ -216,9 +216,9 @@ async def test_what_there_was_lies_between_least_and_most(shell: Shell, servers:
 
 
 def test_its_numbers_are_those_of_the_interpreter() -> None:
-    assert prices.LOOP_EVENTS == workflows.LOOP_EVENTS
+    assert prices.LOOP_EVENTS == workflow_host.SOFT_EVENTS
     assert prices.STORED_BYTES == limits.STORE_FROM_BYTES
-    assert counts.MAX_IN_FLIGHT == items.MAX_IN_FLIGHT
+    assert counts.MAX_IN_FLIGHT == budget.MAX_PENDING
     assert counts.DEFAULT_IN_FLIGHT == items.DEFAULT_IN_FLIGHT
     assert repeats.DEFAULT_PAGES == pipeline.DEFAULT_PAGES
     assert repeats.DEFAULT_ATTEMPTS == policy.DEFAULT_ATTEMPTS

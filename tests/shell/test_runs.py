@@ -181,7 +181,8 @@ def shell_child(history: Any) -> str:
 
 
 async def test_a_long_loop_continues_as_new_and_loses_nothing(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.workflows.LOOP_EVENTS", 60)
+    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
+    monkeypatch.setattr("noetl_temporal.workflow_host.HARD_EVENTS", 60)
     async with shell.client(lambda request, _context: request.config["message"]) as client:
         handle = await shell.submit(client, LOOP, "workload: {items: []}\n", items=list(range(50)))
         found = await handle.result()

@@ -18,15 +18,17 @@ from jinja2.filters import FILTERS as JINJA_FILTERS
 from jinja2.filters import make_attrgetter
 from jinja2.tests import TESTS as JINJA_TESTS
 
+from noetl_compiler.templating.absent import Absent
 from noetl_compiler.templating.formats import percent
 from noetl_compiler.templating.materialise import materialise, text_of
 from noetl_compiler.templating.meter import Meter
-from noetl_compiler.templating.prices import OF_ARGUMENTS, steps_an_item, steps_of
+from noetl_compiler.templating.prices import OF_ARGUMENTS, searched, steps_an_item, steps_of
 
-__all__ = ["AS_TEXT", "CONCATENATED", "COUNTED", "FILTERS", "TESTS", "WEIGHED", "WORKED"]
+__all__ = ["AS_TEXT", "CONCATENATED", "COUNTED", "FILTERS", "HELD", "TESTS", "WEIGHED", "WORKED"]
 
 # Names of the filters the rewritten tree applies; no template can spell them.
-AS_TEXT, CONCATENATED, COUNTED, WEIGHED, WORKED = "as text", "concatenated", "counted", "weighed", "worked"
+AS_TEXT, CONCATENATED, COUNTED = "as text", "concatenated", "counted"
+HELD, WEIGHED, WORKED = "held by", "weighed", "worked"
 
 _DETERMINISTIC_FILTERS = """
     abs batch capitalize center count d default dictsort filesizeformat first float groupby indent int items
@@ -197,8 +199,19 @@ def _concatenated(context: Any, parts: list[Any]) -> str:
 
 
 @pass_context
-def _weighed(context: Any, value: Any) -> Any:
+def _held(context: Any, container: Any, item: Any) -> bool:
+    """``item in container``."""
+    context.meter.weigh(item)
+    context.meter.weigh(container)
+    searched(context.meter, item, container)
+    return item in container
+
+
+@pass_context
+def _weighed(context: Any, value: Any, is_searched: bool = False) -> Any:
     context.meter.weigh(value)
+    if is_searched and isinstance(value, str):
+        searched(context.meter, value[: len(value) // 2], value)  # by what is not known here; that would be the worst
     return value
 
 
@@ -232,6 +245,10 @@ def _worked(context: Any, nothing: str, work: int) -> str:
     return nothing
 
 
+def _is_none(value: Any) -> bool:
+    return value is None or isinstance(value, Absent)
+
+
 _OWN: dict[str, Callable[..., Any]] = {
     "b64decode": _b64decode,
     "b64encode": _b64encode,
@@ -253,10 +270,11 @@ FILTERS: dict[str, Callable[..., Any]] = {
     AS_TEXT: _as_text,
     CONCATENATED: _concatenated,
     COUNTED: _counted,
+    HELD: _held,
     WORKED: _worked,
     WEIGHED: _weighed,
 }
 
 TESTS: dict[str, Callable[..., Any]] = {
-    name: _metered(name, JINJA_TESTS[name]) for name in _DETERMINISTIC_TESTS.split()
+    name: _metered(name, {**JINJA_TESTS, "none": _is_none}[name]) for name in _DETERMINISTIC_TESTS.split()
 }

@@ -16,7 +16,7 @@ from typing import Any
 from jinja2.runtime import Undefined
 
 from noetl_compiler.graph import Json
-from noetl_compiler.templating.meter import Meter, NotDataError, check_number, check_text
+from noetl_compiler.templating.meter import NODES_A_CONTAINER, Meter, NotDataError, check_number, check_text
 
 __all__ = ["materialise", "text_of"]
 
@@ -67,7 +67,7 @@ def text_of(value: Any, meter: Meter) -> str:
 
 def _copied(value: Any, meter: Meter, depth: int) -> Json:
     """A copy of a plain container. One that has nothing but leaves, as most have, is copied in one go."""
-    meter.nodes(len(value) + 1)
+    meter.nodes(len(value) + NODES_A_CONTAINER)
     if depth > _MAX_DEPTH:
         raise NotDataError(f"the value is nested deeper than {_MAX_DEPTH} levels")
     if value.__class__ is not dict:

@@ -2,7 +2,7 @@
 
 A step is one iteration, one call, one node of a container looked at; characters are those an operation makes; nodes
 are those of the data that leaves, which is mostly the scope's own and may be large. Who is about to make something
-charges for it first: ``"a" * 10**9`` is refused before a byte is allocated.
+charges for it first: ``"a" * 10**9`` is refused before a byte is allocated. No budget lasts for a second.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ __all__ = [
     "MAX_CHARS",
     "MAX_NODES",
     "MAX_STEPS",
+    "NODES_A_CONTAINER",
     "BudgetExceededError",
     "Meter",
     "NotDataError",
@@ -29,7 +30,13 @@ _WORD, _BITS_A_STEP = 64, 25
 _STEPS_A_CONTAINER = 20
 _CONTAINERS = frozenset({list, tuple, dict})
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
-MAX_NODES = 20_000_000
+MAX_NODES = 8_000_000
+NODES_A_CONTAINER = 40
+"""Making a container takes so much longer than copying what is in it."""
+
+_STEPS_A_RENDERING, _STEPS_A_MISSING_NAME, _CHARS_A_STEP_OF_SOURCE = 200, 500, 16
+_CHARS_A_UNIT, _NODES_A_UNIT = 5, 2
+_ALL_WORK = MAX_STEPS + MAX_CHARS // _CHARS_A_UNIT + MAX_NODES // _NODES_A_UNIT
 
 
 class NotDataError(TypeError):
@@ -70,6 +77,23 @@ class Meter:
         self._chars = MAX_CHARS
         self._nodes = MAX_NODES
         self._weights: dict[int, _Weight] = {}
+
+    def begin(self, source: str) -> None:
+        """Charge for one template, whatever it does."""
+        self.step(_STEPS_A_RENDERING + len(source) // _CHARS_A_STEP_OF_SOURCE)
+
+    def missing_name(self) -> None:
+        """Charge for finding out which name was undefined. That comes after the rendering, so it is not refused."""
+        self._steps -= _STEPS_A_MISSING_NAME
+
+    def work(self) -> int:
+        """What was charged so far, in units of a step. What went over its budget did all the work there is: how far
+        over depends on which containers of the scope are the same object, which a replay need not share.
+        """
+        if min(self._steps, self._chars, self._nodes) < 0:
+            return _ALL_WORK
+        chars, nodes = MAX_CHARS - self._chars, MAX_NODES - self._nodes
+        return MAX_STEPS - self._steps + chars // _CHARS_A_UNIT + nodes // _NODES_A_UNIT
 
     def step(self, count: int = 1) -> None:
         """Charge for work."""

@@ -8,7 +8,7 @@ from jinja2 import nodes
 from jinja2.exceptions import TemplateSyntaxError
 from jinja2.visitor import NodeTransformer
 
-from noetl_compiler.templating.filters import AS_TEXT, CONCATENATED, COUNTED, WEIGHED, WORKED
+from noetl_compiler.templating.filters import AS_TEXT, CONCATENATED, COUNTED, HELD, WEIGHED, WORKED
 from noetl_compiler.templating.meter import NotDataError, check_number, check_text
 
 __all__ = ["LONE", "prepare"]
@@ -124,15 +124,27 @@ class _Metering(NodeTransformer):
         return node if _is_constant(node) else self._filter(node, WEIGHED)
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
+        if len(node.ops) == 1 and node.ops[0].op in ("in", "notin"):
+            return self._membership(node)
         cheap = all(_is_constant(operand.expr) for operand in node.ops) or (
-            _is_constant(node.expr) and len(node.ops) == 1 and node.ops[0].op not in ("in", "notin")
+            _is_constant(node.expr) and len(node.ops) == 1
         )
         self.generic_visit(node)
         if not cheap:
             node.expr = self._filter(node.expr, WEIGHED)
             for operand in node.ops:
-                operand.expr = self._filter(operand.expr, WEIGHED)
+                is_searched = operand.op in ("in", "notin")
+                operand.expr = self._filter(operand.expr, WEIGHED, *([nodes.Const(True)] if is_searched else []))
         return node
+
+    def _membership(self, node: nodes.Compare) -> nodes.Node:
+        """``a in b`` as a filter, because its price depends on both; among constants it costs next to nothing."""
+        [operand] = node.ops
+        self.generic_visit(node)
+        if _is_constant(operand.expr) and not isinstance(operand.expr, nodes.Const):
+            return node
+        found = self._filter(operand.expr, HELD, node.expr)
+        return found if operand.op == "in" else nodes.Not(found, lineno=node.lineno, environment=self._environment)
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
         sliced = isinstance(node.arg, nodes.Slice)

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from jinja2 import meta, nodes
+from jinja2.exceptions import UndefinedError
 
 from noetl_compiler.graph import Json
 from noetl_compiler.templating.materialise import materialise
-from noetl_compiler.templating.meter import Meter
+from noetl_compiler.templating.meter import BudgetExceededError, Meter, NotDataError
 from noetl_compiler.templating.sandbox import ENVIRONMENT
 
 __all__ = ["Applied", "Survey", "follow", "lone_path", "project", "survey", "unguarded"]
@@ -128,9 +129,10 @@ def _constant_name(node: nodes.Getattr | nodes.Getitem) -> str | None:
     return name if isinstance(name, str) and "." not in name else None
 
 
-def project(scope: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Json]:
-    """The smallest nested dict that has the values at these paths; a path that leads nowhere is left out."""
-    meter = Meter()
+def project(scope: Mapping[str, Any], paths: Sequence[str], meter: Meter) -> dict[str, Json]:
+    """The smallest nested dict that has the values at these paths; a path that leads nowhere is left out. NotDataError
+    for a value that no template may give.
+    """
     result: dict[str, Json] = {}
     covered: set[str] = set()
     for path in sorted(set(paths)):
@@ -140,8 +142,15 @@ def project(scope: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Json]:
         known, value = follow(scope, parts)
         if known == len(parts):
             covered.add(path)
-            _put(result, parts, materialise(value, meter))
+            _put(result, parts, _passed_on(path, value, meter))
     return result
+
+
+def _passed_on(path: str, value: Any, meter: Meter) -> Json:
+    try:
+        return materialise(value, meter)
+    except (BudgetExceededError, NotDataError, RecursionError, UnicodeEncodeError, UndefinedError) as error:
+        raise NotDataError(f'"{path}" cannot be passed on: {error}') from error
 
 
 def follow(scope: Mapping[str, Any], parts: Sequence[str]) -> tuple[int, Any]:

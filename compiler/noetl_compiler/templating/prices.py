@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from noetl_compiler.templating.meter import Meter
 
-__all__ = ["OF_ARGUMENTS", "Price", "steps_an_item", "steps_of", "text_method"]
+__all__ = ["OF_ARGUMENTS", "Price", "searched", "steps_an_item", "steps_of", "text_method"]
 
 Price: TypeAlias = Callable[..., None]
 """Takes the meter and then what the filter takes."""
@@ -34,6 +34,16 @@ _CHARS_WORKED_ON = 25
 
 _STEPS_A_PART = 5
 """A text that is split becomes a list of texts."""
+
+_STEPS_A_BRACKET = 10
+_SHORT, _SHORT_NEEDLE, _SHORT_FOR_IT = 2_500, 100, 30_000
+"""Python searches texts of up to such lengths, and any text from its end, by trying every place: that may take the one
+length times the other. Else it takes about as long as reading the text."""
+
+_COMPARED_A_CHAR, _STRIPPED_A_CHAR = 64, 1_000
+_SEARCHING = frozenset({"count", "find", "index", "partition", "replace", "split"})
+_SEARCHING_BACK = frozenset({"rfind", "rindex", "rpartition", "rsplit"})
+_STRIPPING = frozenset({"lstrip", "rstrip", "strip"})
 
 _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
@@ -64,8 +74,30 @@ def _listed(meter: Meter, value: Any) -> None:
     meter.step(len(value) if isinstance(value, str) else 0)
 
 
+def searched(meter: Meter, needle: Any, text: Any) -> None:
+    """Charge for looking for one text in another."""
+    if isinstance(needle, str) and isinstance(text, str):
+        long, short = len(text), len(needle)
+        if long < _SHORT or (short < _SHORT_NEEDLE and long < _SHORT_FOR_IT):
+            meter.chars(long * short // _COMPARED_A_CHAR)
+
+
+def _searched_back(meter: Meter, needle: str, text: str) -> None:
+    meter.chars(len(text) * len(needle) // _COMPARED_A_CHAR)
+
+
+def _from_json(meter: Meter, text: Any) -> None:
+    if isinstance(text, str):
+        meter.step(_STEPS_A_BRACKET * (text.count("[") + text.count("{")))
+
+
+def _trim(meter: Meter, text: Any, chars: Any = None) -> None:
+    meter.chars(len(str(text)) * len(str(chars or "")) // _STRIPPED_A_CHAR)
+
+
 def _replace(meter: Meter, text: Any, old: Any, new: Any, _count: Any = None) -> None:
     whole = str(text)
+    searched(meter, str(old), whole)
     meter.chars(len(whole) + whole.count(str(old)) * len(str(new)))
 
 
@@ -90,12 +122,16 @@ def _wordwrap(
 OF_ARGUMENTS: dict[str, Price] = {
     "batch": _batch,
     "center": _center,
+    "from_json": _from_json,
+    "fromjson": _from_json,
+    "in": searched,
     "indent": _indent,
     "list": _listed,
     "replace": _replace,
     "round": _round,
     "slice": _batch,
     "title": _words,
+    "trim": _trim,
     "urlencode": _words,
     "wordcount": _words,
     "wordwrap": _wordwrap,
@@ -105,6 +141,8 @@ OF_ARGUMENTS: dict[str, Price] = {
 
 def text_method(meter: Meter, name: str, text: str, args: tuple[Any, ...]) -> None:
     """Charge for a method of a text that makes more than the text, or many of it."""
+    if args and isinstance(args[0], str):
+        _looked_through(meter, name, text, args[0])
     match name, args:
         case "center" | "ljust" | "rjust" | "zfill", (int(width), *_):
             meter.chars(max(0, width))
@@ -122,6 +160,15 @@ def text_method(meter: Meter, name: str, text: str, args: tuple[Any, ...]) -> No
             pass
     if not text.isascii():
         meter.chars(3 * len(text))  # a letter has up to three in the other case
+
+
+def _looked_through(meter: Meter, name: str, text: str, sought: str) -> None:
+    if name in _SEARCHING:
+        searched(meter, sought, text)
+    elif name in _SEARCHING_BACK:
+        _searched_back(meter, sought, text)
+    elif name in _STRIPPING:
+        _trim(meter, text, sought)
 
 
 def _lines(text: str) -> int:

@@ -34,8 +34,9 @@ from noetl_compiler.templating.formats import FormatMethod, percent
 from noetl_compiler.templating.materialise import text_of
 from noetl_compiler.templating.meter import BudgetExceededError, Meter
 from noetl_compiler.templating.prices import text_method
+from noetl_compiler.templating.undefined import UndefinedNameError
 
-__all__ = ["ENVIRONMENT", "ScopeContext", "UndefinedNameError"]
+__all__ = ["ENVIRONMENT", "ScopeContext"]
 
 _CALL_COST, _ARGUMENT_COST = 30, 6
 _BINOP_COST = 10
@@ -70,14 +71,6 @@ _METHODS: tuple[tuple[type, frozenset[str]], ...] = (
 
 METHODS = _MAPPING_METHODS.union(*(names for _, names in _METHODS))
 """Every method that a template may call, whatever it is a method of."""
-
-
-class UndefinedNameError(UndefinedError):
-    """An undefined name was used; ``name`` is its last part."""
-
-    def __init__(self, name: str, message: str | None = None) -> None:
-        super().__init__(message)
-        self.name = name
 
 
 class Missing(StrictUndefined):

@@ -11,7 +11,7 @@ from noetl_temporal.machine import trees
 from noetl_temporal.machine.commands import LoopInput
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.scope import Chain
-from noetl_temporal.machine.state import IterationState, LoopState
+from noetl_temporal.machine.state import Iteration, LoopState
 
 __all__ = ["IterationHost", "iteration_ids"]
 
@@ -29,13 +29,14 @@ def iteration_ids(input_: LoopInput, index: int) -> dict[str, Any]:
 class IterationHost:
     """See tasks.host.Host."""
 
-    def __init__(self, input_: LoopInput, loop: LoopState, iteration: IterationState, journal: Journal) -> None:
+    def __init__(self, input_: LoopInput, loop: LoopState, iteration: Iteration, journal: Journal) -> None:
         self.journal = journal
         self.step: Step = input_.step
         self.source: SourceRef = input_.source
         self.execution_id = input_.execution_id
-        self.prefix = str(iteration.index)
+        self.prefix = iteration.id
         self.key = f"{self.execution_id}/{input_.loop_id}/{iteration.index}"
+        self.once = f"{self.execution_id}/{input_.run}"
         self.parent_id = iteration.event_id
         self.iteration: int | None = iteration.index
         self.meta = iteration_ids(input_, iteration.index)

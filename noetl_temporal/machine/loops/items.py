@@ -5,33 +5,87 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+import msgspec
+
 from noetl_compiler import templates
-from noetl_compiler.graph import Json, Loop, Step, Template
+from noetl_compiler.graph import Json, Loop, Step
 from noetl_compiler.graph.contents import templates_in
 from noetl_compiler.templates import TemplateFailure
+from noetl_temporal.machine import quantities
+from noetl_temporal.machine.budget import MAX_PENDING, Budget
 from noetl_temporal.machine.scope import Chain
 
-__all__ = ["MAX_IN_FLIGHT", "body_paths", "in_flight", "items_of"]
-
-MAX_IN_FLIGHT = 500
-"""Iterations in flight in one workflow (temporal.md 0)."""
+__all__ = ["Selection", "body_paths", "collection_of", "in_flight", "selected"]
 
 DEFAULT_IN_FLIGHT = 16
 
+ITEM_WORK = 6
+"""Of one item looked at (budget.py)."""
 
-def items_of(loop: Loop, scope: Mapping[str, Any]) -> list[Json]:
-    """The items in order. A text or a map is one item, none is no item."""
+
+class Selection(msgspec.Struct):
+    """How far the items of a loop have been selected: ``where`` asked of the first ``position`` items, which left those
+    at ``kept``; ``keys`` to order the first of these by.
+    """
+
+    items: list[Json]
+    position: int = 0
+    kept: list[int] = []
+    keys: list[Json] = []
+
+
+def collection_of(loop: Loop, scope: Mapping[str, Any]) -> Selection:
+    """The collection of a loop, nothing selected yet. A text or a map is one item, none is no item."""
     if loop.collection is None:
         raise TemplateFailure("a cursor loop cannot run yet: use a collection", loop.span)
-    items = _listed(templates.render(loop.collection, scope))
-    if loop.where is not None:
-        items = [item for item in items if templates.predicate(loop.where.source, _with(loop, scope, item)).matched]
-    if loop.order_by is not None:
-        items = _ordered(items, loop.order_by, loop, scope)
+    return Selection(_listed(templates.render(loop.collection, scope)))
+
+
+def selected(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budget) -> list[Json] | None:
+    """The items in order; None when the budget is spent before all were looked at. Raises TemplateFailure."""
+    if not (_filtered(loop, scope, found, budget) and _keyed(loop, scope, found, budget)):
+        return None
+    items = [found.items[place] for place in _order(loop, found)]
     limit = _count(loop, "limit", scope)
     items = items if limit is None else items[:limit]
     size = _count(loop, "chunk_size", scope)
     return _chunks(items, max(1, size or 1)) if loop.mode == "chunked" else items
+
+
+def _filtered(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budget) -> bool:
+    if loop.where is None:
+        found.kept, found.position = list(range(len(found.items))), len(found.items)
+        return True
+    while found.position < len(found.items) and not budget.is_spent:
+        budget.work(ITEM_WORK)
+        names = _with(loop, scope, found.items[found.position])
+        if templates.predicate(loop.where.source, names, loop.where.span).matched:
+            found.kept.append(found.position)
+        found.position += 1
+    return found.position == len(found.items)
+
+
+def _keyed(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budget) -> bool:
+    """A plain field name means that field of the item."""
+    if loop.order_by is None:
+        return True
+    source = loop.order_by.source
+    if "{{" not in source:
+        source = f"{{{{ {loop.element}.{source} }}}}"
+    while len(found.keys) < len(found.kept) and not budget.is_spent:
+        budget.work(ITEM_WORK)
+        item = found.items[found.kept[len(found.keys)]]
+        found.keys.append(templates.render_text(source, _with(loop, scope, item)))
+    return len(found.keys) == len(found.kept)
+
+
+def _order(loop: Loop, found: Selection) -> list[int]:
+    if loop.order_by is None:
+        return found.kept
+    try:
+        return [found.kept[place] for place in sorted(range(len(found.kept)), key=found.keys.__getitem__)]
+    except TypeError as error:
+        raise TemplateFailure("order_by gives values that cannot be compared", loop.order_by.span) from error
 
 
 def _listed(found: Json) -> list[Json]:
@@ -44,18 +98,6 @@ def _chunks(items: list[Json], size: int) -> list[Json]:
     return [items[start : start + size] for start in range(0, len(items), size)]
 
 
-def _ordered(items: list[Json], by: Template, loop: Loop, scope: Mapping[str, Any]) -> list[Json]:
-    """Sorted by a template's value; a plain field name means that field of the item."""
-    source = by.source
-    if "{{" not in source:
-        source = f"{{{{ {loop.element}.{source} }}}}"
-    keys = [templates.render_text(source, _with(loop, scope, item)) for item in items]
-    try:
-        return [items[index] for index in sorted(range(len(items)), key=keys.__getitem__)]
-    except TypeError as error:
-        raise TemplateFailure("order_by gives values that cannot be compared", by.span) from error
-
-
 def _with(loop: Loop, scope: Mapping[str, Any], item: Json) -> Mapping[str, Any]:
     return Chain({loop.element: item, "iter": {loop.element: item}}, scope)
 
@@ -63,19 +105,14 @@ def _with(loop: Loop, scope: Mapping[str, Any], item: Json) -> Mapping[str, Any]
 def _count(loop: Loop, field: str, scope: Mapping[str, Any]) -> int | None:
     value = getattr(loop, field)
     found = templates.render(value, scope) if value is not None else None
-    if found is None:
-        return None
-    try:
-        return int(found)
-    except (TypeError, ValueError) as error:
-        raise TemplateFailure(f"{field} is {found!r}, expected a whole number", loop.span) from error
+    return None if found is None else quantities.count(found, field, loop.span)
 
 
 def in_flight(loop: Loop, scope: Mapping[str, Any]) -> int:
     """How many iterations may run at once."""
     if loop.mode != "parallel":
         return 1
-    return min(MAX_IN_FLIGHT, max(1, _count(loop, "max_in_flight", scope) or DEFAULT_IN_FLIGHT))
+    return min(MAX_PENDING, max(1, _count(loop, "max_in_flight", scope) or DEFAULT_IN_FLIGHT))
 
 
 def body_paths(step: Step) -> tuple[str, ...]:

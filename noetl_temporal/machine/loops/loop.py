@@ -1,9 +1,11 @@
 """The machine of a loop: the iterations of one loop step, in a workflow of their own.
 
-How it works. Iterations start in index order while fewer than ``max_in_flight`` run; each is a pipeline of the step's
-tasks with names of its own. What an iteration sets in ``ctx`` it sees itself; a sequential loop lets the next
-iteration see it too, a parallel one does not, and when the loop ends the playbook applies all of it in index order,
-so the last index wins (semantics.md 16). A failed iteration stops the others only under ``on_error: fail_fast``.
+How it works. Iterations start in index order while fewer than ``max_in_flight`` run; each is a run of the step's tasks
+with names of its own, on the same engine as the steps of a playbook. What an iteration sets in ``ctx`` it sees itself;
+a sequential loop lets the next iteration see it too, a parallel one does not, and when the loop ends the playbook
+applies all of it in index order, so the last index wins (semantics.md 16). A failed iteration stops the others only
+under ``on_error: fail_fast``. A stop starts no further iteration; those cut off count as skipped, like those that
+never ran.
 
 ``report`` is set with Finish: ordered results of every iteration, counts, failures and what to set.
 """
@@ -11,120 +13,92 @@ so the last index wins (semantics.md 16). A failed iteration stops the others on
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, assert_never
+from typing import Literal
 
 import msgspec
 
 from noetl_compiler.graph import Json
+from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine import trees
-from noetl_temporal.machine.commands import Cancel, Command, Finish, LoopInput
+from noetl_temporal.machine.commands import Finish, LoopInput
+from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import (
-    CancelRequested,
-    Event,
-    LoopFinished,
-    LoopReport,
-    Started,
-    TimerFired,
-    ToolFinished,
-)
-from noetl_temporal.machine.failing import failure_at
-from noetl_temporal.machine.journal import Journal, abridged
+from noetl_temporal.machine.events import LimitReached, LoopFinished, LoopReport, Started
+from noetl_temporal.machine.failing import error_outcome, failure_at
+from noetl_temporal.machine.ids import EventIds
+from noetl_temporal.machine.journal import abridged
 from noetl_temporal.machine.loops.host import IterationHost, iteration_ids
-from noetl_temporal.machine.state import VERSION, IterationState, LoopState, PipelineState
-from noetl_temporal.machine.tasks.pipeline import End, Pipeline
+from noetl_temporal.machine.state import VERSION, Iteration, LoopState
+from noetl_temporal.machine.tasks.pipeline import End
 
 __all__ = ["LoopMachine"]
 
+_ENDS = {
+    "ok": ("loop.iteration.done", "COMPLETED"),
+    "error": ("loop.iteration.failed", "FAILED"),
+    "cancelled": ("loop.iteration.cancelled", "CANCELLED"),
+}
 
-class LoopMachine:
+
+class LoopMachine(Engine[LoopState, Iteration]):
     """One run of a loop. ``state`` is that of an earlier machine's ``snapshot``."""
 
-    def __init__(self, input_: LoopInput, state: Json = None) -> None:
+    def __init__(self, input_: LoopInput, state: Json = None, *, limit: int = INLINE_BYTES) -> None:
+        new = LoopState(ids=EventIds.above(input_.slot, input_.after))
+        restored = new if state is None else _restored(state)
+        super().__init__(restored, restored.runs, input_.source.file, limit)
         self.input = input_
-        self.state = LoopState() if state is None else _restored(state)
         self.report: LoopReport | None = None
-        self._journal = Journal(input_.lane, input_.source.file, self.state.ordinal)
-        self._by_pending = {one.pipeline.pending: one for one in self.state.active.values()}
-
-    def snapshot(self) -> Json:
-        """The state as plain JSON."""
-        return msgspec.to_builtins(self.state, str_keys=True)
-
-    def feed(self, event: Event) -> list[Command]:
-        """Take one fact; the commands are to be performed in their order."""
-        self._check(event)
-        self._journal.open(event.at)
-        match event:
-            case Started():
-                self.state.phase = "running"
-            case ToolFinished():
-                self._tool_finished(event)
-            case TimerFired():
-                self._timer_fired(event)
-            case CancelRequested():
-                self._cancel()
-            case LoopFinished():
-                raise ProtocolError("a loop runs no loops")
-            case _:
-                assert_never(event)
-        self._go_on()
-        self.state.ordinal = self._journal.ordinal
-        return self._journal.commands
-
-    def _check(self, event: Event) -> None:
-        phase = self.state.phase
-        if phase == "finished":
-            raise ProtocolError(f"{type(event).__name__} after the end of the loop")
-        if isinstance(event, Started) != (phase == "new"):
-            raise ProtocolError(f"{type(event).__name__} while the loop is {phase}")
-        if isinstance(event, ToolFinished) and event.call_id not in self._by_pending:
-            raise ProtocolError(f"no call {event.call_id!r} is awaited")
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
-    def _tool_finished(self, event: ToolFinished) -> None:
-        iteration = self._by_pending.pop(event.call_id)
-        pipeline = self._pipeline(iteration)
-        pipeline.tool_finished(event.report, event.cancelled)
-        self._after(iteration, pipeline)
+    def _start(self, event: Started) -> None:
+        """Nothing to do: iterations start as the machine proceeds."""
+        del event
 
-    def _timer_fired(self, event: TimerFired) -> None:
-        iteration = self._by_pending.pop(event.timer_id, None)
-        if iteration is not None:
-            pipeline = self._pipeline(iteration)
-            pipeline.timer_fired()
-            self._after(iteration, pipeline)
+    def _loop_finished(self, event: LoopFinished) -> None:
+        raise ProtocolError(f"{event.loop_id}: a loop runs no loops")
 
-    def _cancel(self) -> None:
-        self.state.cancelled = True
-        self._stop()
+    def _begin_loop(self, run: Iteration) -> bool:
+        raise ProtocolError(f"{run.id}: a loop runs no loops")
 
-    def _stop(self) -> None:
-        """No further iteration; those in flight are asked to end."""
-        self.state.stopping = True
-        for iteration in list(self.state.active.values()):
-            pending = iteration.pipeline.pending
-            self._journal.send(Cancel(pending))
-            if iteration.pipeline.phase == "delay":
-                self._by_pending.pop(pending, None)
-                self._end(iteration, End("cancelled", {"status": "error"}, None, self.input.step.span))
+    def _loop_stopped(self, run: Iteration) -> None:
+        raise ProtocolError(f"{run.id}: a loop runs no loops")
+
+    def _deadline_passed(self, owner: str) -> None:
+        raise ProtocolError(f"{owner}: a loop has no deadline of its own, its step's is kept by the playbook")
+
+    def _limit_reached(self, event: LimitReached) -> None:
+        if self.state.stop is None:
+            outcome = error_outcome("too_large", event.message)
+            self._add_failure(outcome)
+            self._stop("limit", event.message)
 
     # ---- iterations -----------------------------------------------------------------------------------------------
 
-    def _go_on(self) -> None:
+    def _proceed(self) -> None:
         state = self.state
-        while not state.stopping and state.next < len(self.input.items):
-            if len(state.active) >= self.input.max_in_flight:
-                return
-            self._begin(state.next)
-        if not state.active and (state.stopping or state.next >= len(self.input.items)):
+        while self._has_items_left() and len(state.runs) < self.input.max_in_flight and self._may_start():
+            self._begin_iteration(state.next)
+        if not state.runs and not self._has_items_left():
             self._finish()
 
-    def _begin(self, position: int) -> None:
+    def _has_items_left(self) -> bool:
+        return self.state.stop is None and self.state.next < len(self.input.items)
+
+    def _may_start(self) -> bool:
+        return not (self.state.holding or self.budget.is_spent)
+
+    def _is_waiting_for_budget(self) -> bool:
+        state = self.state
+        may_begin = self._has_items_left() and len(state.runs) < self.input.max_in_flight
+        return state.phase == "running" and (bool(state.ready) or may_begin)
+
+    def _begin_iteration(self, position: int) -> None:
+        self.budget.work()
         state, index = self.state, self.input.first + position
         state.next = position + 1
-        iteration = IterationState(index, 0, self._journal.at, PipelineState())
+        iteration = Iteration(id=str(index), event_id=0, started=self._journal.at, index=index)
         iteration.event_id = self._journal.emit(
             "loop.iteration.started",
             self.input.step.name,
@@ -133,86 +107,105 @@ class LoopMachine:
             parent=self.input.event_id,
             **iteration_ids(self.input, index),
         )
-        state.active[str(index)] = iteration
-        pipeline = self._pipeline(iteration)
-        pipeline.begin()
-        self._after(iteration, pipeline)
+        state.runs[iteration.id] = iteration
+        self._begin_pipeline(iteration)
 
-    def _after(self, iteration: IterationState, pipeline: Pipeline) -> None:
-        if pipeline.end is not None:
-            self._end(iteration, pipeline.end)
-        else:
-            self._by_pending[iteration.pipeline.pending] = iteration
+    def _run_ended(self, run: Iteration, end: End, kind: str) -> None:
+        del kind
+        state, index = self.state, run.index
+        del state.runs[run.id]
+        state.attempts += run.pipeline.attempts if run.pipeline else 0
+        self._emit_end(run, end)
+        if run.assigns:
+            state.assigns[index] = run.assigns
+        match end.status:
+            case "ok":
+                state.succeeded += 1
+                state.results[index] = end.outcome.get("result")
+                if self.input.max_in_flight == 1:
+                    state.ctx = trees.merged(state.ctx, run.ctx)
+            case "error":
+                self._iteration_failed(end, index)
+            case "cancelled":
+                pass
 
-    def _end(self, iteration: IterationState, end: End) -> None:
-        state, index = self.state, iteration.index
-        del state.active[str(index)]
-        state.attempts += iteration.pipeline.attempts
-        state.results[index] = end.outcome.get("result") if end.status == "ok" else None
-        if iteration.assigns:
-            state.assigns[index] = iteration.assigns
-        if end.status == "ok" and self._is_sequential:
-            state.ctx = trees.merged(state.ctx, iteration.ctx)
-        self._emit_end(iteration, end)
-        if end.status != "error":
-            return
+    def _iteration_failed(self, end: End, index: int) -> None:
         step, source = self.input.step, self.input.source
-        state.failed.append(index)
-        state.failures.append(failure_at(source, step.name, end.outcome, end.span, end.task, index))
-        if step.loop is not None and step.loop.on_error == "fail_fast" and not state.stopping:
-            self._stop()
+        failure = failure_at(
+            source, step.name, end.outcome, end.span, run=self.input.run, task=end.task, iteration=index
+        )
+        self.state.failures.append(failure)
+        if step.loop is not None and step.loop.on_error == "fail_fast":
+            self._stop("fail_fast", f"item {index} failed")
 
-    def _emit_end(self, iteration: IterationState, end: End) -> None:
-        names = {
-            "ok": ("done", "COMPLETED"),
-            "error": ("failed", "FAILED"),
-            "cancelled": ("cancelled", "CANCELLED"),
-        }
-        name, status = names[end.status]
+    def _emit_end(self, run: Iteration, end: End) -> None:
+        name, status = _ENDS[end.status]
         error: Mapping[str, Json] = end.outcome.get("error") or {}
         self._journal.emit(
-            f"loop.iteration.{name}",
+            name,
             self.input.step.name,
             "iteration",
             status,
-            parent=iteration.event_id,
-            started=iteration.started,
+            parent=run.event_id,
+            ends=run.event_id,
+            started=run.started,
             result=abridged(end.outcome.get("result")) if end.status == "ok" else None,
             error=str(error["message"]) if "message" in error else None,
             span=end.span if end.status == "error" else None,
-            **iteration_ids(self.input, iteration.index),
+            **iteration_ids(self.input, run.index),
         )
 
-    @property
-    def _is_sequential(self) -> bool:
-        return self.input.max_in_flight == 1
+    def _is_exempt(self, run: Iteration) -> bool:
+        del run
+        return False
+
+    def _host(self, run: Iteration) -> IterationHost:
+        return IterationHost(self.input, self.state, run, self._journal)
+
+    def _warn(self, message: str) -> None:
+        step, parent = self.input.step.name, self.input.event_id
+        self._journal.emit(
+            "warning", step, "loop", "RUNNING", parent=parent, error=message, step=step, loop_id=self.input.loop_id
+        )
 
     # ---- the end --------------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
         state, total = self.state, len(self.input.items)
-        state.phase = "finished"
-        failed = len(state.failed)
-        ran = len(state.results)
+        state.phase = "ended"
         indices = range(self.input.first, self.input.first + total)
-        status = "cancelled" if state.cancelled else "error" if failed else "ok"
+        results = [state.results.get(index) for index in indices]
+        if len(msgspec.json.encode(results)) > self._limit:
+            message = f"the results of {total:,} items have over {self._limit:,} bytes: store them in a sink"
+            self._add_failure(error_outcome("too_large", f"{message}, or set NOETL_POSTGRES"))
+            results = []
+        failed = sum(1 for one in state.failures if one.iteration is not None)
+        status: Literal["ok", "error", "cancelled"] = (
+            "cancelled" if self.is_cancelled else "error" if state.failures else "ok"
+        )
+        skipped = total - state.succeeded - failed
         self.report = LoopReport(
             status=status,
-            results=[state.results.get(index) for index in indices],
-            stats={"total": total, "success": ran - failed, "failed": failed, "skipped": total - ran},
+            results=results,
+            stats={"total": total, "success": state.succeeded, "failed": failed, "skipped": skipped},
             failures=tuple(sorted(state.failures, key=lambda failure: failure.iteration or 0)),
             assigns=tuple(pair for index in indices for pair in state.assigns.get(index, [])),
             attempts=state.attempts,
+            clock=state.ids.last,
         )
         ended: dict[str, Literal["completed", "failed", "cancelled"]] = {
             "ok": "completed",
             "error": "failed",
             "cancelled": "cancelled",
         }
-        self._journal.send(Finish(ended[status]))
+        self._journal.send(Finish(ended[status], started=state.started))
 
-    def _pipeline(self, iteration: IterationState) -> Pipeline:
-        return Pipeline(IterationHost(self.input, self.state, iteration, self._journal), iteration.pipeline)
+    def _add_failure(self, outcome: dict[str, Json]) -> None:
+        """A failure of the loop as a whole."""
+        span = self.input.step.loop.span if self.input.step.loop else self.input.step.span
+        self.state.failures.append(
+            failure_at(self.input.source, self.input.step.name, outcome, span, run=self.input.run)
+        )
 
 
 def _restored(state: Json) -> LoopState:

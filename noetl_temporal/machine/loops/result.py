@@ -7,7 +7,10 @@ from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.failing import error_outcome
 from noetl_temporal.machine.tasks.pipeline import End
 
-__all__ = ["NO_ITEMS", "loop_end", "loop_result"]
+__all__ = ["ITEMS_FAILED", "NO_ITEMS", "loop_end", "loop_result"]
+
+ITEMS_FAILED = "loop"
+"""The kind of error of a loop of which items failed."""
 
 NO_ITEMS = {"total": 0, "success": 0, "failed": 0, "skipped": 0}
 
@@ -19,7 +22,7 @@ def loop_end(step: Step, dialect: str, results: list[Json], stats: dict[str, int
     if is_tolerant or not stats.get("failed"):
         return End("ok", outcome, None, step.span)
     message = f"{stats['failed']} of {stats['total']} iterations failed"
-    return End("error", {**outcome, **error_outcome("loop", message)}, None, step.span)
+    return End("error", {**outcome, **error_outcome(ITEMS_FAILED, message)}, None, step.span)
 
 
 def loop_result(dialect: str, results: list[Json], stats: dict[str, int]) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Step
-from noetl_temporal.machine.commands import Cancel, StartTimer
+from noetl_temporal.machine.ids import escaped, fitted
 from noetl_temporal.machine.policy import allows
 from noetl_temporal.machine.routing import Admission, admit
 from noetl_temporal.machine.scope import event_names
@@ -12,14 +12,24 @@ from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.tasks.rendering import seconds_of
 
-__all__ = ["TIMEOUT", "cancel_timeout", "emit_started", "enter", "is_admitted"]
+__all__ = ["deadline_id", "emit_started", "enter", "is_admitted", "new_run"]
 
-TIMEOUT = ":timeout"
-"""What the id of a run's timer ends with."""
+
+def new_run(execution: Execution, step: Step) -> StepRun:
+    """The next run of a step. Its id ``<step>#<n>`` is unique in the workflow, whatever the names hold."""
+    counts = execution.state.counts
+    counts[step.name] = count = counts.get(step.name, 0) + 1
+    id_ = fitted(f"{escaped(step.name)}#{count}")
+    return StepRun(id=id_, event_id=0, started=execution.journal.at, step=step.name)
+
+
+def deadline_id(run: StepRun) -> str:
+    """Of the timer that ends a run of a step when its time is over."""
+    return f"{run.id}:timeout"
 
 
 def is_admitted(execution: Execution, step: Step, run: StepRun) -> bool:
-    """Whether the step may run; a step with rules about it says so in the log."""
+    """Whether the step may run; a step with rules about it says so in the log. Raises TemplateFailure."""
     if not step.admit:
         return True
     scope = execution.host(step, run).scope(event_names("step.enter", step.name, None))
@@ -59,20 +69,15 @@ def _routed(execution: Execution, step: Step) -> dict[str, Json]:
     return {"routed_to_end": True, "original_failed_step": unhandled[0]}
 
 
-def enter(execution: Execution, step: Step, run: StepRun) -> None:
-    """Bind the step's names, apply what it sets on entering, start its time. Raises TemplateFailure."""
+def enter(execution: Execution, step: Step, run: StepRun) -> float | None:
+    """Bind the step's names and apply what it sets on entering; the seconds that the run may take, if limited.
+
+    Raises TemplateFailure.
+    """
     host = execution.host(step, run)
     args: dict[str, Json] = templates.render(step.args, host.scope()) or {}
     run.args = {**args, "input": args, "args": args} if args else {}
     scope = host.scope(event_names("step.enter", step.name, None))
     assigns = [one for rule in step.enter if allows(rule.guard, "ok", scope) for one in rule.set]
     host.assign([(one.target, templates.render(one.value, scope)) for one in assigns])
-    seconds = seconds_of(step.timeout.total, host.scope()) if step.timeout else None
-    if seconds is not None:
-        execution.journal.send(StartTimer(f"{run.id}{TIMEOUT}", seconds, f"{step.name} times out in {seconds:g}s"))
-
-
-def cancel_timeout(execution: Execution, step: Step, run: StepRun) -> None:
-    """The run ended in its time."""
-    if step.timeout is not None:
-        execution.journal.send(Cancel(f"{run.id}{TIMEOUT}"))
+    return seconds_of(step.timeout.total, host.scope(), "timeout") if step.timeout else None

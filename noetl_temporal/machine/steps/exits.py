@@ -12,13 +12,12 @@ from noetl_temporal.machine.journal import abridged
 from noetl_temporal.machine.names import record_view
 from noetl_temporal.machine.scope import call_names
 from noetl_temporal.machine.state import StepRecord, StepRun
-from noetl_temporal.machine.steps.entry import cancel_timeout
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.routes import OK, Ended, route
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
 
-__all__ = ["leave", "skip"]
+__all__ = ["in_time", "leave", "skip"]
 
 _STATUSES = {"ok": "completed", "error": "failed", "cancelled": "cancelled"}
 
@@ -34,18 +33,23 @@ def skip(execution: Execution, step: Step, run: StepRun) -> Ended:
 
 def leave(execution: Execution, step: Step, run: StepRun, end: End, kind: str = "") -> Ended:
     """The run is over: complete it, record it, tell of it, and choose the way on. ``kind`` is that of its result."""
-    if run.timed_out and end.status == "cancelled":
-        late = error_outcome("timeout", f"step {step.name!r} did not end in its time")
-        end = End("error", late, None, step.span)
+    end = in_time(step, run, end)
     end = _completed(execution, step, run, end, kind) if end.status == "ok" else end
     status = _STATUSES[end.status]
     _record(execution, step, run, end, kind, status)
     _emit_end(execution, step, run, end, status)
     del execution.state.runs[run.id]
-    cancel_timeout(execution, step, run)
     if end.status == "cancelled":
         return Ended(step.name, (execution.graph.final,))
     return route(execution, step, run, status, end, kind)
+
+
+def in_time(step: Step, run: StepRun, end: End) -> End:
+    """The end, or a failure where the run's time was over before: also when its last call ended well."""
+    if run.stop != "timeout":
+        return end
+    late = error_outcome("timeout", f"step {step.name!r} timed out")
+    return End("error", {**end.outcome, **late}, None, step.span)
 
 
 def _completed(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> End:
@@ -93,6 +97,7 @@ def _emit_end(execution: Execution, step: Step, run: StepRun, end: End, status: 
         "step",
         status.upper(),
         parent=run.event_id,
+        ends=run.event_id,
         started=run.started,
         result=abridged(end.outcome.get("result")) if status == "completed" else None,
         error=message_of(end.outcome),

@@ -31,6 +31,7 @@ class StepHost:
         self.execution_id = execution_id
         self.prefix = run.id
         self.key = f"{execution_id}/{run.id}"
+        self.once = self.key
         self.parent_id = run.event_id
         self.iteration: int | None = None
         self.meta: dict[str, Any] = {"step": step.name, "step_run_id": run.id}

@@ -11,6 +11,7 @@ from noetl_compiler.graph import Step
 from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.events import Failure
 from noetl_temporal.machine.failing import failure_at, template_outcome
+from noetl_temporal.machine.loops.result import ITEMS_FAILED
 from noetl_temporal.machine.routing import Selection, select
 from noetl_temporal.machine.scope import call_names, event_names
 from noetl_temporal.machine.state import StepRun
@@ -38,8 +39,8 @@ class Ended(NamedTuple):
 def route(execution: Execution, step: Step, run: StepRun, status: str, end: End, kind: str = "") -> Ended:
     """Choose the arcs, apply their ``set``, and say what became of a failure. ``status`` is the run's."""
     failed = status == "failed"
-    if step.name == execution.graph.final:
-        return _failed(execution, step, end, ()) if failed else Ended(step.name, ())
+    if step.name == execution.graph.final or execution.state.stop is not None:
+        return _failed(execution, step, run, end, ()) if failed else Ended(step.name, (execution.graph.final,))
     host = execution.host(step, run)
     names: dict[str, Any] = {
         **call_names(execution.graph.source.dialect, step.name, kind, end.outcome),
@@ -51,10 +52,11 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
         _emit(execution, step, run, chosen)
         host.assign([(one.target, templates.render(one.value, scope)) for arc in chosen.arcs for one in arc.set])
     except templates.TemplateFailure as failure:
-        return _failed(execution, step, End("error", template_outcome(failure), None, failure.span or step.span), ())
+        raised = End("error", template_outcome(failure), None, failure.span or step.span)
+        return _failed(execution, step, run, raised, ())
     targets = tuple(arc.to for arc in chosen.arcs)
     if failed:
-        return _failed(execution, step, end, targets)
+        return _failed(execution, step, run, end, targets)
     if not targets and step.route.on_no_match == "end":
         targets = (execution.graph.final,)
     return Ended(step.name, targets)
@@ -79,14 +81,18 @@ def _emit(execution: Execution, step: Step, run: StepRun, chosen: Selection) -> 
     )
 
 
-def _failed(execution: Execution, step: Step, end: End, targets: tuple[str, ...]) -> Ended:
-    """A failure is handled when an arc leads on from it, else it goes to the final step (semantics.md 4)."""
+def _failed(execution: Execution, step: Step, run: StepRun, end: End, targets: tuple[str, ...]) -> Ended:
+    """A failure is handled when an arc leads on from it, else it goes to the final step (semantics.md 4).
+
+    Failures belong to one run of a step: what handles this run's forgives no other's. Those of a loop's items are
+    recorded already, and say more than that some of them failed.
+    """
     state, handled = execution.state, bool(targets)
-    iterations = any(failure.step == step.name and failure.iteration is not None for failure in state.failures)
     if handled:
-        state.failures = [_handled(one) if one.step == step.name else one for one in state.failures]
-    if not iterations:
-        failure = failure_at(execution.graph.source, step.name, end.outcome, end.span, end.task)
+        state.failures = [_handled(one) if one.run == run.id else one for one in state.failures]
+    error: dict[str, Any] = end.outcome.get("error") or {}
+    if not (error.get("kind") == ITEMS_FAILED and any(one.run == run.id for one in state.failures)):
+        failure = failure_at(execution.graph.source, step.name, end.outcome, end.span, run=run.id, task=end.task)
         add_failures(execution, (failure,), handled)
     stops = not handled and (step.failure or execution.graph.failure) == "fail_fast"
     return Ended(step.name, targets or (execution.graph.final,), stops)

@@ -8,15 +8,23 @@ from typing import Any, Protocol
 from noetl_compiler import templates
 from noetl_compiler.graph import SourceRef, Step, Task
 from noetl_temporal.machine.call import Outcome, ToolCall
+from noetl_temporal.machine.ids import escaped, fitted
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.state import PipelineState
 from noetl_temporal.machine.tasks.rendering import RenderedTask, scope_paths, sink_calls
 
-__all__ = ["Caller", "call_id", "store_call", "summary", "tool_call"]
+__all__ = ["Caller", "call_id", "store_call", "summary", "timer_id", "tool_call"]
+
+MAX_LABEL = 100
+"""Characters of the names in a summary, so that item and page are still seen."""
 
 
 class Caller(Protocol):
-    """Whom a call is made for. ``prefix`` makes ids unique in the workflow, ``key`` in the world."""
+    """Whom a call is made for.
+
+    ``prefix`` makes ids unique in the workflow, ``key`` in the world; ``once`` is the key of the run of the step, which
+    all iterations of its loop share.
+    """
 
     journal: Journal
     step: Step
@@ -24,12 +32,22 @@ class Caller(Protocol):
     execution_id: int
     prefix: str
     key: str
+    once: str
     iteration: int | None
 
 
 def call_id(caller: Caller, task: Task, state: PipelineState) -> str:
-    """Unique in the workflow."""
-    return f"{caller.prefix}:{task.label}:{state.executions}"
+    """Unique in the workflow, whatever the names hold."""
+    return fitted(_place(caller, task, state))
+
+
+def timer_id(caller: Caller, task: Task, state: PipelineState) -> str:
+    """Of the delay after a call."""
+    return fitted(f"{_place(caller, task, state)}:delay")
+
+
+def _place(caller: Caller, task: Task, state: PipelineState) -> str:
+    return f"{caller.prefix}:{escaped(task.label)}:{state.executions}"
 
 
 def tool_call(
@@ -51,7 +69,6 @@ def tool_call(
         task=task.label,
         kind=task.kind,
         event_id=state.event_id,
-        lane=caller.journal.lane,
         dialect=caller.source.dialect,
         config=rendered.config,
         input=rendered.input,
@@ -76,14 +93,13 @@ def store_call(
     key = _key(caller, task, state)
     sinks = sink_calls(task.sinks, "task", key, _once(caller, task), names)
     return ToolCall(
-        id=f"{call_id(caller, task, state)}:sink",
+        id=fitted(f"{_place(caller, task, state)}:sink"),
         key=key,
         execution_id=caller.execution_id,
         step=caller.step.name,
         task=task.label,
         kind=sinks[0].kind,
         event_id=state.event_id,
-        lane=caller.journal.lane,
         dialect=caller.source.dialect,
         scope=templates.project(names, scope_paths((), sinks)),
         sinks=sinks,
@@ -93,18 +109,18 @@ def store_call(
 
 
 def _key(caller: Caller, task: Task, state: PipelineState) -> str:
-    return f"{caller.key}/{task.label}/{state.executions}"
+    return f"{caller.key}/{escaped(task.label)}/{state.executions}"
 
 
 def _once(caller: Caller, task: Task) -> str:
     """The same for all calls of the task in this run of its step, in whichever iteration."""
-    run = caller.key if caller.iteration is None else caller.key.rpartition("/")[0]
-    return f"{run}/{task.label}"
+    return f"{caller.once}/{escaped(task.label)}"
 
 
 def summary(caller: Caller, task: Task, page: int | None) -> str:
     """What the Temporal UI shows: ``fetch [http] item 2 page 3``."""
     step = caller.step
     label = step.name if len(step.tasks) == 1 else f"{step.name}.{task.label}"
+    label = label if len(label) <= MAX_LABEL else f"{label[: MAX_LABEL - 3]}..."
     item = "" if caller.iteration is None else f" item {caller.iteration + 1}"
     return f"{label} [{task.kind}]{item}" + ("" if page is None else f" page {page}")

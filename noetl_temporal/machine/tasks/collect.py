@@ -17,7 +17,7 @@ def collect_of(task: Task) -> Collect | None:
 
 def collected(how: Collect, so_far: Json, kind: str, result: Json) -> Json:
     """The running value with one more page. ``so_far`` is None before the first. KeyError when ``path`` is missing."""
-    page = _plain(trees.read(response_view(kind, result), how.path))
+    page = trees.plain(trees.read(response_view(kind, result), how.path))
     match how.strategy:
         case "replace":
             return page
@@ -27,7 +27,3 @@ def collected(how: Collect, so_far: Json, kind: str, result: Json) -> Json:
             return [*(so_far or []), page]
         case "append":
             return [*(so_far or []), *(page if isinstance(page, list) else [page])]
-
-
-def _plain(value: Json) -> Json:
-    return value.materialise() if hasattr(value, "materialise") else value

@@ -23,6 +23,7 @@ class TaskEvents:
 
     def started(self, task: Task) -> int:
         """A task, or another page of it, is about to be called."""
+        self._state.is_open = True
         return self._host.journal.emit(
             "task.started",
             task.label,
@@ -35,6 +36,7 @@ class TaskEvents:
 
     def ended(self, task: Task, status: str, outcome: Outcome, sequence: Json = None) -> int:
         """It is over: ``status`` COMPLETED, FAILED or CANCELLED; ``sequence`` tells of all its pages."""
+        self._state.is_open = False
         done = {"COMPLETED": "task.done", "CANCELLED": "task.cancelled"}.get(status, "task.failed")
         return self._host.journal.emit(
             done,
@@ -42,6 +44,7 @@ class TaskEvents:
             task.kind,
             status,
             parent=self._state.done_id or self._state.event_id,
+            ends=self._state.event_id,
             started=self._state.started,
             result=abridged(outcome.get("result")) if status == "COMPLETED" else None,
             error=message_of(outcome),

@@ -1,12 +1,14 @@
 """One task pipeline: the tasks of a step, or of one iteration of its loop.
 
-How it works. A pipeline is always in one phase:
+How it works. A pipeline is always in one phase (state.PipelineState), and moves as this table says:
 
-    idle ── begin ──► call ──finished──► (settle) ──► call      the next task, a jump, the next page
-                       ▲                    │  └─────► delay ── timer ──► call
-                       │                    └────────► store    sinks of level task, once a sequence of pages ended
-                       └────────────────────────────────┘       then the next task
-    done: `end` tells ok, error or cancelled
+    ready ── begin_call ────► call     the next task's call, a jump's, the next page's, or that of task-level sinks
+    call  ── tool_finished ─► ready    more to call
+                            └► delay    more to call, later
+    delay ── delay_over ────► ready
+    any   ──────────────────► done     ``end`` tells ok, error or cancelled
+
+Only its engine calls ``begin_call``, at the one place where calls begin, or ``stop`` there instead (engine.py).
 
 *Settling* a finished call (settling.py) is the heart: its result is recorded and what it sets applied, then the rule's
 action is taken here. ``retry`` is never seen, except for a call whose worker was lost: it happened inside the activity.
@@ -22,15 +24,16 @@ from typing import Any, Literal, NamedTuple
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Rule, Span, Task
-from noetl_temporal.machine import trees
+from noetl_temporal.machine import quantities, trees
 from noetl_temporal.machine.call import Outcome, ToolReport
-from noetl_temporal.machine.commands import CallTool, StartTimer
+from noetl_temporal.machine.commands import CallTool
+from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.failing import error_outcome, template_outcome
 from noetl_temporal.machine.state import PipelineState, TaskRecord
 from noetl_temporal.machine.tasks import asides
-from noetl_temporal.machine.tasks.calls import store_call, summary, tool_call
+from noetl_temporal.machine.tasks.calls import store_call, summary, timer_id, tool_call
 from noetl_temporal.machine.tasks.collect import collect_of
-from noetl_temporal.machine.tasks.events import TaskEvents, message_of, page_of, paginates
+from noetl_temporal.machine.tasks.events import TaskEvents, page_of, paginates
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.names import PipelineNames
 from noetl_temporal.machine.tasks.rendering import render_task
@@ -44,6 +47,15 @@ MAX_EXECUTIONS = 1_000_000
 DEFAULT_PAGES = 100
 
 
+FOLLOWS: Mapping[str, tuple[str, ...]] = {
+    "ready": ("call", "done"),
+    "call": ("ready", "delay", "done"),
+    "delay": ("ready", "done"),
+    "done": (),
+}
+"""Phase -> the phases that may follow it."""
+
+
 class End(NamedTuple):
     """How a pipeline ended; ``task`` is the label that failed and ``span`` its place."""
 
@@ -54,63 +66,95 @@ class End(NamedTuple):
 
 
 class Pipeline:
-    """Runs a step's tasks. ``end`` is set when it is over."""
+    """Runs a step's tasks. ``end`` is set when it is over, ``delay`` (seconds) when it waits."""
 
     def __init__(self, host: Host, state: PipelineState) -> None:
         self.host = host
         self.state = state
         self.end: End | None = None
+        self.delay = 0.0
+        self.delay_summary = ""
         self._names = PipelineNames(host, state)
         self._events = TaskEvents(host, state)
         self._settling = Settling(host, state, self._names)
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
-    def begin(self) -> None:
-        """Run the first task."""
-        self._run_task()
+    def begin_call(self) -> None:
+        """Make the next call; the pipeline ends instead when no task is left or the call has no value."""
+        try:
+            if self.state.storing:
+                self._begin_store(self._task())
+            else:
+                self._begin_task()
+        except templates.TemplateFailure as failure:
+            if self.state.is_open:
+                self._events.ended(self._task(), "FAILED", template_outcome(failure))
+            self._end("error", template_outcome(failure), failure.span)
 
     def tool_finished(self, report: ToolReport, cancelled: bool) -> None:
-        """The awaited call ended."""
+        """The awaited call ended; ``cancelled`` because this run asked for it."""
         state, task = self.state, self._task()
         state.attempts += max(1, len(report.attempts))
         if cancelled:
             self._events.ended(task, "CANCELLED", report.outcome)
             self._end("cancelled", report.outcome)
-        elif state.phase == "store":
+        elif state.storing:
             self._stored(task, report)
         else:
             self._settle(task, report)
 
-    def timer_fired(self) -> None:
+    def delay_over(self) -> None:
         """The awaited delay is over: the next page, or the same task after a loss or a jump."""
-        self._run_task()
+        self._move("ready")
+
+    def stop(self) -> None:
+        """End instead of the next call. What needs no further call has ended as it did; a failure stays one."""
+        state = self.state
+        if state.failure is not None:
+            state.index = state.failed
+            self._end("error", state.failure)
+            return
+        try:
+            if not state.storing and not self._find_task():
+                self._run_out()
+                return
+        except templates.TemplateFailure as failure:
+            self._end("error", template_outcome(failure), failure.span)
+            return
+        outcome = error_outcome("cancelled", "cancelled before its next call")
+        if state.is_open:
+            self._events.ended(self._task(), "CANCELLED", outcome)
+        self._end("cancelled", outcome)
 
     # ---- calling --------------------------------------------------------------------------------------------------
 
     def _task(self) -> Task:
         return self.host.step.tasks[self.state.index]
 
-    def _run_task(self) -> None:
-        state, tasks = self.state, self.host.step.tasks
-        try:
-            while state.index < len(tasks) and not self._runs(tasks[state.index]):
-                state.index += 1
-        except templates.TemplateFailure as failure:
-            self._end("error", template_outcome(failure), failure.span)
-            return
-        if state.index >= len(tasks):
+    def _begin_task(self) -> None:
+        """Call the next task that is to run. Raises TemplateFailure."""
+        state = self.state
+        if not self._find_task():
             self._run_out()
             return
         state.executions += 1
-        task = self._task()
         if state.executions > MAX_EXECUTIONS:
             self._end("error", error_outcome("budget", f"more than {MAX_EXECUTIONS:,} task executions in one step"))
             return
-        try:
-            self._call(task)
-        except templates.TemplateFailure as failure:
-            self._end("error", template_outcome(failure), failure.span)
+        self._call(self._task())
+
+    def _find_task(self) -> bool:
+        """Move on to the next task that is to run, if one is left. Raises TemplateFailure."""
+        state, tasks = self.state, self.host.step.tasks
+        while state.index < len(tasks) and not self._runs(tasks[state.index]):
+            state.index += 1
+        return state.index < len(tasks)
+
+    def _move(self, phase: Literal["ready", "call", "delay", "done"]) -> None:
+        if phase not in FOLLOWS[self.state.phase]:
+            raise ProtocolError(f"a pipeline that is {self.state.phase} cannot become {phase}")
+        self.state.phase = phase
 
     def _runs(self, task: Task) -> bool:
         return asides.runs(task.guard, self.state, lambda: self.host.scope(self._names.of_task()))
@@ -135,7 +179,8 @@ class Pipeline:
         state.event_id = self._events.started(task)
         state.started = host.journal.at
         call = tool_call(host, task, state, rendered, names, page_of(task, self.state))
-        state.phase, state.pending = "call", call.id
+        self._move("call")
+        state.pending = call.id
         host.journal.send(CallTool(call, task.queue, summary(host, task, page_of(task, self.state))))
 
     # ---- settling -------------------------------------------------------------------------------------------------
@@ -148,19 +193,16 @@ class Pipeline:
             self._end("error", template_outcome(failure), failure.span)
 
     def _act(self, task: Task, settled: Settled) -> None:
-        do, rule, outcome, names = settled
+        do, rule, outcome, names, delay = settled
         match do:
             case "again" if rule is not None and self._more_pages(rule, names):
                 self._next_page(task, rule, outcome, names)
             case "jump" if rule is not None and rule.to is not None:
-                self._events.ended(task, "COMPLETED", outcome)
-                self._leave_task()
-                self.state.index = self._index_of(rule.to)
-                self._go(rule, names)
+                self._jump(task, rule, rule.to, outcome, self._delay_of(rule, names))
             case "retry" if rule is not None:
                 self.state.calls += 1
                 self._events.ended(task, "FAILED", outcome)
-                self._go(rule, names)
+                self._go(rule, delay)
             case "fail":
                 self._fail(task, outcome)
             case "again" if outcome["status"] == "error":
@@ -168,9 +210,16 @@ class Pipeline:
             case _:
                 self._sequence_done(task, outcome, stop=do == "break")
 
+    def _jump(self, task: Task, rule: Rule, to: str, outcome: Outcome, delay: float) -> None:
+        self._events.ended(task, "COMPLETED", outcome)
+        self._leave_task()
+        self.state.index = self._index_of(to)
+        self._go(rule, delay)
+
     def _more_pages(self, rule: Rule, names: Mapping[str, Any]) -> bool:
-        limit = templates.render(rule.attempts, names) if rule.attempts is not None else DEFAULT_PAGES
-        return self.state.page < int(limit)
+        if rule.attempts is None:
+            return self.state.page < DEFAULT_PAGES
+        return self.state.page < quantities.count(templates.render(rule.attempts, names), "attempts", rule.span)
 
     def _fail(self, task: Task, outcome: Outcome) -> None:
         """The task failed, and with it the pipeline: at once, or when the asides are done that answer to it."""
@@ -186,6 +235,7 @@ class Pipeline:
             self._end("error", outcome)
 
     def _next_page(self, task: Task, rule: Rule, outcome: Outcome, names: Mapping[str, Any]) -> None:
+        delay = self._delay_of(rule, names)
         if rule.patch is not None:
             self.state.config = trees.merged(self.state.config, templates.render(rule.patch, names))
         if rule.rebind is not None:
@@ -194,72 +244,68 @@ class Pipeline:
         self.state.done_id = self._events.ended(task, "COMPLETED", outcome)
         self.state.page += 1
         self.state.calls = 0
-        self._go(rule, names)
+        self._go(rule, delay)
 
-    def _go(self, rule: Rule, names: Mapping[str, Any]) -> None:
-        """Call again or jump, after the rule's delay if it has one."""
-        index = self.host.step.tasks[self.state.index].label
-        delay = float(templates.render(rule.delay, names) or 0) if rule.delay is not None else 0.0
+    def _delay_of(self, rule: Rule, names: Mapping[str, Any]) -> float:
+        if rule.delay is None:
+            return 0.0
+        found = templates.render(rule.delay, names)
+        return 0.0 if found is None else quantities.seconds(found, "delay", rule.span)
+
+    def _go(self, rule: Rule, delay: float) -> None:
+        """Call again or jump, after so many seconds."""
+        label = self.host.step.tasks[self.state.index].label
         if delay <= 0:
-            self._run_task()
+            self._move("ready")
             return
-        self.state.phase, self.state.pending = (
-            "delay",
-            f"{self.host.prefix}:{index}:wait{self.state.executions}",
-        )
-        self.host.journal.send(StartTimer(self.state.pending, delay, f"{rule.do} {index} in {delay:g}s"))
+        self._move("delay")
+        self.state.pending = timer_id(self.host, self._task(), self.state)
+        self.delay, self.delay_summary = delay, f"{rule.do} {label} in {delay:g} s"
 
     # ---- ending a task --------------------------------------------------------------------------------------------
 
     def _sequence_done(self, task: Task, outcome: Outcome, stop: bool) -> None:
         """The task's last page is in. Its result is what was collected; sinks of level task come now."""
         state = self.state
+        if state.has_collected:
+            page = last_page(self.host, task, outcome)
+            gathered = {**outcome, "status": "ok", "result": state.collected, "page": page}
+            state.records[task.label] = TaskRecord("collected", gathered)
+        if outcome["status"] == "ok" and any(sink.level == "task" for sink in task.sinks):
+            state.storing = True
+            self._move("ready")
+        else:
+            self._task_done(task, outcome)
+            self._advance(stop)
+
+    def _task_done(self, task: Task, outcome: Outcome) -> None:
         sequence = None
         if paginates(task):
             how = collect_of(task)
-            sequence = {"pages": state.page, "strategy": how.strategy if how else None}
-        state.done_id = self._events.ended(
-            task, "COMPLETED" if outcome["status"] == "ok" else "FAILED", outcome, sequence
-        )
-        if state.has_collected:
-            gathered = {
-                **outcome,
-                "status": "ok",
-                "result": state.collected,
-                "page": last_page(self.host, task, outcome),
-            }
-            state.records[task.label] = TaskRecord("collected", gathered)
-        if outcome["status"] == "ok" and any(sink.level == "task" for sink in task.sinks):
-            self._store(task)
-        else:
-            self._advance(stop)
+            sequence = {"pages": self.state.page, "strategy": how.strategy if how else None}
+        status = "COMPLETED" if outcome["status"] == "ok" else "FAILED"
+        self.state.done_id = self._events.ended(task, status, outcome, sequence)
 
-    def _store(self, task: Task) -> None:
+    def _begin_store(self, task: Task) -> None:
         host, state = self.host, self.state
         call = store_call(host, task, state, host.scope(self._names.of_task()), state.records[task.label].outcome)
-        state.phase, state.pending = "store", call.id
+        self._move("call")
+        state.pending = call.id
         host.journal.send(CallTool(call, call.kind, f"{summary(host, task, None)} sink"))
 
     def _stored(self, task: Task, report: ToolReport) -> None:
         if report.outcome["status"] == "ok":
+            self.state.storing = False
+            self._task_done(task, self.state.records[task.label].outcome)
             self._advance(stop=False)
         else:
-            self.host.journal.emit(
-                "task.failed",
-                task.label,
-                task.kind,
-                "FAILED",
-                parent=self.state.event_id,
-                error=message_of(report.outcome),
-                span=task.span,
-                **self.host.meta,
-            )
+            self._events.ended(task, "FAILED", report.outcome)
             self._end("error", report.outcome)
 
     def _advance(self, stop: bool) -> None:
         self._leave_task()
         self.state.index = len(self.host.step.tasks) if stop else self.state.index + 1
-        self._run_task()
+        self._move("ready")
 
     def _leave_task(self) -> None:
         """Attempts, pages and what they gathered belong to one task execution."""
@@ -270,7 +316,8 @@ class Pipeline:
     def _end(self, status: Literal["ok", "error", "cancelled"], outcome: Outcome, span: Span | None = None) -> None:
         tasks, state = self.host.step.tasks, self.state
         task = tasks[state.index] if state.index < len(tasks) else None
-        state.phase, state.pending = "done", ""
+        self._move("done")
+        state.pending = ""
         place = span or (task.span if task else self.host.step.span)
         self.end = End(status, outcome, task.label if task else None, place)
 

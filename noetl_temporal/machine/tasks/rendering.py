@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Json, Policy, Rule, Sink, Span, Task, Timeout, Value
+from noetl_compiler.graph import Json, Policy, Rule, Sink, Task, Timeout, Value
 from noetl_compiler.graph.contents import templates_in
+from noetl_temporal.machine import quantities
 from noetl_temporal.machine.call import CallRule, SinkCall
 
 __all__ = ["RenderedTask", "call_rule", "render_task", "scope_paths", "seconds_of", "sink_calls"]
-
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class RenderedTask:
@@ -25,9 +24,9 @@ class RenderedTask:
         self.config: dict[str, Json] = templates.render(task.config, scope) or {}
         self.auth = templates.render(task.auth, scope) if task.auth is not None else None
         limits = task.timeout or Timeout()
-        self.timeout = seconds_of(limits.total, scope)
-        self.connect_timeout = seconds_of(limits.connect, scope)
-        self.read_timeout = seconds_of(limits.read, scope)
+        self.timeout = seconds_of(limits.total, scope, "timeout")
+        self.connect_timeout = seconds_of(limits.connect, scope, "connect timeout")
+        self.read_timeout = seconds_of(limits.read, scope, "read timeout")
         self.rules = _rules(task.policy)
 
 
@@ -91,28 +90,9 @@ def scope_paths(rules: Iterable[CallRule], sinks: Iterable[SinkCall]) -> tuple[s
     return tuple(sorted({path for source in sources for path in templates.paths(source)}))
 
 
-def seconds_of(value: Value | None, scope: Mapping[str, Any]) -> float | None:
-    """A duration: a number of seconds or a text such as ``30s``, ``5m``, ``500ms``."""
-    if value is None:
+def seconds_of(value: Value | None, scope: Mapping[str, Any], what: str) -> float | None:
+    """A duration in seconds; ``what`` names the field in the failure. None for no value."""
+    found = templates.render(value, scope) if value is not None else None
+    if value is None or found is None:
         return None
-    found = templates.render(value, scope)
-    if isinstance(found, str):
-        digits = found.strip().rstrip("msdh")
-        unit = found.strip()[len(digits) :] or "s"
-        if unit in _UNITS and _is_number(digits):
-            return float(digits) * _UNITS[unit]
-    return None if found is None else _float(found, next(iter(value.templates.values()), None))
-
-
-def _float(found: Json, span: Span | None) -> float:
-    if not isinstance(found, bool) and (isinstance(found, int | float) or _is_number(str(found))):
-        return float(found)
-    raise templates.TemplateFailure(f"expected a number, found {found!r}", span)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return quantities.seconds(found, what, next(iter(value.templates.values()), None))

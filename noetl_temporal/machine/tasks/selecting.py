@@ -18,7 +18,7 @@ def with_selected(output: Output | None, kind: str, outcome: Outcome) -> Outcome
     found: dict[str, Json] = {}
     for one in output.select:
         try:
-            found[one.name] = trees.read(view, one.path)
+            found[one.name] = trees.plain(trees.read(view, one.path))
         except (KeyError, IndexError, ValueError, TypeError):
             continue
     return {**outcome, "selected": found}

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Assign, Json, Rule, Span, Task
+from noetl_compiler.graph import Assign, Json, Rule, Task
 from noetl_temporal.machine import policy
 from noetl_temporal.machine.call import Outcome, RuleFailure, ToolReport
 from noetl_temporal.machine.failing import failed_by_rule
@@ -26,12 +26,16 @@ __all__ = ["Settled", "Settling", "last_page"]
 
 
 class Settled(NamedTuple):
-    """What is to be done now (``do``, by which rule), with which outcome; ``names`` are what the call's end binds."""
+    """What is to be done now (``do``, by which rule), with which outcome; ``names`` are what the call's end binds.
+
+    ``delay`` is that of a retry, in seconds.
+    """
 
     do: str
     rule: Rule | None
     outcome: Outcome
     names: Mapping[str, Any]
+    delay: float = 0.0
 
 
 class Settling:
@@ -44,24 +48,26 @@ class Settling:
 
     def settle(self, task: Task, report: ToolReport) -> Settled:
         """Record what a call came to. Raises TemplateFailure."""
+        outcome, rules = with_selected(task.output, task.kind, report.outcome), task.policy.rules if task.policy else ()
         if report.failed is not None:
-            raise templates.TemplateFailure(report.failed.message, _place_of(task, report.failed))
-        outcome, index, do = with_selected(task.output, task.kind, report.outcome), report.rule, ""
-        is_lost = outcome["status"] == "error" and not any(one.status in ("ok", "error") for one in report.attempts)
-        if index is None and is_lost and task.policy is not None:
-            index, do = self._decide_loss(task, outcome)
-        rule = task.policy.rules[index] if task.policy and index is not None else None
-        do = do or _action(task, rule, outcome, report.exhausted)
+            self._record(task, outcome)
+            raise _rule_failure(report.failed, rules, task)
+        if report.is_decided or task.policy is None:
+            decision = policy.Decision(rule=report.rule, exhausted=report.exhausted)
+        else:
+            decision = self._decide_loss(task, report, outcome)
+        rule = rules[decision.rule] if decision.rule is not None else None
+        do = decision.do or _action(task, rule, outcome, decision.exhausted)
         self._record(task, outcome)
-        names = self._names.outcome_scope(task, outcome, len(report.attempts))
+        names = self._names.outcome_scope(task, outcome, report.counts.used or len(report.attempts))
         self._apply_sets((task.set if outcome["status"] == "ok" else ()) + (rule.set if rule else ()), names)
-        return Settled(do, rule, self._as_ruled(task, rule, do, outcome, names), names)
+        return Settled(do, rule, self._as_ruled(task, rule, do, outcome, names), names, decision.delay)
 
-    def _decide_loss(self, task: Task, outcome: Outcome) -> tuple[int | None, str]:
-        """No attempt reported, so the machine asks the policy itself; a retry is a new call."""
+    def _decide_loss(self, task: Task, report: ToolReport, outcome: Outcome) -> policy.Decision:
+        """No activity asked the rules, so the machine does; a retry is a new call."""
         names = self._host.scope(self._names.of_call(task, outcome), self._names.of_task())
         rules = render_task(task, self._host.scope(self._names.of_task()), {}).rules or ()
-        decision = policy.decide(rules, outcome["status"], names, self._state.calls + 1)
+        decision = policy.decide(rules, outcome["status"], names, self._state.calls + report.counts.used + 1)
         self._host.journal.emit(
             "policy.task.evaluated",
             task.label,
@@ -70,10 +76,11 @@ class Settling:
             parent=self._state.event_id,
             rule=decision.rule,
             do=decision.do,
+            delay=decision.delay or None,
             indeterminate=list(decision.indeterminate) or None,
             **self._host.meta,
         )
-        return decision.rule, decision.do or ""
+        return decision
 
     def _record(self, task: Task, outcome: Outcome) -> None:
         """Keep the outcome under the task's label; ``last`` moves on success only (dialects.md 2.1)."""
@@ -108,8 +115,9 @@ class Settling:
         return failed_by_rule(outcome, "the task's policy failed it" if message is None else str(message))
 
 
-def _place_of(task: Task, failed: RuleFailure) -> Span:
-    return task.policy.rules[failed.rule].span if task.policy and failed.rule is not None else task.span
+def _rule_failure(failed: RuleFailure, rules: tuple[Rule, ...], task: Task) -> templates.TemplateFailure:
+    span = rules[failed.rule].span if failed.rule is not None else task.span
+    return templates.TemplateFailure(failed.message, span)
 
 
 def _action(task: Task, rule: Rule | None, outcome: Outcome, exhausted: bool) -> str:

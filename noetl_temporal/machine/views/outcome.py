@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, cast
 
 from noetl_compiler.graph import Json
+from noetl_compiler.templates import Absent
 from noetl_temporal.machine.views.tools import result_view
 
 __all__ = ["ErrorView", "OutcomeView"]
 
 
 class ErrorView(Mapping[str, Any]):
-    """An error, or the absence of one: then every field is none, so that ``output.error.retryable`` can be asked."""
+    """An error, or the absence of one: then every field is absent, so that ``output.error.retryable`` can be asked."""
 
     __slots__ = ("_error",)
     _ALIASES: ClassVar[dict[str, str]] = {"status_code": "status", "type": "kind", "error": "message"}
@@ -23,11 +24,12 @@ class ErrorView(Mapping[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         if self._error is None:
-            return None
+            return Absent(key)
         name = self._ALIASES.get(key, key)
-        if name in self._error or name in self._FIELDS:
-            return self._error.get(name, False if name == "retryable" else None)
-        raise KeyError(key)
+        if name not in self._error and name not in self._FIELDS:
+            raise KeyError(key)
+        found = self._error.get(name, False if name == "retryable" else None)
+        return Absent(key) if found is None else found
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._FIELDS if self._error is not None else ())
@@ -37,7 +39,9 @@ class ErrorView(Mapping[str, Any]):
 
     def materialise(self) -> Json:
         """The error's fields, or none."""
-        return {name: self[name] for name in self} if self._error is not None else None
+        if self._error is None:
+            return None
+        return {name: self._error.get(name, False if name == "retryable" else None) for name in self._FIELDS}
 
 
 class OutcomeView(Mapping[str, Any]):

@@ -120,7 +120,8 @@ CREATE TABLE noetl.history (
     PRIMARY KEY (namespace, workflow_id, run_id, event_id)
 );
 
--- How far a run has been read; moves in the transaction that stores the rows. state is the fold's (rows.RunState).
+-- How far a run has been read; moves in the transaction that stores the rows. state is the fold's (run_state.RunState).
+-- problem says why a run cannot be read on, until it is.
 CREATE TABLE noetl.cursor (
     namespace     TEXT NOT NULL,
     workflow_id   TEXT NOT NULL,
@@ -129,6 +130,7 @@ CREATE TABLE noetl.cursor (
     position      BIGINT NOT NULL DEFAULT 0,
     is_closed     BOOLEAN NOT NULL DEFAULT false,
     state         JSONB,
+    problem       TEXT,
     updated_at    TIMESTAMPTZ NOT NULL DEFAULT now(),
     PRIMARY KEY (namespace, workflow_id, run_id)
 );

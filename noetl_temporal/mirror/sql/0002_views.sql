@@ -2,39 +2,77 @@
 
 CREATE VIEW noetl.event_log AS SELECT * FROM noetl.event;
 
+-- The one registry of names: how an event is called in the loop-and-retry design (December 2025) and in the whitepaper,
+-- NULL where that vocabulary has none for it. One row may be told as several events of the whitepaper, in this order.
+CREATE TABLE noetl.event_name (
+    event_type TEXT PRIMARY KEY,
+    legacy     TEXT,
+    domain     TEXT[]
+);
+INSERT INTO noetl.event_name (event_type, legacy, domain) VALUES
+    ('playbook.execution.requested', NULL,                       '{PlaybookExecutionRequested}'),
+    ('playbook.request.evaluated',   NULL,                       '{PlaybookRequestEvaluated}'),
+    ('playbook.started',             'playbook_started',         NULL),
+    ('playbook.paused',              NULL,                       '{PlaybookPaused}'),
+    ('playbook.resumed',             NULL,                       NULL),
+    ('playbook.completed',           'playbook_completed',       '{PlaybookProcessed}'),
+    ('playbook.failed',              'playbook_failed',          '{PlaybookProcessed}'),
+    ('playbook.cancelled',           'playbook_cancelled',       '{PlaybookProcessed}'),
+    ('playbook.called',              NULL,                       NULL),
+    ('playbook.returned',            NULL,                       NULL),
+    ('workflow.started',             'workflow_initialized',     '{WorkflowStarted}'),
+    ('workflow.finished',            'workflow_',                '{WorkflowFinished}'), -- with its status
+    ('policy.admit.evaluated',       NULL,                       NULL),
+    ('step.scheduled',               NULL,                       NULL),
+    ('step.started',                 'step_started',             '{StepStarted}'),
+    ('step.done',                    'step_completed',           NULL),
+    ('step.failed',                  'step_failed',              NULL),
+    ('step.skipped',                 'step_skipped',             NULL),
+    ('step.cancelled',               'step_cancelled',           NULL),
+    ('step.held',                    NULL,                       NULL),
+    ('step.released',                NULL,                       NULL),
+    -- a task is told by its attempts; one that is cancelled before any has none
+    ('task.started',                 NULL,                       NULL),
+    ('task.attempt.started',         'action_started',           '{RetryStarted,ToolStarted}'), -- Retry: of later attempts
+    ('task.attempt.done',            'action_completed',         '{ToolFinished,RetryProcessed}'),
+    ('task.attempt.failed',          'action_failed',            '{ToolFinished,RetryProcessed}'),
+    ('policy.task.evaluated',        'retry_scheduled',          NULL), -- where it repeats the call
+    ('task.done',                    'retry_sequence_completed', NULL), -- where it has pages
+    ('task.failed',                  NULL,                       NULL),
+    ('task.cancelled',               NULL,                       NULL),
+    ('sink.started',                 NULL,                       '{SinkStarted}'),
+    ('sink.done',                    NULL,                       '{SinkProcessed}'),
+    ('sink.failed',                  NULL,                       '{SinkProcessed}'),
+    ('result.stored',                NULL,                       NULL),
+    ('loop.started',                 'iterator_started',         '{LoopStarted}'),
+    ('loop.done',                    'iterator_completed',       '{LoopFinished}'),
+    ('loop.failed',                  'iterator_failed',          '{LoopFinished}'),
+    ('loop.cancelled',               'iterator_failed',          '{LoopFinished}'),
+    ('loop.iteration.scheduled',     NULL,                       NULL),
+    ('loop.iteration.started',       'iteration_started',        '{LoopIterationStarted}'),
+    ('loop.iteration.done',          'iteration_completed',      '{LoopIterationFinished}'),
+    ('loop.iteration.failed',        'iteration_completed',      '{LoopIterationFinished}'),
+    ('loop.iteration.cancelled',     'iteration_completed',      '{LoopIterationFinished}'),
+    ('next.evaluated',               NULL,                       '{CaseStarted,CaseEvaluated,NextEvaluated}'), -- Case: of arcs
+    ('ctx.updated',                  NULL,                       NULL),
+    ('warning',                      'warning',                  NULL),
+    ('incident.opened',              'error',                    NULL),
+    ('incident.resolved',            'info',                     NULL);
+
 -- Names, data and meta of the loop-and-retry design (December 2025). An action is one attempt of a tool; later attempts
 -- name the first as their parent, pages the page before.
 CREATE VIEW noetl.event_legacy AS
 WITH named AS (
     SELECT e.*,
-           CASE e.event_type
-               WHEN 'playbook.started'        THEN 'playbook_started'
-               WHEN 'playbook.completed'      THEN 'playbook_completed'
-               WHEN 'playbook.failed'         THEN 'playbook_failed'
-               WHEN 'playbook.cancelled'      THEN 'playbook_cancelled'
-               WHEN 'workflow.started'        THEN 'workflow_initialized'
-               WHEN 'workflow.finished'       THEN 'workflow_' || lower(e.status)
-               WHEN 'step.started'            THEN 'step_started'
-               WHEN 'step.done'               THEN 'step_completed'
-               WHEN 'step.failed'             THEN 'step_failed'
-               WHEN 'step.skipped'            THEN 'step_skipped'
-               WHEN 'step.cancelled'          THEN 'step_cancelled'
-               WHEN 'task.attempt.started'    THEN 'action_started'
-               WHEN 'task.attempt.done'       THEN 'action_completed'
-               WHEN 'task.attempt.failed'     THEN 'action_failed'
-               WHEN 'loop.started'            THEN 'iterator_started'
-               WHEN 'loop.done'               THEN 'iterator_completed'
-               WHEN 'loop.failed'             THEN 'iterator_failed'
-               WHEN 'loop.iteration.started'  THEN 'iteration_started'
-               WHEN 'loop.iteration.done'     THEN 'iteration_completed'
-               WHEN 'loop.iteration.failed'   THEN 'iteration_completed'
-               WHEN 'policy.task.evaluated'   THEN
-                   CASE WHEN e.meta->>'do' IN ('retry', 'again') THEN 'retry_scheduled' END
-               WHEN 'task.done'               THEN
-                   CASE WHEN e.meta ? 'sequence' THEN 'retry_sequence_completed' END
+           CASE
+               WHEN e.event_type = 'workflow.finished' THEN r.legacy || lower(e.status)
+               WHEN e.event_type = 'policy.task.evaluated' AND coalesce(e.meta->>'do', '') NOT IN ('retry', 'again') THEN NULL
+               WHEN e.event_type = 'task.done' AND NOT e.meta ? 'sequence' THEN NULL
+               ELSE r.legacy
            END AS legacy_type,
            e.event_type LIKE 'loop.iteration.%' AS is_iteration
     FROM noetl.event e
+    LEFT JOIN noetl.event_name r USING (event_type)
 )
 SELECT n.execution_id,
        n.catalog_id,
@@ -66,10 +104,11 @@ SELECT n.execution_id,
                'failed', n.meta #> '{stats,failed}', 'error', n.error)
            WHEN n.is_iteration THEN jsonb_build_object(
                'iteration_index', n.meta->'iteration', 'result', n.result->'context', 'error', n.error,
-               'status', CASE n.status WHEN 'COMPLETED' THEN 'success' WHEN 'FAILED' THEN 'failed' END)
+               'status', CASE n.status WHEN 'COMPLETED' THEN 'success' WHEN 'FAILED' THEN 'failed'
+                   WHEN 'CANCELLED' THEN 'cancelled' END)
            ELSE jsonb_build_object(
                'step', CASE WHEN n.node_type = 'step' THEN n.node_name END,
-               'result', n.result->'context', 'error', n.error)
+               'incident', n.meta->'incident', 'result', n.result->'context', 'error', n.error)
        END) AS data,
        CASE WHEN n.is_iteration THEN n.meta || jsonb_build_object('iterator', jsonb_build_object(
                 'iteration_index', n.meta->'iteration', 'parent_execution_id', n.execution_id))
@@ -81,7 +120,7 @@ SELECT n.execution_id,
 FROM named n
 WHERE n.legacy_type IS NOT NULL;
 
--- Names and envelope of the whitepaper. One row may be told as several events, in the order of ordinal.
+-- Names and envelope of the whitepaper.
 CREATE VIEW noetl.event_domain AS
 SELECT e.execution_id,
        e.event_id,
@@ -100,7 +139,7 @@ SELECT e.execution_id,
        (e.meta #>> '{retry,attempt_number}')::integer AS attempt,
        e.parent_event_id,
        CASE e.status WHEN 'COMPLETED' THEN 'success' WHEN 'SKIPPED' THEN 'success' WHEN 'FAILED' THEN 'error'
-            WHEN 'CANCELLED' THEN 'cancelled' WHEN 'PAUSED' THEN 'paused' ELSE 'in_progress' END AS status,
+            WHEN 'TIMED_OUT' THEN 'error' WHEN 'CANCELLED' THEN 'cancelled' WHEN 'TERMINATED' THEN 'cancelled' WHEN 'PAUSED' THEN 'paused' ELSE 'in_progress' END AS status,
        e.duration AS duration_sec,
        e.node_name,
        e.node_type,
@@ -110,34 +149,7 @@ SELECT e.execution_id,
        e.meta AS metadata
 FROM noetl.event e
 JOIN noetl.catalog c USING (catalog_id)
-JOIN (VALUES
-    ('playbook.execution.requested', 1, 'PlaybookExecutionRequested'),
-    ('playbook.request.evaluated',   1, 'PlaybookRequestEvaluated'),
-    ('workflow.started',             1, 'WorkflowStarted'),
-    ('step.started',                 1, 'StepStarted'),
-    ('task.attempt.started',         1, 'RetryStarted'),
-    ('task.attempt.started',         2, 'ToolStarted'),
-    ('task.attempt.done',            1, 'ToolFinished'),
-    ('task.attempt.done',            2, 'RetryProcessed'),
-    ('task.attempt.failed',          1, 'ToolFinished'),
-    ('task.attempt.failed',          2, 'RetryProcessed'),
-    ('sink.started',                 1, 'SinkStarted'),
-    ('sink.done',                    1, 'SinkProcessed'),
-    ('sink.failed',                  1, 'SinkProcessed'),
-    ('loop.started',                 1, 'LoopStarted'),
-    ('loop.iteration.started',       1, 'LoopIterationStarted'),
-    ('loop.iteration.done',          1, 'LoopIterationFinished'),
-    ('loop.iteration.failed',        1, 'LoopIterationFinished'),
-    ('loop.done',                    1, 'LoopFinished'),
-    ('loop.failed',                  1, 'LoopFinished'),
-    ('next.evaluated',               1, 'CaseStarted'),
-    ('next.evaluated',               2, 'CaseEvaluated'),
-    ('next.evaluated',               3, 'NextEvaluated'),
-    ('workflow.finished',            1, 'WorkflowFinished'),
-    ('playbook.paused',              1, 'PlaybookPaused'),
-    ('playbook.completed',           1, 'PlaybookProcessed'),
-    ('playbook.failed',              1, 'PlaybookProcessed'),
-    ('playbook.cancelled',           1, 'PlaybookProcessed')
-) AS d (source, ordinal, event_type) ON d.source = e.event_type
+JOIN noetl.event_name r ON r.event_type = e.event_type
+CROSS JOIN LATERAL unnest(r.domain) WITH ORDINALITY AS d (event_type, ordinal)
 WHERE (d.event_type NOT LIKE 'Retry%' OR (e.meta #>> '{retry,attempt_number}')::integer > 1)
   AND (d.event_type NOT LIKE 'Case%' OR jsonb_array_length(coalesce(e.meta->'arcs', '[]')) > 0);

@@ -23,17 +23,32 @@ WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
 FOR UPDATE
 
 -- name: move_cursor
-UPDATE noetl.cursor SET position = $4, is_closed = $5, state = $6::text::jsonb, updated_at = now()
+UPDATE noetl.cursor SET position = $4, is_closed = $5, state = $6::text::jsonb, problem = NULL, updated_at = now()
 WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
 
 -- name: rewind
 -- The run is read from its start, again or at last; rows that exist stay.
 INSERT INTO noetl.cursor (namespace, workflow_id, run_id, workflow_type) VALUES ($1, $2, $3, $4)
-ON CONFLICT (namespace, workflow_id, run_id) DO UPDATE SET position = 0, is_closed = false, state = NULL
+ON CONFLICT (namespace, workflow_id, run_id) DO UPDATE SET position = 0, is_closed = false, state = NULL, problem = NULL
 
 -- name: give_up
 -- The server has no such history any more.
-UPDATE noetl.cursor SET is_closed = true WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
+INSERT INTO noetl.cursor (namespace, workflow_id, run_id, workflow_type, is_closed) VALUES ($1, $2, $3, $4, true)
+ON CONFLICT (namespace, workflow_id, run_id) DO UPDATE SET is_closed = true
+
+-- name: tell
+INSERT INTO noetl.cursor (namespace, workflow_id, run_id, workflow_type, problem) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (namespace, workflow_id, run_id) DO UPDATE SET problem = $5, updated_at = now()
+
+-- name: problems
+SELECT namespace, workflow_id, run_id, problem, updated_at AS since FROM noetl.cursor
+WHERE problem IS NOT NULL ORDER BY updated_at, workflow_id, run_id
+
+-- name: state_of
+SELECT is_closed, state FROM noetl.cursor WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
+
+-- name: keep_state
+UPDATE noetl.cursor SET state = $4::text::jsonb WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
 
 -- name: add_history
 INSERT INTO noetl.history (namespace, workflow_id, run_id, event_id, event_type, event_time, proto)
@@ -69,18 +84,24 @@ ON CONFLICT DO NOTHING
 SELECT catalog_id, parent_execution_id FROM noetl.execution WHERE execution_id = $1
 
 -- name: add_events
--- A row that a reset copied is there already, under its id; one that was stored before, under its key.
+-- The ids of those that were not there yet. One that was there is compared by the caller (event_table.py).
 INSERT INTO noetl.event (
     execution_id, catalog_id, parent_execution_id, stream_id, aggregate_id, aggregate_type, schema_name, producer, correlation_id,
     event_id, parent_event_id, created_at, event_time, event_type, node_id, node_name, node_type, status, duration,
-    context, result, meta, error, worker_id, stack_trace, stream_version, idempotency_key)
+    context, result, meta, error, worker_id, stack_trace, stream_version, idempotency_key, envelope_checksum)
 SELECT $1::bigint, $2::bigint, $3::bigint, $4::text, $1::bigint::text, 'execution', 'noetl.event', 'noetl-temporal', $1::bigint::text,
     event_id, parent, at AT TIME ZONE 'utc', at, type, node, node, kind, status, duration,
-    context::jsonb, result::jsonb, meta::jsonb, error, worker, trace, position, $4 || '/' || position || '/' || ordinal
+    context::jsonb, result::jsonb, meta::jsonb, error, worker, trace, position, $4 || '/' || position || '/' || ordinal, checksum
 FROM unnest($5::bigint[], $6::bigint[], $7::timestamptz[], $8::text[], $9::text[], $10::text[], $11::text[], $12::float8[],
-            $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::bigint[], $20::int[])
-    AS row (event_id, parent, at, type, node, kind, status, duration, context, result, meta, error, worker, trace, position, ordinal)
-ON CONFLICT DO NOTHING
+            $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::bigint[], $20::int[], $21::text[])
+    AS row (event_id, parent, at, type, node, kind, status, duration, context, result, meta, error, worker, trace, position, ordinal,
+            checksum)
+ON CONFLICT (execution_id, event_id) DO NOTHING
+RETURNING event_id
+
+-- name: checksums
+SELECT event_id, event_type, node_name, stream_id, stream_version, envelope_checksum FROM noetl.event
+WHERE execution_id = $1 AND event_id = ANY($2::bigint[])
 
 -- name: lock_execution
 -- Before project, in a statement of its own: what others have just committed must be seen.
@@ -100,8 +121,8 @@ UPDATE noetl.execution x
 SET last_event_id = last.event_id,
     last_event_type = last.event_type,
     last_node_name = last.node_name,
-    status = CASE WHEN turn.status IN ('COMPLETED', 'FAILED', 'CANCELLED') THEN turn.status ELSE 'RUNNING' END,
-    end_time = CASE WHEN turn.status IN ('COMPLETED', 'FAILED', 'CANCELLED') THEN turn.created_at END,
+    status = CASE WHEN turn.event_type IN ('playbook.completed', 'playbook.failed', 'playbook.cancelled') THEN turn.status ELSE 'RUNNING' END,
+    end_time = CASE WHEN turn.event_type IN ('playbook.completed', 'playbook.failed', 'playbook.cancelled') THEN turn.created_at END,
     error = turn.error,
     updated_at = now() AT TIME ZONE 'utc'
 FROM last LEFT JOIN turn ON true

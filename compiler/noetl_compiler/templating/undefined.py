@@ -1,0 +1,15 @@
+"""The use of a name that is not there."""
+
+from __future__ import annotations
+
+from jinja2.exceptions import UndefinedError
+
+__all__ = ["UndefinedNameError"]
+
+
+class UndefinedNameError(UndefinedError):
+    """An undefined name was used; ``name`` is its last part."""
+
+    def __init__(self, name: str, message: str | None = None) -> None:
+        super().__init__(message)
+        self.name = name

@@ -1,0 +1,173 @@
+"""Kill the embedded stack's processes at random moments of loops of HTTP calls, and count what came of it.
+
+    python -m dev.killing --kills 20                           worker, mirror, Postgres and Temporal in turn
+    python -m dev.killing --kills 50 --which worker,postgres   these apart
+    python -m dev.killing --items 500 --minutes 3              a shorter loop; no kill after so many minutes
+
+Runs follow each other until enough kills fell between loop.started and loop.done. Each item must have its row once or
+a recorded failure, and no call that reported may be made again. The exit status is 1 when that does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dev.killing.stack import PARTS, Api, Stack, wait_until
+from dev.killing.verdict import Verdict, judged, loop_times
+from noetl_compiler import compile_or_raise
+from noetl_temporal.client import NoetlClient
+
+PROBE = "/api/v1/concurrency/probe"
+END_SECONDS = 240.0
+
+PLAYBOOK = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: killing, path: dev/killing}
+workload: {api: "", items: 2000, seconds: 0.3}
+workflow:
+  - step: start
+    tool:
+      kind: postgres
+      auth: pg_local
+      command: CREATE TABLE IF NOT EXISTS killed (run bigint, item int, at timestamptz DEFAULT now())
+    next: {arcs: [{step: each}]}
+  - step: each
+    loop: {in: "{{ range(workload['items']) | list }}", iterator: item, spec: {mode: parallel, max_in_flight: 20}}
+    tool:
+      kind: http
+      url: "{{ workload.api }}"
+      params: {label: "{{ execution_id }}-{{ iter.item }}", delay_seconds: "{{ workload.seconds }}"}
+      sink: {tool: postgres, auth: pg_local, table: killed, data: {run: "{{ execution_id }}", item: "{{ iter.item }}"}}
+      spec:
+        policy:
+          rules:
+            - when: "{{ output.status == 'error' and output.error.kind in ['connection', 'sql_connection'] }}"
+              then: {do: retry, attempts: 40, delay: 1}
+            - when: "{{ output.status == 'error' }}"
+              then: {do: fail}
+"""
+
+
+class Killing:
+    """Runs, and the kills that fell into their loops by the log's own times."""
+
+    def __init__(self, given: argparse.Namespace, stack: Stack, api: Api) -> None:
+        self.given, self.stack, self.api = given, stack, api
+        self.chance = random.Random(given.seed)
+        self.within: Counter[str] = Counter()
+        self.outside: Counter[str] = Counter()
+        self.verdicts: list[Verdict] = []
+
+    async def go(self) -> None:
+        """Until enough kills fell into a loop, or the time is over."""
+        until = time.monotonic() + self.given.minutes * 60
+        while self.within.total() < self.given.kills and time.monotonic() < until:
+            execution_id = await self._submitted()
+            kills = await self._killed(execution_id, until)
+            await self._ended(execution_id)
+            began, ended = await loop_times(self._dsn, execution_id)
+            for part, at in kills:
+                fell = began is not None and began <= at and (ended is None or at <= ended)
+                (self.within if fell else self.outside)[part] += 1
+            verdict = await judged(self.stack.addresses, execution_id, self.given.items, self.api.calls(PROBE))
+            self.verdicts.append(verdict)
+            print(f"run {execution_id}: {len(kills)} kills, {verdict.status}, {len(verdict.wrong)} wrong", flush=True)
+
+    @property
+    def _dsn(self) -> str:
+        return self.stack.addresses.postgres
+
+    async def _submitted(self) -> int:
+        client = await NoetlClient.connect(self.stack.addresses.temporal, dsn=self._dsn)
+        payload = {"api": self.api.url + PROBE, "items": self.given.items}
+        return (await client.submit(compile_or_raise(PLAYBOOK), payload, content=PLAYBOOK)).execution_id
+
+    async def _killed(self, execution_id: int, until: float) -> list[tuple[str, datetime]]:
+        """Kill while the loop runs: each part in turn, 2 to 6 s apart."""
+        kills: list[tuple[str, datetime]] = []
+        while self.within.total() + len(kills) < self.given.kills and time.monotonic() < until:
+            await asyncio.sleep(self.chance.uniform(*self.given.pause))
+            began, ended = await self._times(execution_id)
+            if ended is not None:
+                break
+            if began is None:
+                continue
+            part, at = self.chance.choice(self.given.which), datetime.now(UTC)
+            if self.stack.kill(part):
+                kills.append((part, at))
+        return kills
+
+    async def _times(self, execution_id: int) -> tuple[datetime | None, datetime | None]:
+        try:
+            return await loop_times(self._dsn, execution_id)
+        except (OSError, RuntimeError):
+            return None, None
+
+    async def _ended(self, execution_id: int) -> None:
+        deadline = time.monotonic() + END_SECONDS
+        while time.monotonic() < deadline:
+            if (await self._times(execution_id))[1] is not None:
+                await asyncio.sleep(3)  # the last rows of the log come with the run's end, just after the loop's
+                return
+            await asyncio.sleep(0.5)
+        raise TimeoutError(f"run {execution_id} has not ended {END_SECONDS:g} s after the last kill")
+
+    def table(self) -> int:
+        """Print what came of it; the number of things that are wrong."""
+        wrong = [f"run {one.execution_id}: {what}" for one in self.verdicts for what in one.wrong]
+        print(f"\n{'part':10} {'in a loop':>10} {'outside':>8}")
+        for part in self.given.which:
+            print(f"{part:10} {self.within[part]:10} {self.outside[part]:8}")
+        print(f"{'all':10} {self.within.total():10} {self.outside.total():8}\n")
+        print(f"{'run':20} {'status':10} {'items':>6} {'rows':>6} {'failed':>6} {'calls':>6} {'lost':>5} {'wrong':>6}")
+        for one in self.verdicts:
+            counts = f"{one.rows:6} {one.failed:6} {one.calls:6} {one.lost:5} {len(one.wrong):6}"
+            print(f"{one.execution_id:20} {one.status:10} {self.given.items:6} {counts}")
+        told = Counter[str]()
+        for one in self.verdicts:
+            told.update(one.failures)
+        print(
+            "\n".join(
+                ["", *(f"{count:5} items failed: {why[:100]}" for why, count in told.most_common(5)), *wrong[:20]]
+            )
+        )
+        return len(wrong)
+
+
+def main() -> int:
+    """Exit status."""
+    given = _arguments()
+    with tempfile.TemporaryDirectory(prefix="noetl-killing-") as folder, Api() as api:
+        stack = Stack(Path(folder))
+        stack.up()
+        killing = Killing(given, stack, api)
+        try:
+            asyncio.run(killing.go())
+        finally:
+            wrong = killing.table()
+            stack.down()
+            wait_until(lambda: stack.home.owner() is None, 60, "the stack is down")
+    return int(bool(wrong))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m dev.killing", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--kills", type=int, default=200, help="how many must fall into a loop")
+    parser.add_argument("--items", type=int, default=2000, help="of each loop")
+    parser.add_argument("--which", type=lambda text: text.split(","), default=list(PARTS), help=", ".join(PARTS))
+    parser.add_argument("--minutes", type=float, default=60.0, help="no kill and no new run after these")
+    parser.add_argument("--pause", type=float, nargs=2, default=(2.0, 6.0), metavar="S", help="between two kills")
+    parser.add_argument("--seed", type=int, default=1)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""The stack in a temporary folder whose processes are killed, and the HTTP service that counts calls."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.process import free_port
+from noetl_temporal.stack.use import running
+
+__all__ = ["PARTS", "Api", "Stack", "wait_until"]
+
+ROOT = Path(__file__).parents[2]
+PARTS = {
+    "worker": "noetl_temporal.cli worker",
+    "mirror": "noetl_temporal.cli mirror",
+    "postgres": "noetl.home=",
+    "temporal": "temporal.db",
+}
+"""What the command line of each part has, as it is noted in servers.json."""
+
+OWNED = ("postgres", "temporal")
+"""Without these the stack ends, and ``noetl dev up`` starts it again."""
+
+
+def wait_until(holds: Callable[[], object], seconds: float, what: str) -> None:
+    """Raises TimeoutError."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"after {seconds:g} s still not: {what}")
+        time.sleep(0.1)
+
+
+class Stack:
+    """In ``folder``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.home = Home(folder / ".noetl")
+
+    @property
+    def addresses(self) -> Addresses:
+        """Where it is reached. Raises RuntimeError when it is down."""
+        found = running(self.home)
+        if found is None:
+            raise RuntimeError("the stack is down")
+        return found
+
+    def up(self) -> None:
+        """Start it, or start it again; three tries, since another stack may take a port at the same moment."""
+        for attempt in range(3):
+            told = self._noetl("dev", "up")
+            if told.returncode == 0:
+                return
+            if attempt == 2:
+                raise RuntimeError(f"noetl dev up: {told.stdout}{told.stderr}")
+            time.sleep(1)
+
+    def down(self) -> None:
+        """Stop it, with what is left of it."""
+        self._noetl("dev", "down")
+
+    def kill(self, part: str) -> bool:
+        """SIGKILL one of its processes; False when it does not run just now. What owns data is started again."""
+        pid = self._pid(part)
+        if pid is None:
+            return False
+        os.kill(pid, signal.SIGKILL)
+        if part in OWNED:
+            wait_until(lambda: self.home.owner() is None, 60, "the stack has ended with one of its servers")
+            self.up()
+        return True
+
+    def _pid(self, part: str) -> int | None:
+        noted: list[tuple[int, str, bool]] = json.loads(self.home.servers.read_text())
+        for pid, marker, _ in reversed(noted):
+            if PARTS[part] in marker:
+                return pid if marker.split()[-1] in _command_line(pid) else None
+        return None
+
+    def _noetl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(("TEMPORAL_", "NOETL_"))
+        }
+        command = [sys.executable, "-m", "noetl_temporal.cli", *arguments]
+        return subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=200
+        )
+
+
+def _command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+class Api:
+    """The service that playbooks call; it lives as long as the ``with`` block."""
+
+    def __init__(self) -> None:
+        self.url = f"http://127.0.0.1:{free_port()}"
+
+    def __enter__(self) -> Api:
+        command = [sys.executable, str(ROOT / "dev/testserver.py"), "--port", self.url.rpartition(":")[2]]
+        self._process = subprocess.Popen(command)
+        wait_until(lambda: self._answers("/health"), 30, "the HTTP service answers")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def calls(self, path: str) -> dict[str, int]:
+        """query string -> how often it was asked."""
+        told = self._answers("/__calls")
+        return dict(told["calls"][path]["queries"]) if told and path in told["calls"] else {}
+
+    def _answers(self, path: str) -> Any:
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=5) as answer:
+                return json.load(answer)
+        except (OSError, ValueError):
+            return None

@@ -1,0 +1,126 @@
+"""What the log, the table and the HTTP service say of a run that was killed at: does each item have its row once?"""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import asyncpg
+
+from noetl_temporal.stack.addresses import Addresses
+
+__all__ = ["Verdict", "judged", "loop_times"]
+
+ENDS = ("loop.done", "loop.failed", "loop.cancelled")
+REPORTED = ("ok", "error")
+
+
+@dataclass
+class Verdict:
+    """Of one run. ``wrong`` says what must not be; each entry names an item."""
+
+    execution_id: int
+    status: str
+    rows: int = 0
+    failed: int = 0
+    calls: int = 0
+    lost: int = 0
+    failures: Counter[str] = field(default_factory=Counter[str])
+    wrong: list[str] = field(default_factory=list[str])
+
+
+async def loop_times(dsn: str, execution_id: int) -> tuple[datetime | None, datetime | None]:
+    """When the run's loop began and ended, in UTC; None for what the log does not have (yet)."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        rows = await connection.fetch(
+            "SELECT event_type, created_at FROM noetl.event WHERE execution_id = $1 AND event_type = ANY($2)",
+            execution_id,
+            ["loop.started", *ENDS],
+        )
+    finally:
+        await connection.close()
+    times = {row["event_type"]: row["created_at"].replace(tzinfo=UTC) for row in rows}
+    return times.get("loop.started"), next((times[name] for name in ENDS if name in times), None)
+
+
+async def judged(addresses: Addresses, execution_id: int, items: int, calls: dict[str, int]) -> Verdict:
+    """``calls``: query string -> how often the service was asked."""
+    stored = await _stored(addresses.playbooks, execution_id)
+    connection = await asyncpg.connect(addresses.postgres)
+    try:
+        status = await connection.fetchval("SELECT status FROM noetl.execution WHERE execution_id = $1", execution_id)
+        failed = await _failed(connection, execution_id)
+        attempts = await _attempts(connection, execution_id)
+    finally:
+        await connection.close()
+    asked = _asked(calls, execution_id)
+    lost = sum(count for (_, how), count in attempts.items() if how not in REPORTED)
+    verdict = Verdict(
+        execution_id, str(status), stored.total(), len(failed), asked.total(), lost, Counter(failed.values())
+    )
+    for item in range(items):
+        verdict.wrong += _wrong(item, stored, failed, attempts, asked)
+    return verdict
+
+
+def _wrong(
+    item: int, stored: Counter[int], failed: dict[int, str], attempts: Counter[tuple[int, str]], asked: Counter[int]
+) -> list[str]:
+    found: list[str] = []
+    if stored[item] > 1:
+        found.append(f"item {item} has {stored[item]} rows")
+    if stored[item] == 0 and item not in failed:
+        found.append(f"item {item} has no row and no recorded failure")
+    if attempts[item, "ok"] > 1:
+        found.append(f"item {item} was called again after it had reported")
+    told = sum(count for (of, _), count in attempts.items() if of == item)
+    if asked[item] > told:
+        found.append(f"item {item} was called {asked[item]} times, the log has {told} attempts")
+    return found
+
+
+async def _stored(dsn: str, execution_id: int) -> Counter[int]:
+    """Item -> its rows in the playbooks' database."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        rows = await connection.fetch("SELECT item FROM killed WHERE run = $1", execution_id)
+    finally:
+        await connection.close()
+    return Counter(row["item"] for row in rows)
+
+
+async def _failed(connection: asyncpg.Connection, execution_id: int) -> dict[int, str]:
+    """Item -> why it failed."""
+    rows = await connection.fetch(
+        "SELECT (meta->>'iteration')::int AS item, error FROM noetl.event"
+        " WHERE execution_id = $1 AND event_type = 'loop.iteration.failed'",
+        execution_id,
+    )
+    return {row["item"]: str(row["error"]) for row in rows}
+
+
+async def _attempts(connection: asyncpg.Connection, execution_id: int) -> Counter[tuple[int, str]]:
+    """(item, how it ended) -> attempts: ok, or the kind of its error (worker_lost among them)."""
+    rows = await connection.fetch(
+        "SELECT (meta->>'iteration')::int AS item, event_type, COALESCE(meta->'error'->>'kind', error, '') AS kind"
+        " FROM noetl.event WHERE execution_id = $1"
+        " AND event_type IN ('task.attempt.done', 'task.attempt.failed') AND meta->>'iteration' IS NOT NULL",
+        execution_id,
+    )
+    return Counter(
+        (row["item"], "ok" if row["event_type"].endswith("done") else row["kind"] or "error") for row in rows
+    )
+
+
+def _asked(calls: dict[str, int], execution_id: int) -> Counter[int]:
+    """Item -> calls that reached the service; their label is ``<run>-<item>``."""
+    found: Counter[int] = Counter()
+    for query, count in calls.items():
+        [label] = urllib.parse.parse_qs(query).get("label", [""])
+        run, _, item = label.partition("-")
+        if run == str(execution_id):
+            found[int(item)] += count
+    return found

@@ -1,0 +1,125 @@
+"""Run random playbooks in a random world for some minutes, and tell which laws do not hold.
+
+    python -m dev.simulate --minutes 10              seeds from 1 on
+    python -m dev.simulate --seed 42                 one seed, with its playbook and its facts where a law is broken
+    python -m dev.simulate --seed 1000 --count 500   these seeds
+    python -m dev.simulate --temporal 20             20 playbooks on Temporal, compared with the machine alone
+    python -m dev.simulate --mutations --minutes 2   each cure of the machine switched off, for so long at most
+
+A kind of finding is told once, with the first seed that shows it; the exit status is 1 when there is any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+from dev.simulate.mutations import MUTATIONS, examined
+from dev.simulate.runs import Result, simulate
+from dev.simulate.story import Tale
+from dev.simulate.temporal import compare
+
+KEPT_FACTS = 60
+
+
+def main() -> int:
+    """Exit status."""
+    given = _arguments()
+    if given.mutations:
+        return _mutate(given.minutes or 2.0, given.seed or 1, given.only)
+    if given.temporal:
+        return compare(given.temporal, given.seed or 1)
+    began = time.monotonic()
+    runs: Counter[str] = Counter()
+    found: dict[str, list[int]] = {}
+    for seed in _seeds(given, began):
+        result = simulate(seed)
+        runs[_kind(result)] += 1
+        if result.finding is not None:
+            seeds = found.setdefault(result.finding.law, [])
+            seeds.append(seed)
+            if len(seeds) == 1:
+                _tell(result, time.monotonic() - began, whole=not given.brief)
+    _sum_up(runs, found, time.monotonic() - began)
+    return int(bool(found))
+
+
+def _mutate(minutes: float, first: int, only: str) -> int:
+    """Switch the machine's cures off in turn, for at most so many minutes each."""
+    missed = 0
+    for mutation in MUTATIONS:
+        if only not in mutation.cure:
+            continue
+        verdict = examined(mutation, first, minutes * 60)
+        found = f"seed {verdict.seed}, {verdict.seconds:.0f} s: {verdict.law}" if verdict.law else "NOT FOUND"
+        print(f"{mutation.cure:42} {verdict.seeds:5} seeds  {found}", flush=True)
+        missed += not verdict.law
+    print(f"{missed} not found")
+    return int(bool(missed))
+
+
+def _seeds(given: argparse.Namespace, began: float) -> Iterator[int]:
+    first = 1 if given.seed is None else given.seed
+    if given.minutes is None:
+        yield from range(first, first + (given.count or 1))
+        return
+    seed = first
+    while time.monotonic() < began + given.minutes * 60 and (given.count is None or seed < first + given.count):
+        yield seed
+        seed += 1
+
+
+def _kind(result: Result) -> str:
+    if result.story is None:
+        return "refused by the compiler"
+    finish = result.story.main.finish
+    return "not ended" if finish is None else finish.status
+
+
+def _tell(result: Result, seconds: float, *, whole: bool) -> None:
+    print(f"\n==== seed {result.seed}, after {seconds:.0f} s: {result.finding}", flush=True)
+    if not whole or result.story is None:
+        return
+    print(result.text)
+    for tale in result.story.tales.values():
+        _tell_facts(tale)
+    print(f"again: python -m dev.simulate --seed {result.seed}", flush=True)
+
+
+def _tell_facts(tale: Tale) -> None:
+    print(f"---- {tale.name or 'the playbook'}: {len(tale.turns)} facts")
+    first = tale.turns[0].fact.at if tale.turns else 0
+    for number, turn in enumerate(tale.turns[-KEPT_FACTS:], max(0, len(tale.turns) - KEPT_FACTS)):
+        how = " after continue-as-new" if turn.anew else ""
+        print(f"{number:5} {turn.fact.at - first:8} ms{how} {str(turn.fact)[:300]}")
+        for command in turn.commands:
+            print(f"{'':10} -> {str(command)[:220]}")
+
+
+def _sum_up(runs: Counter[str], found: dict[str, list[int]], seconds: float) -> None:
+    told = ", ".join(f"{count:,} {kind}" for kind, count in runs.most_common())
+    print(f"\n{sum(runs.values()):,} playbooks in {seconds:.0f} s: {told or 'none'}")
+    for law, seeds in sorted(found.items(), key=lambda one: -len(one[1])):
+        print(f"{len(seeds):6} {law}: seeds {', '.join(map(str, seeds[:5]))}")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m dev.simulate", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--minutes", type=float, help="for how long")
+    parser.add_argument("--seed", type=int, help="the first seed, 1 unless given")
+    parser.add_argument("--count", type=int, help="how many seeds, 1 unless given")
+    parser.add_argument("--brief", action="store_true", help="findings without playbook and facts")
+    parser.add_argument("--mutations", action="store_true", help="whether each cure is held by some law")
+    parser.add_argument("--temporal", type=int, metavar="N", help="compare N playbooks with the same on Temporal")
+    parser.add_argument("--only", default="", help="those mutations whose name has this text")
+    given = parser.parse_args()
+    if not (given.mutations or given.temporal or given.minutes or given.seed is not None or given.count):
+        given.minutes = 10.0
+    return given
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""The same facts once more: in a second machine, and in one that is restored from its snapshot before every fact."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from dev.simulate.story import Finding, Story, Tale
+from dev.simulate.world import EXECUTION_ID
+from noetl_temporal.machine.call import ToolReport
+from noetl_temporal.machine.commands import RunLoop
+from noetl_temporal.machine.errors import ProtocolError
+from noetl_temporal.machine.events import Continued, ToolFinished
+from noetl_temporal.machine.loops.loop import LoopMachine
+from noetl_temporal.machine.playbook import Machine
+
+__all__ = ["check_again"]
+
+MAX_TURNS = 300
+
+
+def check_again(story: Story) -> None:
+    """Raises Finding."""
+    for tale in story.tales.values():
+        if len(tale.turns) <= MAX_TURNS:
+            _same(story, tale, restored=False)
+            _same(story, tale, restored=True)
+            _refuses(story, tale)
+
+
+def _made(story: Story, tale: Tale, state: Any = None) -> Machine | LoopMachine:
+    if tale.name:
+        return LoopMachine(tale.given, state)
+    return Machine(story.graph, execution_id=EXECUTION_ID, state=state)
+
+
+def _renewed(story: Story, tale: Tale, machine: Machine | LoopMachine) -> Machine | LoopMachine:
+    return _made(story, tale, json.loads(json.dumps(machine.snapshot())))
+
+
+def _same(story: Story, tale: Tale, *, restored: bool) -> None:
+    """A workflow task's budget is no part of a snapshot: where one was spent, restore only between tasks."""
+    how = "a restored machine" if restored else "a second machine"
+    machine = _made(story, tale)
+    has_budgets = any(turn.left_over for turn in tale.turns)
+    for number, turn in enumerate(tale.turns):
+        if turn.anew or (restored and number and (not has_budgets or isinstance(turn.fact, Continued))):
+            machine = _renewed(story, tale, machine)
+        commands = machine.feed(turn.fact)
+        if _encoded(commands) != _encoded(turn.commands):
+            told = [f"{was}\n  {how}: {now}" for was, now in _differing(turn.commands, commands)]
+            raise Finding(f"{how} gives other commands", f"in turn {number}: {told[0][:1500] if told else 'order'}")
+
+
+def _differing(one: list[Any], other: list[Any]) -> list[tuple[Any, Any]]:
+    longest = max(len(one), len(other))
+    padded = zip(one + [None] * (longest - len(one)), other + [None] * (longest - len(other)), strict=True)
+    return [(was, now) for was, now in padded if _encoded([was]) != _encoded([now])]
+
+
+def _encoded(commands: list[Any]) -> bytes:
+    return msgspec.json.encode(commands)
+
+
+def _refuses(story: Story, tale: Tale) -> None:
+    """What does not fit is refused, by a loop's id given as a call's among others, and then everything is."""
+    machine = _made(story, tale)
+    loop = ""
+    for turn in tale.turns[: max(1, len(tale.turns) // 2)]:
+        if turn.anew:
+            machine = _renewed(story, tale, machine)
+        machine.feed(turn.fact)
+        loop = next((one.loop_id for one in turn.commands if isinstance(one, RunLoop)), "")
+    if machine.state.phase == "ended":
+        return
+    at = tale.turns[-1].fact.at
+    bad = ToolFinished(at, loop or "nobody", ToolReport({"status": "ok", "result": None}))
+    _must_refuse(machine, bad, "a fact about nothing" if not loop else "a call's end of a loop's id")
+    _must_refuse(machine, Continued(at), "a fact after a ProtocolError")
+
+
+def _must_refuse(machine: Machine | LoopMachine, fact: Any, what: str) -> None:
+    try:
+        machine.feed(fact)
+    except ProtocolError:
+        return
+    except Exception as error:
+        raise Finding(f"feed raises {type(error).__name__}", f"for {what}: {error}") from error
+    raise Finding(f"{what} is taken", repr(fact)[:200])

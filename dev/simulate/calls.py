@@ -1,0 +1,156 @@
+"""A call as its activity performs it, in simulated time: attempts, losses, sinks, rules, what is reported."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, NamedTuple
+
+import msgspec
+
+from dev.simulate.answers import Answers
+from noetl_compiler.templates import TemplateFailure
+from noetl_temporal.machine.call import AttemptRecord, Outcome, RuleFailure, SinkRecord, ToolCall, ToolReport
+from noetl_temporal.machine.policy import Decision, allows, decide
+from noetl_temporal.machine.scope import Chain, call_names, sink_config
+
+__all__ = ["CALM", "Performed", "Weather", "cancelled", "lost", "perform"]
+
+MAX_LOST = 5
+WHOLLY_LOST = 0.3
+"""How likely the shell hears of a lost attempt only that the call has ended."""
+
+LOST_MS = 10_000
+"""A worker that is silent for so long is lost."""
+
+
+class Performed(NamedTuple):
+    """The report of a call that takes ``ms`` until it ends, and what its sinks stored: a table and a row each."""
+
+    ms: int
+    report: ToolReport
+    stored: list[str]
+
+
+class Weather(NamedTuple):
+    """How likely an attempt is lost with its worker, or meets a shutdown, and the longest a tool takes."""
+
+    lost: float
+    shutdown: float
+    longest_ms: int
+    sink_fails: float = 0.0
+    outage: float = 0.0
+
+
+CALM = Weather(lost=0.0, shutdown=0.0, longest_ms=20)
+
+
+def perform(call: ToolCall, at: int, answers: Answers, chance: random.Random, weather: Weather) -> Performed:
+    """What becomes of a call that begins now, if nobody cancels it."""
+    return _Activity(call, at, answers, chance, weather).run()
+
+
+def cancelled() -> ToolReport:
+    """A call that was cancelled before it reported."""
+    return ToolReport({"status": "error", "error": {"kind": "cancelled", "message": "cancelled", "retryable": False}})
+
+
+def lost(attempts: tuple[AttemptRecord, ...]) -> ToolReport:
+    """The shell's account of a call that no worker finished."""
+    error = {"kind": "worker_lost", "message": "no worker finished the call", "retryable": True}
+    return ToolReport({"status": "error", "error": error}, attempts=attempts, is_decided=False)
+
+
+class _Activity:
+    def __init__(self, call: ToolCall, at: int, answers: Answers, chance: random.Random, weather: Weather) -> None:
+        self.call, self.at, self.now = call, at, at
+        self.answers, self.chance, self.weather = answers, chance, weather
+        self.records: list[AttemptRecord] = []
+        self.used = 0
+        self.stored: list[str] = []
+
+    def run(self) -> Performed:
+        while True:
+            report = self._attempt()
+            if report is not None:
+                if self.chance.random() < self.weather.outage:
+                    self.now += 60_000
+                return Performed(
+                    self.now - self.at, msgspec.convert(msgspec.to_builtins(report), ToolReport), self.stored
+                )
+
+    def _attempt(self) -> ToolReport | None:
+        started, fate = self.now, self.chance.random()
+        self.now += max(1, int(self.weather.longest_ms * self.chance.random() ** 3))
+        if fate < self.weather.lost:
+            return self._lost(started)
+        if fate < self.weather.lost + self.weather.shutdown:
+            self._record(started, "shutdown")
+            return None
+        self.used += 1
+        call = self.call
+        outcome = call.store if call.store is not None else self.answers.answer(call.kind, call.key, self.used)
+        return self._reported(started, outcome)
+
+    def _lost(self, started: int) -> ToolReport | None:
+        self.now += LOST_MS
+        self._record(started, "lost")
+        if not self.call.idempotent:
+            error = {"kind": "unknown_outcome", "message": "the call may have been made", "retryable": False}
+            return self._decided({"status": "error", "error": error}, self._decide({"status": "error", "error": error}))
+        too_often = sum(one.status == "lost" for one in self.records) >= MAX_LOST
+        return lost(tuple(self.records)) if too_often or self.chance.random() < WHOLLY_LOST else None
+
+    def _reported(self, started: int, outcome: Outcome) -> ToolReport | None:
+        sinks, outcome = self._sinks(outcome)
+        error = outcome.get("error")
+        try:
+            decision = self._decide(outcome)
+        except TemplateFailure as failure:
+            self._record(started, outcome["status"], error=error, sinks=sinks)
+            return self._broken(outcome, failure)
+        do, delay = decision.do, decision.delay
+        self._record(started, outcome["status"], error=error, rule=decision.rule, do=do, sinks=sinks)
+        if do != "retry":
+            return self._decided(outcome, decision)
+        self.now += int(min(max(delay, 0.0) if delay == delay else 0.0, 1e6) * 1000)
+        return None
+
+    def _sinks(self, outcome: Outcome) -> tuple[tuple[SinkRecord, ...], Outcome]:
+        """What was stored, and the outcome: an error where one of them fails, and then nothing is kept."""
+        made: list[SinkRecord] = []
+        rows: list[str] = []
+        scope = self._scope(outcome)
+        for sink in self.call.sinks if outcome["status"] == "ok" else ():
+            try:
+                if not allows(sink.guard, "ok", scope):
+                    continue
+                config = sink_config(sink.config, scope)
+                error = {"kind": "sql_integrity", "message": "the sink failed", "retryable": False}
+                bad = self.chance.random() < self.weather.sink_fails
+            except TemplateFailure as failure:
+                error, bad, config = {"kind": "template", "message": failure.message, "retryable": False}, True, {}
+            made.append(SinkRecord(sink.kind, sink.key, "error" if bad else "ok", self.now, self.now))
+            if bad:
+                return tuple(made), {"status": "error", "error": error}
+            rows.append(f"{config.get('table')} {config.get('data')}")
+        self.stored += rows
+        return tuple(made), outcome
+
+    def _scope(self, outcome: Outcome) -> Chain:
+        call = self.call
+        names = call_names(call.dialect, call.step, call.kind, outcome, max(1, self.used), call.page or 1)
+        return Chain(call.scope, names) if call.aside else Chain(names, call.scope)
+
+    def _decide(self, outcome: Outcome) -> Decision:
+        jitter = self.chance.random()
+        return decide(self.call.rules or (), outcome["status"], self._scope(outcome), max(1, self.used), jitter=jitter)
+
+    def _record(self, started: int, status: Any, **facts: Any) -> None:
+        self.records.append(AttemptRecord(len(self.records) + 1, started, status, ended=self.now, **facts))
+
+    def _decided(self, outcome: Outcome, decision: Decision) -> ToolReport:
+        return ToolReport(outcome, decision.rule, decision.exhausted, tuple(self.records))
+
+    def _broken(self, outcome: Outcome, failure: TemplateFailure) -> ToolReport:
+        rule = getattr(failure, "rule", None)
+        return ToolReport(outcome, attempts=tuple(self.records), failed=RuleFailure(failure.message, rule))

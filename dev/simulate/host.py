@@ -1,0 +1,247 @@
+"""A machine in the simulated world: what it is fed, what it asks for, and what it waits for."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from dev.simulate.calls import Performed, cancelled
+from dev.simulate.story import Finding, Tale, Turn
+from noetl_temporal.limits import STORE_FROM_BYTES
+from noetl_temporal.machine.call import ToolCall
+from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, LoopInput, RunLoop, StartTimer
+from noetl_temporal.machine.events import (
+    CancelRequested,
+    Continued,
+    Event,
+    HoldRequested,
+    LoopFinished,
+    LoopReport,
+    Resumed,
+    TimerFired,
+    ToolFinished,
+)
+from noetl_temporal.machine.loops.loop import LoopMachine
+from noetl_temporal.machine.playbook import Machine
+
+__all__ = ["Host", "Surroundings"]
+
+MAX_PENDING = 500
+MAX_COMMAND_BYTES = 1_500_000
+MAX_FEED_SECONDS = 2.0
+FACT: Any = Event
+Make = Callable[[Any], "Machine | LoopMachine"]
+
+
+class Alarm(Protocol):
+    """Something that will happen unless ``off``."""
+
+    off: bool
+
+
+class Surroundings(Protocol):
+    """What a host asks of the world."""
+
+    now: int
+
+    def later(self, ms: int, act: Callable[[], None]) -> Alarm: ...
+    def draw(self, low: int, high: int) -> int: ...
+    def once(self, likely: float) -> bool: ...
+    def perform(self, call: ToolCall) -> Performed: ...
+    def begin(self, parent: Host, loop_id: str, given: LoopInput) -> Host | None: ...
+
+
+class Pending:
+    """What a machine waits for. ``kind`` call, timer or loop."""
+
+    def __init__(self, kind: str, alarm: Alarm | None = None, child: Host | None = None) -> None:
+        self.kind, self.alarm, self.child = kind, alarm, child
+        self.is_stopping = False
+
+
+class Host:
+    """``make`` builds the machine from a snapshot, None for a new one; ``ended`` hears the machine's Finish."""
+
+    def __init__(self, world: Surroundings, tale: Tale, make: Make, ended: Callable[[Finish], None]) -> None:
+        self.world, self.tale, self.make, self.ended = world, tale, make, ended
+        self.machine = make(None)
+        self.pending: dict[str, Pending] = {}
+        self.is_over = False
+        self.wants_anew = ""
+        self._is_anew = False
+        self._is_continuing = False
+
+    # ---- facts ----------------------------------------------------------------------------------------------------
+
+    def feed(self, fact: Event) -> None:
+        """Give a fact to the machine and perform what it asks for."""
+        if self.is_over:
+            return
+        fact = msgspec.convert(msgspec.to_builtins(fact), FACT)
+        turn = Turn(fact, [], self._is_anew)
+        self._is_anew = False
+        self.tale.turns.append(turn)
+        turn.commands = self._fed(fact)
+        turn.left_over = self.machine.has_work
+        self._check(turn.commands)
+        for command in turn.commands:
+            self._perform(command)
+        self._after()
+
+    def _fed(self, fact: Event) -> list[Command]:
+        began = time.process_time()
+        try:
+            commands = self.machine.feed(fact)
+        except Exception as error:
+            raise Finding(f"feed raises {type(error).__name__}", str(error)[:500]) from error
+        seconds = time.process_time() - began
+        if seconds > MAX_FEED_SECONDS:
+            raise Finding("a feed takes too long", f"{seconds:.1f} s for {type(fact).__name__}")
+        return commands
+
+    def _check(self, commands: list[Command]) -> None:
+        asked = sum(isinstance(one, CallTool | RunLoop) for one in commands)
+        in_flight = sum(one.kind != "timer" for one in self.pending.values()) + asked
+        if in_flight > MAX_PENDING:
+            raise Finding("too much is pending", f"{in_flight} of {MAX_PENDING}")
+        size = sum(min(len(msgspec.json.encode(one)), STORE_FROM_BYTES) for one in commands)
+        if size > MAX_COMMAND_BYTES * 1.2:
+            raise Finding("a feed gives too many commands", f"{size:,} bytes of {MAX_COMMAND_BYTES:,}")
+
+    def _after(self) -> None:
+        if self.is_over:
+            return
+        if self.tale.turns[-1].left_over and not self._is_continuing:
+            self._is_continuing = True
+            self.world.later(self.world.draw(0, 20), self._continue)
+        busy = any(one.kind != "timer" for one in self.pending.values())
+        if self.machine.is_idle == busy:
+            raise Finding("is_idle is not true", f"it says {not busy}, pending are {list(self.pending)[:3]}")
+        if self.wants_anew and not busy:
+            self._continue_as_new()
+
+    def _continue(self) -> None:
+        self._is_continuing = False
+        if not self.is_over and self.machine.has_work:
+            self.feed(Continued(self.world.now))
+
+    # ---- continue-as-new ------------------------------------------------------------------------------------------
+
+    def ask_anew(self, how: str) -> None:
+        """Continue as new at the next idle moment; ``hold``: and let nothing begin until then."""
+        if self.is_over or self.wants_anew or not self.tale.turns:
+            return
+        self.wants_anew = how
+        if how == "hold":
+            self.feed(HoldRequested(self.world.now, self.world.once(0.5) * "the history is long"))
+        else:
+            self._after()
+
+    def _continue_as_new(self) -> None:
+        self.wants_anew = ""
+        for one in self.pending.values():
+            if one.alarm is not None:
+                one.alarm.off = True
+        self.pending.clear()
+        self.machine = self.make(self.snapshot())
+        self._is_anew, self._is_continuing = True, False
+        self.feed(Resumed(self.world.now))
+
+    def snapshot(self) -> Any:
+        """The machine's, as it stands in history."""
+        try:
+            return json.loads(json.dumps(self.machine.snapshot(), allow_nan=False))
+        except Exception as error:
+            raise Finding(f"a snapshot raises {type(error).__name__}", str(error)[:500]) from error
+
+    # ---- commands -------------------------------------------------------------------------------------------------
+
+    def _perform(self, command: Command) -> None:
+        match command:
+            case CallTool():
+                self._wait_for(command.call.id, self._call(command.call))
+            case StartTimer():
+                self._wait_for(command.timer_id, self._timer(command))
+            case RunLoop():
+                self._run_loop(command)
+            case Cancel():
+                self._cancel(command.id)
+            case Finish():
+                self._finish(command)
+            case Emit():
+                pass
+
+    def _wait_for(self, id_: str, pending: Pending) -> None:
+        if id_ in self.pending:
+            raise Finding("an id is used twice at a time", id_)
+        self.pending[id_] = pending
+
+    def _call(self, call: ToolCall) -> Pending:
+        done = self.world.perform(call)
+        return Pending("call", self.world.later(done.ms, lambda: self._came(ToolFinished, call.id, done.report)))
+
+    def _timer(self, command: StartTimer) -> Pending:
+        seconds: Any = command.seconds
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
+            raise Finding("a timer of no time", f"{command.timer_id} waits {seconds!r} s")
+        if seconds < 0:
+            raise Finding("a timer of no time", f"{command.timer_id} waits {seconds!r} s")
+        ms = min(int(seconds * 1000), 10**12)
+        return Pending("timer", self.world.later(ms, lambda: self._came(TimerFired, command.timer_id)))
+
+    def _run_loop(self, command: RunLoop) -> None:
+        given = msgspec.json.decode(msgspec.json.encode(command.input), type=LoopInput)
+        self._wait_for(command.loop_id, Pending("loop", None))
+        self.pending[command.loop_id].child = self.world.begin(self, command.loop_id, given)
+
+    def _came(self, kind: Any, id_: str, *facts: Any) -> None:
+        if self.pending.pop(id_, None) is not None and not self.is_over:
+            self.feed(kind(self.world.now, id_, *facts))
+
+    def loop_finished(self, loop_id: str, report: LoopReport) -> None:
+        """A child of this one has ended."""
+        self.world.later(self.world.draw(0, 30), lambda: self._came(LoopFinished, loop_id, report))
+
+    def _cancel(self, id_: str) -> None:
+        found = self.pending.get(id_)
+        if found is None or found.is_stopping:
+            return
+        found.is_stopping = True
+        if found.kind == "timer" and found.alarm is not None:
+            found.alarm.off = True
+            del self.pending[id_]
+        elif found.kind == "call" and self.world.once(0.7):
+            assert found.alarm is not None
+            found.alarm.off = True
+            report = cancelled()
+            self.world.later(self.world.draw(0, 2000), lambda: self._came(ToolFinished, id_, report, True))
+        elif found.child is not None:
+            found.child.ask_to_stop()
+
+    def ask_to_stop(self) -> None:
+        """What a parent's cancel comes to, a moment later."""
+        self.tale.asked_to_stop = True
+        self.world.later(self.world.draw(0, 50), self.stop)
+
+    def stop(self) -> None:
+        """A cancel arrives."""
+        if self.tale.turns:
+            self.feed(CancelRequested(self.world.now, "stop"))
+        elif not self.is_over:
+            self.world.later(1, self.stop)
+
+    def _finish(self, command: Finish) -> None:
+        left = [id_ for id_, one in self.pending.items() if one.kind != "timer"]
+        if left:
+            raise Finding("a run ends before what it began", ", ".join(left[:5]))
+        for one in self.pending.values():
+            if one.alarm is not None:
+                one.alarm.off = True
+        self.pending.clear()
+        self.is_over = True
+        self.ended(command)

@@ -1,0 +1,82 @@
+"""Ids of the log: unique in the execution, rising along each machine; what began ends once; parents are older."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import Any
+
+from dev.simulate.story import Finding, Story, Tale
+from noetl_temporal.event_ids import DERIVED, IdClock, event_id, millisecond_of
+from noetl_temporal.machine.commands import CallTool
+from noetl_temporal.machine.domain import DomainEvent
+from noetl_temporal.machine.events import ToolFinished
+
+__all__ = ["check_ids"]
+
+
+def check_ids(story: Story) -> None:
+    """Raises Finding."""
+    _rising(story)
+    events = sorted((event for tale in story.tales.values() for event in tale.events), key=lambda event: event.id)
+    known: set[int] = set()
+    for event in events:
+        if event.id in known:
+            raise Finding("two events have one id", f"{event.id}, {event.type} {event.node[:60]}")
+        if event.parent is not None and event.parent not in known:
+            raise Finding("an event is older than its parent", f"{event.type} {event.node[:60]}")
+        known.add(event.id)
+    _ended_once(story, events)
+    _derived(story)
+
+
+def _derived(story: Story) -> None:
+    """The rows that the mirror derives from calls: three an attempt, two a sink, at most (event_ids.py)."""
+    known = {event.id for tale in story.tales.values() for event in tale.events}
+    for tale in story.tales.values():
+        slot, after = (tale.given.slot, tale.given.after) if tale.name else (0, 0)
+        clock, parents = IdClock(after, DERIVED), _parents(tale)
+        for turn in tale.turns:
+            fact: Any = turn.fact
+            if isinstance(fact, ToolFinished):
+                _rows_of(fact, parents[fact.call_id], clock, slot, known)
+
+
+def _parents(tale: Tale) -> dict[str, int]:
+    calls = (one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool))
+    return {call.id: call.event_id for call in calls}
+
+
+def _rows_of(fact: ToolFinished, parent: int, clock: IdClock, slot: int, known: set[int]) -> None:
+    last = parent
+    for attempt in fact.report.attempts:
+        for _ in range(3 + 2 * len(attempt.sinks)):
+            ms, ordinal = clock.next(max(fact.at, millisecond_of(last)))
+            last = event_id(ms, slot, ordinal + DERIVED)
+            if last in known:
+                raise Finding("two events have one id", f"{last}, a row derived from {fact.call_id}")
+            known.add(last)
+
+
+def _rising(story: Story) -> None:
+    for tale in story.tales.values():
+        ids = [event.id for event in tale.events]
+        if any(one >= other for one, other in itertools.pairwise(ids)):
+            raise Finding("ids do not rise", f"in {tale.name or 'the playbook'}")
+
+
+def _ended_once(story: Story, events: list[DomainEvent]) -> None:
+    began = {event.id: event for event in events if event.status == "STARTED"}
+    ends = Counter(event.ends for event in events if event.ends is not None)
+    for event in events:
+        if event.ends is not None and event.ends not in began:
+            raise Finding("something ends that never began", f"{event.type} {event.node[:60]}")
+        if event.ends is not None and event.ends >= event.id:
+            raise Finding("something ends before it began", f"{event.type} {event.node[:60]}")
+    open_: set[int] = set()
+    for tale in story.tales.values():
+        if tale.terminated:
+            open_ |= {event.id for event in tale.events}
+    for id_, event in began.items():
+        if ends[id_] > 1 or (ends[id_] == 0 and id_ not in open_):
+            raise Finding(f"what began ends {ends[id_]} times", f"{event.type} {event.node[:60]}")

@@ -1,0 +1,17 @@
+"""What must hold in every run, whatever happened to it. Each law stands in a file of its own."""
+
+from __future__ import annotations
+
+from dev.simulate.again import check_again
+from dev.simulate.ids import check_ids
+from dev.simulate.stops import check_stops
+from dev.simulate.story import Story
+from dev.simulate.truth import check_truth
+
+__all__ = ["check"]
+
+
+def check(story: Story) -> None:
+    """Raises Finding for the first law that does not hold."""
+    for law in (check_truth, check_stops, check_ids, check_again):
+        law(story)

@@ -1,0 +1,178 @@
+"""Random playbooks of every construct that can run: steps, ways between them, limits of time, stops, odd names."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+from dev.simulate.dialects import older
+from dev.simulate.tasks import RAISING, Chance, a_loop, some_seconds, tasks
+
+__all__ = ["playbook"]
+
+ROUNDS = 6
+"""How often a way back may be taken, over all of them."""
+
+WORKLOAD: dict[str, Any] = {
+    "go": True,
+    "zero": 0,
+    "text": "some text",
+    "list": [1, "a"],
+    "huge": 10**15,
+    "always": True,
+}
+ODD_NAMES = ("c/1", "c#1", "c#1/0", "a:b:1", "with space", "ünï😀", "x" * 300, "end.", "a.b", "c:timeout", "c#1:wait1")
+
+
+def playbook(source: random.Random) -> str:
+    """The text of one; most are of v10, some of the older dialects."""
+    if source.random() < 0.12:
+        return older(source)
+    return _text(_v10(Chance(source)))
+
+
+def _text(made: dict[str, Any]) -> str:
+    """JSON is YAML."""
+    return json.dumps(made, ensure_ascii=False, indent=1)
+
+
+def _v10(chance: Chance) -> dict[str, Any]:
+    names = _names(chance)
+    executor: dict[str, Any] = {}
+    bounded = chance.once(0.2)
+    if bounded:
+        executor["timeout"] = some_seconds(chance, 20)
+    if chance.once(0.2):
+        executor["policy"] = {"failure": {"mode": "fail_fast"}}
+    steps = [_step(chance, name, index, names, bounded) for index, name in enumerate(names)]
+    if chance.once(0.012):
+        steps += _wide(chance, steps[0])
+    if chance.once(0.06):
+        steps += _twice(steps[0])
+    if chance.once(0.5):
+        steps.append(_end(chance))
+    path = chance.of("sim/run", "sim/run", "sim/run", "p" * 320, "sim/ünï")
+    made = {"apiVersion": "noetl.io/v10", "kind": "Playbook", "metadata": {"name": "sim", "path": path}}
+    return made | {"workload": WORKLOAD, "executor": {"spec": executor}, "workflow": steps}
+
+
+def _names(chance: Chance) -> list[str]:
+    count = chance.of(1, 1, 2, 3, 3, 4, 5, 6)
+    names = [f"s{index}" for index in range(count)]
+    if chance.once(0.08):
+        for index, odd in enumerate(chance.source.sample(ODD_NAMES, min(count, chance.number(1, 3)))):
+            names[index] = odd
+    return names
+
+
+def _step(chance: Chance, name: str, index: int, names: list[str], bounded: bool) -> dict[str, Any]:
+    made: dict[str, Any] = {"step": name}
+    spec, policy = _spec(chance)
+    labels = [f"t{number}" for number in range(chance.of(0, 1, 1, 1, 2, 2, 3))]
+    if labels and chance.once(0.3):
+        made["loop"] = a_loop(chance)
+    is_bounded = bounded or "timeout" in spec
+    if labels:
+        made["tool"] = tasks(chance, labels, bounded=is_bounded and chance.once(0.5))
+    if policy:
+        spec["policy"] = policy
+    if spec:
+        made["spec"] = spec
+    if chance.once(0.2) or chance.once(chance.odd):
+        made["set"] = {"ctx.kept": chance.of(1, "{{ ctx.rounds | default(0) }}", "{{ nobody.there }}")}
+    made |= _ways(chance, index, names)
+    return made
+
+
+def _spec(chance: Chance) -> tuple[dict[str, Any], dict[str, Any]]:
+    spec: dict[str, Any] = {}
+    policy: dict[str, Any] = {}
+    if chance.once(0.2):
+        spec["timeout"] = some_seconds(chance, 10)
+    if chance.once(0.3):
+        spec["join"] = chance.of("wave", "any", "each")
+    if chance.once(0.12):
+        when = RAISING if chance.once(chance.odd) else chance.of("{{ workload.go }}", "{{ ctx.rounds is defined }}")
+        rules = [{"when": when, "then": {"allow": chance.of(True, False)}}]
+        policy["admit"] = {"rules": [*rules, {"else": {"then": {"allow": chance.of(True, True, False)}}}]}
+    if chance.once(0.1):
+        policy["failure"] = {"mode": chance.of("fail_fast", "best_effort")}
+    return spec, policy
+
+
+def _ways(chance: Chance, index: int, names: list[str]) -> dict[str, Any]:
+    """Ways on; one back has a counter that the step itself raises."""
+    made: dict[str, Any] = {}
+    ahead = names[index + 1 :]
+    count = min(len(ahead), chance.of(0, 1, 1, 2, 3))
+    arcs = [_arc(chance, target) for target in chance.source.sample(ahead, count)]
+    if chance.once(0.2):
+        back = chance.of(*names[: index + 1])
+        arcs.insert(0, {"step": back, "when": f"{{{{ (ctx.rounds | default(0)) < {ROUNDS} }}}}"})
+        made["set"] = {"ctx.rounds": "{{ (ctx.rounds | default(0)) + 1 }}"}
+    if not arcs:
+        return made
+    return made | {"next": {"spec": {"mode": chance.of("exclusive", "inclusive")}, "arcs": arcs}}
+
+
+def _arc(chance: Chance, target: str) -> dict[str, Any]:
+    arc: dict[str, Any] = {"step": target}
+    if chance.once(chance.odd / 2):
+        arc["when"] = RAISING
+    elif chance.once(0.4):
+        arc["when"] = chance.of(
+            "{{ event.name == 'step.failed' }}",
+            "{{ event.name == 'step.failed' and error.kind == 'server_error' }}",
+            "{{ event.name == 'step.done' }}",
+            "{{ event.name == 'step.failed' and error.kind == 'timeout' }}",
+            "{{ event.name in ['loop.done', 'loop.failed'] }}",
+            "{{ output.data.flag }}",
+            "{{ workload.go }}",
+        )
+    if chance.once(0.1):
+        arc["set"] = {"ctx.way": chance.of(target[:10], "{{ nobody }}")}
+    return arc
+
+
+def _twice(first: dict[str, Any]) -> list[dict[str, Any]]:
+    """Branches that meet in several runs of one step, whose failures are handled or not."""
+    branches = [f"branch{number}" for number in range(4)]
+    first["next"] = {"spec": {"mode": "inclusive"}, "arcs": [{"step": name} for name in branches]}
+    handled = "{{ event.name == 'step.failed' and error.kind in ['exception', 'timeout', 'auth'] }}"
+    meet = {"step": "meet", "spec": {"join": "each"}, "tool": {"kind": "http", "url": "http://api.test/x"}}
+    return [
+        *({"step": name, "tool": {"kind": "noop"}, "next": {"arcs": [{"step": "meet"}]}} for name in branches),
+        meet | {"next": {"arcs": [{"step": "cure", "when": handled}]}},
+        {"step": "cure", "tool": {"kind": "noop"}},
+    ]
+
+
+def _wide(chance: Chance, first: dict[str, Any]) -> list[dict[str, Any]]:
+    """More at once than a workflow task may carry: many ways, or a loop of many or of large items."""
+    match chance.of("ways", "ways", "items", "bytes", "where"):
+        case "ways":
+            names = [f"w{index}" for index in range(chance.number(450, 650))]
+            first["next"] = {"spec": {"mode": "inclusive"}, "arcs": [{"step": name} for name in names]}
+            return [{"step": name, "tool": {"kind": "noop"}} for name in names]
+        case "items":
+            spec = {"mode": "parallel", "max_in_flight": chance.number(200, 900)}
+            first["loop"] = {"in": "{{ range(1000) | list }}", "iterator": "item", "spec": spec}
+        case "bytes":
+            spec = {"mode": "parallel", "max_in_flight": 100}
+            first["loop"] = {"in": "{{ ['x' * 40000] * 80 }}", "iterator": "item", "spec": spec}
+            first["tool"] = {"kind": "noop", "input": {"given": "{{ item }}"}}
+        case _:
+            first["loop"] = {"in": "{{ range(30000) | list }}", "iterator": "item", "where": "{{ item < 5 }}"}
+    first.setdefault("tool", {"kind": "noop"})
+    return []
+
+
+def _end(chance: Chance) -> dict[str, Any]:
+    """A final step of the playbook's own: the cleanup after a stop."""
+    made: dict[str, Any] = {"step": "end"}
+    if chance.once(0.8):
+        made["tool"] = tasks(chance, ["c0", "c1"][: chance.number(1, 2)], bounded=False)
+    if chance.once(0.5):
+        made["spec"] = {"timeout": some_seconds(chance, 20)}
+    return made

@@ -1,0 +1,44 @@
+"""One seed: its playbook, compiled, run in its world, and held against the laws."""
+
+from __future__ import annotations
+
+import random
+import traceback
+from dataclasses import dataclass
+
+from dev.simulate.invariants import check
+from dev.simulate.playbooks import playbook
+from dev.simulate.story import Finding, Story
+from dev.simulate.world import World
+from noetl_compiler import compile_text
+
+__all__ = ["Result", "simulate"]
+
+
+@dataclass
+class Result:
+    """``story`` is None for a playbook that the compiler refuses; ``finding`` what broke, None when all holds."""
+
+    seed: int
+    text: str
+    story: Story | None
+    finding: Finding | None = None
+
+
+def simulate(seed: int) -> Result:
+    """Make, run and judge one playbook. The same seed gives the same result."""
+    text = playbook(random.Random(f"{seed}/playbook"))
+    graph = compile_text(text, f"seed {seed}").graph
+    if graph is None:
+        return Result(seed, text, None)
+    story = Story(seed, text, graph)
+    try:
+        World(story).run()
+        check(story)
+    except Finding as finding:
+        return Result(seed, text, story, finding)
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        law = f"{type(error).__name__} at {place.filename.rpartition('/')[2]}:{place.lineno}"
+        return Result(seed, text, story, Finding(law, traceback.format_exc()))
+    return Result(seed, text, story)

@@ -1,0 +1,208 @@
+"""What a machine began after a stop that it knew of (semantics.md 6a, 19a)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dev.simulate.story import Finding, Story, Tale
+from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, RunLoop, StartTimer
+from noetl_temporal.machine.events import (
+    CancelRequested,
+    Continued,
+    HoldRequested,
+    LimitReached,
+    Resumed,
+    TimerFired,
+    ToolFinished,
+)
+
+__all__ = ["check_stops", "is_stopped"]
+
+CLEANUP_MS = 60_000
+PLAYBOOK_TIMER = "playbook:timeout"
+BEGINS = ("step.started", "task.started", "loop.started", "loop.iteration.started")
+
+
+def check_stops(story: Story) -> None:
+    """Raises Finding."""
+    for tale in story.tales.values():
+        _holding(tale)
+        final = "" if tale.name else story.graph.final
+        first = next(_loop_stops(tale) if tale.name else _playbook_stops(story, tale), None)
+        _nothing_begins(tale, first, final)
+        _delays(tale, first, final)
+    _step_timeouts(story.main)
+    _end(story)
+
+
+def is_stopped(story: Story) -> bool:
+    """Whether the playbook's machine was told to stop, or stopped itself."""
+    return any(True for _ in _playbook_stops(story, story.main))
+
+
+def _playbook_stops(story: Story, tale: Tale) -> Iterator[tuple[int, int, str]]:
+    """(turn, command from which on nothing may begin, why)."""
+    for number, turn in enumerate(tale.turns):
+        fact: Any = turn.fact
+        if isinstance(fact, CancelRequested):
+            yield number, 0, "a cancel"
+        elif isinstance(fact, TimerFired) and fact.timer_id == PLAYBOOK_TIMER:
+            yield number, 0, "the playbook's timeout"
+        elif isinstance(fact, LimitReached):
+            yield number, 0, "a limit"
+        for place, command in enumerate(turn.commands):
+            if isinstance(command, Emit) and _fails_fast(story, tale, command):
+                yield number, place, "fail_fast"
+
+
+def _fails_fast(story: Story, tale: Tale, command: Emit) -> bool:
+    event = command.event
+    if event.type != "step.failed" or event.node == story.graph.final:
+        return False
+    mode = story.graph.steps[event.node].failure or story.graph.failure
+    return mode == "fail_fast" and not is_handled(tale, event.meta.get("step_run_id"))
+
+
+def is_handled(tale: Tale, run: Any) -> bool:
+    """Whether an arc led on from this run of a step."""
+    routed = (one for one in tale.events if one.type == "next.evaluated" and one.meta.get("step_run_id") == run)
+    return any(one.meta.get("chosen") for one in routed)
+
+
+def _loop_stops(tale: Tale) -> Iterator[tuple[int, int, str]]:
+    loop = tale.given.step.loop
+    for number, turn in enumerate(tale.turns):
+        if isinstance(turn.fact, CancelRequested):
+            yield number, 0, "a cancel"
+        elif isinstance(turn.fact, LimitReached):
+            yield number, 0, "a limit"
+        for place, command in enumerate(turn.commands):
+            is_failure = isinstance(command, Emit) and command.event.type == "loop.iteration.failed"
+            if is_failure and loop is not None and loop.on_error == "fail_fast":
+                yield number, place, "fail_fast of the loop"
+
+
+def _nothing_begins(tale: Tale, first: tuple[int, int, str] | None, final: str) -> None:
+    if first is None:
+        return
+    number, place, why = first
+    for later, turn in enumerate(tale.turns[number:], number):
+        for command in turn.commands[place:] if later == number else turn.commands:
+            begun = _begun(command, final)
+            if begun:
+                raise Finding(f"something begins after {why}", f"{begun}, in turn {later} after the stop in {number}")
+
+
+def _delays(tale: Tale, stop: tuple[int, int, str] | None, final: str) -> None:
+    """A stop drops the delays that run, and waits for none of them."""
+    if stop is None:
+        return
+    running: set[str] = set()
+    for turn in tale.turns[: stop[0] + 1]:
+        fact: Any = turn.fact
+        if isinstance(fact, TimerFired):
+            running.discard(fact.timer_id)
+        for command in turn.commands:
+            if isinstance(command, StartTimer) and _begun(command, final):
+                running.add(command.timer_id)
+            elif isinstance(command, Cancel):
+                running.discard(command.id)
+    if running:
+        raise Finding(f"a delay goes on after {stop[2]}", sorted(running)[0])
+
+
+def _begun(command: Command, final: str) -> str:
+    """What a command begins, "" when nothing or when it is the cleanup."""
+    match command:
+        case CallTool(call) if call.step != final or not final:
+            return f"call {call.id[:80]}"
+        case RunLoop(loop_id, given) if given.step.name != final:
+            return f"loop {loop_id[:80]}"
+        case StartTimer(timer_id) if not timer_id.endswith(":timeout") and not (final and timer_id.startswith(final)):
+            return f"timer {timer_id[:80]}"
+        case Emit(event) if event.type in BEGINS and not (final and _is_of_end(event.meta, event.node, final)):
+            return f"{event.type} {event.node[:80]}"
+        case _:
+            return ""
+
+
+def _is_of_end(meta: dict[str, Any], node: str, final: str) -> bool:
+    return node == final or str(meta.get("step_run_id", "")).rpartition("#")[0] == final
+
+
+def _step_timeouts(tale: Tale) -> None:
+    """A step whose time is over begins no further task."""
+    late: set[str] = set()
+    for number, turn in enumerate(tale.turns):
+        fact: Any = turn.fact
+        if isinstance(fact, TimerFired) and fact.timer_id.endswith(":timeout"):
+            late.add(fact.timer_id.removesuffix(":timeout"))
+        for command in turn.commands:
+            if not isinstance(command, Emit) or command.event.type not in ("task.started", "loop.started"):
+                continue
+            if str(command.event.meta.get("step_run_id")) in late:
+                raise Finding("something begins after a step's timeout", f"in turn {number}, of {sorted(late)[:3]}")
+
+
+def _holding(tale: Tale) -> None:
+    """Between a request to hold and the next workflow task that goes on, no call and no loop begins."""
+    is_holding = False
+    for number, turn in enumerate(tale.turns):
+        if isinstance(turn.fact, HoldRequested):
+            is_holding = True
+        elif isinstance(turn.fact, Continued | Resumed):
+            is_holding = False
+        begun = [one for one in turn.commands if isinstance(one, CallTool | RunLoop)]
+        if is_holding and begun:
+            raise Finding("something begins while the machine holds", f"in turn {number}: {str(begun[0])[:200]}")
+
+
+def _end(story: Story) -> None:
+    """`end` runs once, also after a stop, and its cleanup is bounded; a cancel after a stop skips it."""
+    tale, final = story.main, story.graph.final
+    started = [one for one in tale.events if one.type == "step.started" and one.node == final]
+    if len(started) > 1:
+        raise Finding("the final step runs more than once", f"{len(started)} times")
+    skips = _skips(story, tale)
+    began = any(one.type == "workflow.started" for one in tale.events)
+    if not started and began and skips is None:
+        raise Finding("a run does not meet its final step", "though nobody asked to skip it")
+    for turn in tale.turns[len(tale.turns) if skips is None else skips :]:
+        for command in turn.commands:
+            if _begun(command, ""):
+                raise Finding("something begins after a second cancel", _begun(command, ""))
+    if started and story.graph.steps[final].timeout is None:
+        _bounded(story, tale, started[0].at)
+
+
+def _skips(story: Story, tale: Tale) -> int | None:
+    """The turn of the first cancel that came when the run was stopping already."""
+    first = next(_playbook_stops(story, tale), None)
+    later = tale.turns[first[0] + 1 :] if first is not None else []
+    cancels = [number for number, turn in enumerate(later, len(tale.turns) - len(later)) if _is_cancel(turn.fact)]
+    return cancels[0] if cancels else None
+
+
+def _is_cancel(fact: object) -> bool:
+    return isinstance(fact, CancelRequested)
+
+
+def _bounded(story: Story, tale: Tale, began: int) -> None:
+    stop = next(_playbook_stops(story, tale), None)
+    if stop is None:
+        return
+    until = max(tale.turns[stop[0]].fact.at, began) + CLEANUP_MS
+    asked: dict[str, int] = {}
+    cancelled: dict[str, int] = {}
+    for turn in tale.turns:
+        for command in turn.commands:
+            if isinstance(command, CallTool) and command.call.step == story.graph.final:
+                asked[command.call.id] = turn.fact.at
+            elif isinstance(command, Cancel):
+                cancelled.setdefault(command.id, turn.fact.at)
+        fact: Any = turn.fact
+        if isinstance(fact, ToolFinished) and fact.call_id in asked:
+            del asked[fact.call_id]
+            if fact.at > until + 1000 and cancelled.get(fact.call_id, until + 1001) > until + 1000:
+                raise Finding("the cleanup has no bound", f"{fact.call_id} ends {(fact.at - until) // 1000} s late")

@@ -1,0 +1,71 @@
+"""What a simulated run leaves behind: the turns of every machine in it, and what was found wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from noetl_compiler.graph import Graph
+from noetl_temporal.machine.commands import Command, Emit, Finish
+from noetl_temporal.machine.domain import DomainEvent
+
+__all__ = ["Finding", "Story", "Tale", "Turn"]
+
+
+class Finding(AssertionError):  # noqa: N818 - it is no error of this program
+    """A broken invariant. ``law`` names it in a few words."""
+
+    def __init__(self, law: str, detail: str) -> None:
+        super().__init__(f"{law}: {detail}")
+        self.law = law
+        self.detail = detail
+
+
+@dataclass
+class Turn:
+    """One feed. ``anew``: the machine was restored from its snapshot just before it, as continue-as-new does;
+    ``left_over``: the budget of the workflow task left something over.
+    """
+
+    fact: Any
+    commands: list[Command]
+    anew: bool = False
+    left_over: bool = False
+
+
+@dataclass
+class Tale:
+    """The turns of one machine. ``name`` is "" for the playbook, else the loop's id below its parent's; ``given`` is a
+    loop's input. ``terminated``: it was ended from outside, and so need not have ended anything.
+    """
+
+    name: str
+    given: Any = None
+    turns: list[Turn] = field(default_factory=list[Turn])
+    terminated: bool = False
+    asked_to_stop: bool = False
+    report: Any = None
+
+    @property
+    def events(self) -> list[DomainEvent]:
+        return [one.event for turn in self.turns for one in turn.commands if isinstance(one, Emit)]
+
+    @property
+    def finish(self) -> Finish | None:
+        last = self.turns[-1].commands[-1:] if self.turns else []
+        return last[0] if last and isinstance(last[0], Finish) else None
+
+
+@dataclass
+class Story:
+    """A whole run: ``tales`` by name, the playbook's first."""
+
+    seed: int
+    text: str
+    graph: Graph
+    tales: dict[str, Tale] = field(default_factory=dict[str, Tale])
+    stored: list[str] = field(default_factory=list[str])
+
+    @property
+    def main(self) -> Tale:
+        return self.tales[""]

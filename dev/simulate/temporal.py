@@ -1,0 +1,200 @@
+"""The same playbook on the machine alone and on Temporal: status, result and the rows of the log must be the same.
+
+Only playbooks are taken whose story does not depend on the order in which calls end: those that come to the same in
+several random orders of the machine alone, in short time and without a timeout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import asyncpg
+import msgspec
+
+from dev.simulate.answers import Answers
+from dev.simulate.playbooks import playbook
+from dev.simulate.story import Finding, Story
+from dev.simulate.world import World
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.outcome import Outcome
+from noetl_activities.testing import FakeTool
+from noetl_compiler import compile_text
+from noetl_temporal.client import NoetlClient
+from noetl_temporal.machine.commands import StartTimer
+from noetl_temporal.mirror.migrations import migrate
+from noetl_temporal.mirror.service import follow_execution
+from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.own import own
+from noetl_temporal.worker import serving
+
+__all__ = ["compare"]
+
+ORDERS = 4
+MAX_TURNS = 120
+MAX_MS = 6_000
+RUN_SECONDS = 120.0
+SHORTEST_TIMEOUT = 8.0
+"""A busy computer may take so long for what the machine alone does in no time."""
+
+UNSUITABLE = ('"replace"', "sink: {tool")
+"""Words of playbooks whose rows depend on what the tables had before, or are no numbers."""
+
+TABLES = ("t0", "t1", "t")
+KINDS = ("noop", "http", "python", "postgres")
+DERIVED = ("task.attempt.", "sink.", "policy.task.")
+"""Rows that the mirror derives from calls, and those that a call's own activity decides."""
+
+
+class Told(NamedTuple):
+    """What a run came to, without ids and times."""
+
+    status: str
+    result: Any
+    failures: Counter[str]
+    rows: Counter[str]
+    stored: Counter[str]
+
+
+def compare(count: int, first: int) -> int:
+    """Exit status: 1 when a playbook came to something else on Temporal."""
+    with tempfile.TemporaryDirectory(prefix="noetl-simulate-") as folder, own(Home(Path(folder)), "run") as (_, found):
+        return asyncio.run(_compared(found, count, first))
+
+
+async def _compared(addresses: Addresses, count: int, first: int) -> int:
+    await migrate(addresses.postgres)
+    login = addresses.environment()["NOETL_CREDENTIAL_PG_LOCAL"]
+    credentials = CredentialSource(environment={"NOETL_CREDENTIAL_PG": login})
+    differing = 0
+    for (seed, story, alone), number in zip(_suitable(first), range(1, count + 1), strict=False):
+        tools = _tools(seed)
+        client = await NoetlClient.connect(addresses.temporal, dsn=addresses.postgres, tools=tools)
+        await _empty_tables(addresses.playbooks)
+        async with serving(client.temporal, tools, credentials):
+            run = await client.submit(story.graph, {"given": 1}, content=story.text)
+            report = await asyncio.wait_for(run.result(), RUN_SECONDS)
+        await follow_execution(client.temporal, addresses.postgres, run.workflow_id)
+        rows = await _rows(addresses.postgres, run.execution_id)
+        failures = Counter(_failure(one) for one in report.failures)
+        there = Told(report.status, report.result, failures, rows, await _stored(addresses.playbooks))
+        told = list(_differences(alone, there))
+        print(f"{number:4} seed {seed}: {alone.status}, {alone.rows.total()} rows, {'same' if not told else 'DIFFERS'}")
+        for line in told:
+            print(f"     {line[:600]}", flush=True)
+        differing += bool(told)
+    print(f"{count} playbooks on Temporal, {differing} differ from the machine alone")
+    return int(bool(differing))
+
+
+def _differences(alone: Told, there: Told) -> Iterator[str]:
+    if (alone.status, alone.result) != (there.status, there.result):
+        yield f"alone {alone.status} {alone.result}, on Temporal {there.status} {there.result}"
+    for name in ("failures", "rows", "stored"):
+        one: Counter[str] = getattr(alone, name)
+        other: Counter[str] = getattr(there, name)
+        if one != other:
+            yield f"{name}: alone {dict(one - other)}, on Temporal {dict(other - one)}"
+
+
+# ---- the machine alone ----------------------------------------------------------------------------------------------
+
+
+def _suitable(first: int) -> Iterator[tuple[int, Story, Told]]:
+    seed = first
+    while True:
+        stories = [_calm(seed, order) for order in range(ORDERS)]
+        told = [_told(one) for one in stories if one is not None]
+        if stories[0] is not None and len(told) == ORDERS and all(one == told[0] for one in told):
+            yield seed, stories[0], told[0]
+        seed += 1
+
+
+def _calm(seed: int, order: int) -> Story | None:
+    """A short run in which nothing goes wrong, None for others."""
+    text = playbook(random.Random(f"{seed}/playbook"))
+    graph = compile_text(text, f"seed {seed}").graph
+    if graph is None or len(graph.steps) > 20 or Answers(seed).odd or any(word in text for word in UNSUITABLE):
+        return None
+    story = Story(seed, text, graph)
+    try:
+        World(story, order).run()
+    except Finding:
+        return None
+    turns = [turn for tale in story.tales.values() for turn in tale.turns]
+    timers = [one for turn in turns for one in turn.commands if isinstance(one, StartTimer)]
+    late = any(one.timer_id.endswith(":timeout") and one.seconds < SHORTEST_TIMEOUT for one in timers)
+    took = story.main.turns[-1].fact.at - story.main.turns[0].fact.at
+    return None if late or len(turns) > MAX_TURNS or len(turns) < 4 or took > MAX_MS else story
+
+
+def _told(story: Story) -> Told:
+    finish = story.main.finish
+    assert finish is not None
+    events = [event for tale in story.tales.values() for event in tale.events]
+    rows = Counter(_row(one.type, one.node, one.status, one.meta.get("iteration")) for one in events)
+    kept = Counter({row: count for row, count in rows.items() if not row.startswith(DERIVED)})
+    failures = Counter(_failure(one) for one in finish.failures)
+    return Told(finish.status, finish.result, failures, kept, Counter(story.stored))
+
+
+def _row(type_: str, node: str, status: str, iteration: Any) -> str:
+    return f"{type_} {node[:60]} {status} {iteration}"
+
+
+def _failure(failure: Any) -> str:
+    return f"{failure.run[:60]} {failure.task} {failure.kind} {failure.iteration} {failure.handled}"
+
+
+# ---- on Temporal ----------------------------------------------------------------------------------------------------
+
+
+def _tools(seed: int) -> dict[str, FakeTool]:
+    answers = Answers(seed)
+
+    def answered(kind: str) -> FakeTool:
+        def answer(request: Any, context: Any) -> Outcome:
+            return msgspec.convert(answers.answer(kind, request.key, context.attempt), Outcome)
+
+        return FakeTool(kind, answer)
+
+    return {kind: answered(kind) for kind in KINDS}
+
+
+async def _empty_tables(dsn: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    try:
+        for table in TABLES:
+            await connection.execute(f"DROP TABLE IF EXISTS {table}; CREATE TABLE {table} (n int)")
+    finally:
+        await connection.close()
+
+
+async def _stored(dsn: str) -> Counter[str]:
+    """Rows that sinks stored: table and row, as the machine's world writes them."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        found = {table: await connection.fetch(f"SELECT n FROM {table}") for table in TABLES}
+    finally:
+        await connection.close()
+    return Counter(f"{table} {dict(row)}" for table, rows in found.items() for row in rows)
+
+
+async def _rows(dsn: str, execution_id: int) -> Counter[str]:
+    connection = await asyncpg.connect(dsn)
+    try:
+        found = await connection.fetch(
+            "SELECT event_type, node_name, status, meta->>'iteration' AS iteration FROM noetl.event"
+            " WHERE execution_id = $1",
+            execution_id,
+        )
+    finally:
+        await connection.close()
+    rows = Counter(_row(one["event_type"], one["node_name"], one["status"], one["iteration"]) for one in found)
+    return Counter({row: count for row, count in rows.items() if not row.startswith(DERIVED)})

@@ -1,0 +1,179 @@
+"""The simulated world of one run: time, what happens in which order, and what goes wrong. All of it from one seed."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from dev.simulate.answers import Answers
+from dev.simulate.calls import CALM, Performed, Weather, perform
+from dev.simulate.host import Host
+from dev.simulate.story import Finding, Story, Tale
+from noetl_temporal.event_ids import EPOCH_MS
+from noetl_temporal.machine.call import ToolCall
+from noetl_temporal.machine.commands import Finish, LoopInput
+from noetl_temporal.machine.events import Failure, LimitReached, LoopReport, Started
+from noetl_temporal.machine.loops.loop import LoopMachine
+from noetl_temporal.machine.playbook import Machine
+
+__all__ = ["EXECUTION_ID", "World"]
+
+EXECUTION_ID = 7
+MAX_FACTS = 15_000
+MISHAPS = (
+    "cancel",
+    "cancel",
+    "cancel twice",
+    "anew",
+    "anew",
+    "hold",
+    "hold",
+    "child cancelled",
+    "child ended",
+    "limit",
+)
+
+
+class Alarm:
+    """Something that will happen unless ``off``."""
+
+    __slots__ = ("act", "off")
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self.act, self.off = act, False
+
+
+class World:
+    """Runs the story's graph until nothing is left to happen. ``calm``: nothing goes wrong, in that random order."""
+
+    def __init__(self, story: Story, calm: int | None = None) -> None:
+        self.story = story
+        self.now = EPOCH_MS + 86_400_000
+        self.chance = random.Random(f"{story.seed}/world/{calm or 0}")
+        self._answers = Answers(story.seed)
+        self._weather = _weather(self.chance) if calm is None else CALM
+        self._queue: list[tuple[int, int, Alarm]] = []
+        self._count = 0
+        self._facts = 0
+        self._hosts: list[Host] = []
+        self._mishaps = _mishaps(self.chance) if calm is None else {}
+
+    # ---- what hosts ask -------------------------------------------------------------------------------------------
+
+    def later(self, ms: int, act: Callable[[], None]) -> Alarm:
+        """Let something happen in so many milliseconds."""
+        alarm = Alarm(act)
+        self._count += 1
+        heapq.heappush(self._queue, (self.now + ms, self.chance.randint(0, 9) << 32 | self._count, alarm))
+        return alarm
+
+    def draw(self, low: int, high: int) -> int:
+        """A whole number."""
+        return self.chance.randint(low, high)
+
+    def once(self, likely: float) -> bool:
+        """Whether something that is so likely happens."""
+        return self.chance.random() < likely
+
+    def perform(self, call: ToolCall) -> Performed:
+        """What becomes of a call."""
+        done = perform(call, self.now, self._answers, self.chance, self._weather)
+        self.story.stored += done.stored
+        return done
+
+    def begin(self, parent: Host, loop_id: str, given: LoopInput) -> Host | None:
+        """Start the child of a loop; None when a cancel is there before it."""
+        name = f"{parent.tale.name}/{loop_id}"
+        tale = self.story.tales.get(name)
+        if tale is not None:
+            raise Finding("two loops have one name", name)
+        tale = self.story.tales[name] = Tale(name, given)
+
+        def ended(_: Finish) -> None:
+            report = host.machine.report if isinstance(host.machine, LoopMachine) else None
+            tale.report = msgspec.convert(msgspec.to_builtins(report, str_keys=True), LoopReport, str_keys=True)
+            parent.loop_finished(loop_id, tale.report)
+
+        host = Host(self, tale, lambda state: LoopMachine(given, state), ended)
+        host.loop_id, host.parent = loop_id, parent  # type: ignore[attr-defined]
+        self._hosts.append(host)
+        self.later(self.draw(0, 30), lambda: host.feed(Started(self.now)))
+        return host
+
+    # ---- the run --------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Raises Finding."""
+        graph = self.story.graph
+        tale = self.story.tales[""] = Tale("")
+        main = Host(self, tale, lambda state: Machine(graph, execution_id=EXECUTION_ID, state=state), lambda _: None)
+        self._hosts.insert(0, main)
+        main.feed(Started(self.now, {"given": 1}))
+        while self._queue:
+            at, _, alarm = heapq.heappop(self._queue)
+            if alarm.off:
+                continue
+            self.now = at
+            alarm.act()
+            self._facts += 1
+            if self._facts > MAX_FACTS:
+                raise Finding("a run does not end", f"{MAX_FACTS:,} facts, {(self.now - EPOCH_MS) // 1000} s")
+            for mishap in self._mishaps.pop(self._facts, ()):
+                self._befall(mishap)
+        for host in self._hosts:
+            if not host.is_over:
+                waits = ", ".join(list(host.pending)[:5]) or "nothing"
+                raise Finding("a machine waits for nothing", f"{host.tale.name or 'the playbook'} waits for {waits}")
+
+    def _befall(self, mishap: str) -> None:
+        alive = [one for one in self._hosts if not one.is_over and one.tale.turns]
+        children = [one for one in alive if one.tale.name]
+        if not alive:
+            return
+        match mishap:
+            case "cancel":
+                self._hosts[0].stop()
+            case "cancel twice":
+                self._hosts[0].stop()
+                self.later(self.draw(0, 4000), self._hosts[0].stop)
+            case "anew" | "hold":
+                self.chance.choice(alive).ask_anew("hold" if mishap == "hold" else "soft")
+            case "child cancelled" if children:
+                self.chance.choice(children).stop()
+            case "child ended" if children:
+                self._terminate(self.chance.choice(children))
+            case "limit":
+                self.chance.choice(alive).feed(LimitReached(self.now, "the run is too large"))
+            case _:
+                pass
+
+    def _terminate(self, host: Any) -> None:
+        """Someone ends a child's workflow from outside: its parent hears an error."""
+        host.is_over = host.tale.terminated = True
+        total, step = len(host.tale.given.items), host.tale.given.step
+        stats = {"total": total, "success": 0, "failed": total, "skipped": 0}
+        failure = Failure(step.name, "the loop's workflow was terminated", kind="loop", iteration=-1)
+        host.parent.loop_finished(host.loop_id, LoopReport("error", [None] * total, stats, (failure,)))
+
+
+def _weather(chance: random.Random) -> Weather:
+    return Weather(
+        lost=chance.choice((0.0, 0.0, 0.05, 0.5)),
+        shutdown=chance.choice((0.0, 0.0, 0.1)),
+        longest_ms=chance.choice((400, 2000, 10_000, 300_000)),
+        sink_fails=chance.choice((0.0, 0.1)),
+        outage=chance.choice((0.0, 0.02)),
+    )
+
+
+def _mishaps(chance: random.Random) -> dict[int, list[str]]:
+    """What befalls the run after how many facts."""
+    made: dict[int, list[str]] = {}
+    for _ in range(chance.choice((0, 0, 1, 1, 2, 3, 6))):
+        after = chance.randint(0, chance.choice((3, 10, 40, 200)))
+        made.setdefault(max(1, after), []).append(chance.choice(MISHAPS))
+    return made

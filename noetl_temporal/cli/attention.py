@@ -1,0 +1,198 @@
+"""What keeps a running playbook from going on: calls that no worker takes, and workflow tasks that fail (incidents).
+
+Neither ends a run, and neither leaves a row in its event log that says how things stand now. Temporal knows both: a
+workflow's description has its pending calls and its pending workflow task, a queue's description who polls it, and
+the end of a history why the last workflow task failed. The loops of a playbook are workflows of their own, so they
+are asked as well.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Literal, NamedTuple
+
+import msgspec
+from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import (
+    EventType,
+    PendingActivityState,
+    PendingWorkflowTaskState,
+    TaskQueueType,
+    WorkflowTaskFailedCause,
+)
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.api.workflowservice.v1 import (
+    DescribeTaskQueueRequest,
+    DescribeWorkflowExecutionResponse,
+    GetWorkflowExecutionHistoryReverseRequest,
+)
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from noetl_temporal.naming import activity_type, tool_queue
+
+__all__ = ["Attention", "attention_of"]
+
+PATIENCE = timedelta(seconds=3)
+"""A task that waits for less is no news."""
+
+POLL_TIME = timedelta(seconds=75)
+"""A poll lasts a minute: who has not polled for longer has gone. Temporal lists pollers for five minutes."""
+
+MOST_WORKFLOWS = 50
+"""Loops looked at: enough to find what is wrong, few enough to ask every few seconds."""
+
+LAST_EVENTS = 20
+_REPLAY = WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR
+_ACTIVITY, _WORKFLOW = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
+
+
+class Attention(msgspec.Struct, frozen=True):
+    """Something for a person to look at. ``kind`` is no_worker or incident, ``since`` ISO 8601, UTC.
+
+    ``message`` says what it is, ``remedy`` what to do."""
+
+    kind: Literal["no_worker", "incident"]
+    message: str
+    since: str
+    remedy: str
+
+    def line(self) -> str:
+        """Message and remedy."""
+        return f"{self.message}: {self.remedy}"
+
+
+class _Queue(NamedTuple):
+    name: str
+    type: TaskQueueType.ValueType
+    served: str
+    """What its workers serve, as a person names it: ``python``, or ``workflows``."""
+
+
+async def attention_of(client: Client, workflow_id: str, execution_id: int) -> list[Attention]:
+    """All there is now, incidents first. Raises RPCError."""
+    incidents: list[Attention] = []
+    waiting: dict[_Queue, datetime] = {}
+    async for found in _described(client, workflow_id):
+        incident = await _incident(client, found, execution_id)
+        incidents += [incident] if incident else []
+        for queue, since in _waits(found):
+            waiting[queue] = min(since, waiting.get(queue, since))
+    unserved = [_no_worker(queue, since) for queue, since in waiting.items() if not await _is_polled(client, queue)]
+    return [*incidents, *unserved]
+
+
+async def _described(client: Client, workflow_id: str) -> AsyncIterator[DescribeWorkflowExecutionResponse]:
+    """The workflow and those it has started, each as it is described."""
+    ids = deque([workflow_id])
+    for _ in range(MOST_WORKFLOWS):
+        if not ids:
+            return
+        try:
+            found = (await client.get_workflow_handle(ids.popleft()).describe()).raw_description
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            continue
+        ids += [child.workflow_id for child in found.pending_children]
+        yield found
+
+
+# ---- tasks that nobody takes -------------------------------------------------------------------------------------
+
+
+def _waits(found: DescribeWorkflowExecutionResponse) -> Iterator[tuple[_Queue, datetime]]:
+    now = datetime.now(UTC)
+    for call in found.pending_activities:
+        since = _ready_since(call)
+        if call.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED and now - since > PATIENCE:
+            yield _queue_of(call), since
+    task = found.pending_workflow_task
+    if task.state == PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_SCHEDULED:
+        since = _time(task.original_scheduled_time)
+        if now - since > PATIENCE:
+            yield _Queue(found.execution_config.task_queue.name, _WORKFLOW, "workflows"), since
+
+
+def _ready_since(call: PendingActivityInfo) -> datetime:
+    """When the attempt could have begun; in a backoff that lies ahead."""
+    return _time(
+        call.next_attempt_schedule_time if call.HasField("next_attempt_schedule_time") else call.scheduled_time
+    )
+
+
+def _queue_of(call: PendingActivityInfo) -> _Queue:
+    kind = call.activity_type.name.removeprefix(activity_type(""))
+    name = call.activity_options.task_queue.name or tool_queue(kind)
+    return _Queue(name, _ACTIVITY, kind)
+
+
+async def _is_polled(client: Client, queue: _Queue) -> bool:
+    request = DescribeTaskQueueRequest(
+        namespace=client.namespace, task_queue=TaskQueue(name=queue.name), task_queue_type=queue.type
+    )
+    found = await client.workflow_service.describe_task_queue(request)
+    latest = datetime.now(UTC) - POLL_TIME
+    return any(_time(poller.last_access_time) > latest for poller in found.pollers)
+
+
+def _no_worker(queue: _Queue, since: datetime) -> Attention:
+    is_default = queue.served == "workflows" or queue.name == tool_queue(queue.served)
+    command = "noetl worker" if queue.served == "workflows" else f"noetl worker --tools {queue.served}"
+    return Attention(
+        "no_worker",
+        f"waiting for a worker of {queue.served} (none polls)",
+        since.isoformat(timespec="seconds"),
+        f"start one with `{command}`" if is_default else f"start one for the queue {queue.name}",
+    )
+
+
+# ---- workflow tasks that fail ------------------------------------------------------------------------------------
+
+
+async def _incident(client: Client, found: DescribeWorkflowExecutionResponse, execution_id: int) -> Attention | None:
+    task = found.pending_workflow_task
+    if task.attempt < 2:
+        return None
+    failed = _last_failure(await _last_events(client, found.workflow_execution_info.execution))
+    if failed is None:
+        return None
+    attributes = failed.workflow_task_failed_event_attributes
+    cause = WorkflowTaskFailedCause.Name(attributes.cause).removeprefix("WORKFLOW_TASK_FAILED_CAUSE_")
+    why = (attributes.failure.message.strip().splitlines() or [""])[0][:300]
+    words = cause.lower().replace("_", " ")
+    since = _time(failed.event_time)
+    return Attention(
+        "incident",
+        f"incident since {since:%Y-%m-%d %H:%M:%S} UTC, attempt {task.attempt}: {words}{': ' * bool(why)}{why}",
+        since.isoformat(timespec="seconds"),
+        f"this build cannot replay the run; deploy one that can, or end it with `noetl terminate {execution_id}`"
+        if attributes.cause == _REPLAY
+        else f"the run goes on when a fixed build is deployed; or stop it with `noetl cancel {execution_id}`",
+    )
+
+
+async def _last_events(client: Client, execution: WorkflowExecution) -> Iterable[HistoryEvent]:
+    request = GetWorkflowExecutionHistoryReverseRequest(
+        namespace=client.namespace, execution=execution, maximum_page_size=LAST_EVENTS
+    )
+    return (await client.workflow_service.get_workflow_execution_history_reverse(request)).history.events
+
+
+def _last_failure(events: Iterable[HistoryEvent]) -> HistoryEvent | None:
+    """Of the workflow tasks since the last that succeeded, newest first. A worker that died is no incident."""
+    for event in events:
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
+            return None
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+            return event
+    return None
+
+
+def _time(stamp: Timestamp) -> datetime:
+    return stamp.ToDatetime(tzinfo=UTC)

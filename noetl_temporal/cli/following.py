@@ -1,0 +1,149 @@
+"""Follow a run from its submission to the account of its end, and stop it when asked to.
+
+Stopping has three steps, by Ctrl-C as by --timeout: cancel the run and wait for its cleanup (the tools of ``end``),
+skip the cleanup, leave without waiting. A timeout goes from one to the next by itself, when what it waits for takes
+longer than it may, and ends the run where Ctrl-C leaves it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Generator
+from typing import Any
+
+import asyncpg
+import msgspec
+from temporalio.service import RPCError, RPCStatusCode
+
+from noetl_compiler.graph import Graph
+from noetl_temporal.cli.account import account_of
+from noetl_temporal.cli.attention import attention_of
+from noetl_temporal.cli.ended import Ended
+from noetl_temporal.cli.view import View
+from noetl_temporal.client import NoetlClient, NoEventLogError, RunHandle
+from noetl_temporal.machine.playbook import CLEANUP_SECONDS
+
+__all__ = ["Following"]
+
+SETTLE_SECONDS = 15.0
+"""How long a run may take beyond its cleanup to stop, and the event log to tell its end."""
+
+LOOK_SECONDS = 2.0
+"""How often is asked what keeps the run from going on."""
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Following:
+    """One run. ``timeout`` in seconds."""
+
+    def __init__(self, client: NoetlClient, handle: RunHandle, view: View, graph: Graph, timeout: float | None) -> None:
+        self._client, self._handle, self._view = client, handle, view
+        self._graph, self._timeout = graph, timeout
+        self._interrupts = self._stops = self._events = 0
+        self._left = asyncio.Event()
+        self._stopping: list[asyncio.Task[None]] = []
+
+    async def follow(self, ui: str | None) -> tuple[Ended, bool]:
+        """Show how it goes until it has ended or was left; whether it was interrupted comes along."""
+        shown, watched = asyncio.create_task(self._show()), asyncio.create_task(self._watch())
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._interrupt)
+        try:
+            timed_out = await self._wait()
+            if not self._left.is_set():
+                await asyncio.wait([shown], timeout=SETTLE_SECONDS)
+        finally:
+            for task in (shown, watched, *self._stopping):
+                task.cancel()
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+        ended = await account_of(self._client, self._handle, ui, self._events)
+        if timed_out:
+            ended = msgspec.structs.replace(ended, status="timed_out")
+        return ended, self._interrupts > 0
+
+    # ---- stopping ---------------------------------------------------------------------------------------------------
+
+    async def _wait(self) -> bool:
+        """Return when the run has ended or was left; whether it was stopped because its time was up."""
+        ended, left = asyncio.ensure_future(self._handle.result()), asyncio.ensure_future(self._left.wait())
+        try:
+            timed_out = not await self._ends(ended, left, self._timeout) and not self._interrupts
+            if timed_out:
+                self._view.say(f"timed out after {self._timeout:g} s")
+                await self._stop_step_by_step(ended, left)
+            await asyncio.wait([ended, left], return_when=asyncio.FIRST_COMPLETED)
+            if ended.done():
+                ended.result()
+            return timed_out
+        finally:
+            ended.cancel()
+            left.cancel()
+
+    async def _stop_step_by_step(self, ended: asyncio.Future[Any], left: asyncio.Future[Any]) -> None:
+        await self._stop()
+        if await self._ends(ended, left, self._cleanup_seconds() + SETTLE_SECONDS):
+            return
+        await self._stop()
+        if not await self._ends(ended, left, SETTLE_SECONDS):
+            self._view.say("the run does not stop: terminating it")
+            await self._handle.terminate("did not stop when its time was up")
+
+    @staticmethod
+    async def _ends(ended: asyncio.Future[Any], left: asyncio.Future[Any], seconds: float | None) -> bool:
+        done, _ = await asyncio.wait([ended, left], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        return bool(done)
+
+    def _cleanup_seconds(self) -> float:
+        timeout = self._graph.steps[self._graph.final].timeout
+        total = None if timeout is None else timeout.total
+        return float(total) if isinstance(total, int | float) else CLEANUP_SECONDS
+
+    def _interrupt(self) -> None:
+        self._interrupts += 1
+        self._stopping.append(asyncio.create_task(self._stop()))
+
+    async def _stop(self) -> None:
+        """Take the next of the three steps."""
+        self._stops += 1
+        with _already_ended():
+            if self._stops == 1:
+                step = self._graph.final
+                self._view.say(f"cancelling; waiting for the cleanup of step {step} (Ctrl-C again to skip it)")
+                await self._handle.cancel("noetl run was stopped")
+            elif self._stops == 2:
+                self._view.say("skipping the cleanup (Ctrl-C again to leave without waiting)")
+                await self._handle.cancel("noetl run was stopped twice")
+            else:
+                self._view.say(f"leaving; to end the run at once: noetl terminate {self._handle.execution_id}")
+                self._left.set()
+
+    # ---- showing ----------------------------------------------------------------------------------------------------
+
+    async def _show(self) -> None:
+        """Progress is worth nothing more than itself: a log that cannot be read takes no run along."""
+        with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError, NoEventLogError):
+            async for row in self._handle.events():
+                self._events += 1
+                self._view.feed(row)
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            with contextlib.suppress(RPCError):
+                found = await attention_of(self._client.temporal, self._handle.workflow_id, self._handle.execution_id)
+                self._view.warn([one.line() for one in found])
+
+
+@contextlib.contextmanager
+def _already_ended() -> Generator[None]:
+    """A run that ends while it is being stopped is no error."""
+    try:
+        yield
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise

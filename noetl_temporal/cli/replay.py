@@ -1,0 +1,114 @@
+"""``noetl replay``: whether this build replays stored histories and open runs."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from noetl_temporal.cli.exits import FAILED
+from noetl_temporal.cli.logs import log_to_file
+from noetl_temporal.cli.reach import reach_running
+from noetl_temporal.stack.errors import StackError
+from noetl_temporal.stack.home import Home
+
+if TYPE_CHECKING:  # it brings Temporal along, which --help need not wait for
+    from temporalio.client import WorkflowHistory
+    from temporalio.converter import DataConverter
+
+__all__ = ["replay_command"]
+
+
+@click.command("replay")
+@click.argument("targets", metavar="[ID|FILE]...", nargs=-1)
+@click.option("--open", "of_open", is_flag=True, help="All playbooks and loops that run now.")
+def replay_command(targets: tuple[str, ...], of_open: bool) -> None:
+    """Tell, run by run, whether this build replays what was begun by another. Nothing is called or changed.
+
+    ID is an execution: all its runs and those of its loops. FILE is a history in JSON, as the Temporal UI and
+    `temporal workflow show --output json` write it. Exits 1 when a run does not replay.
+
+    \b
+    noetl replay --open
+    noetl replay 754318462739161088
+    noetl replay history.json
+    """
+    if not targets and not of_open:
+        raise click.UsageError("name an execution or a file, or say --open")
+    files = [_file(target) for target in targets if not target.isdecimal()]
+    executions = [int(target) for target in targets if target.isdecimal()]
+    if executions or of_open:
+        reach_running()
+    log_to_file(Home().log("replay"))
+    if not asyncio.run(_replay(files, executions, of_open)):
+        sys.exit(FAILED)
+
+
+def _file(target: str) -> Path:
+    file = Path(target)
+    if not file.is_file():
+        raise click.UsageError(f"{target!r} is neither an execution id nor a file")
+    return file
+
+
+async def _replay(files: list[Path], executions: list[int], of_open: bool) -> bool:
+    """Whether all replay."""
+    from noetl_temporal.codec import data_converter
+    from noetl_temporal.config import dsn_from_environment
+
+    converter = data_converter(dsn_from_environment())
+    fine = True
+    total = 0
+    for told in [_stored(files), _running(executions, of_open)]:
+        async for history in told:
+            total += 1
+            fine &= await _judge(history, converter)
+    click.echo(f"{total} run{'s' * (total != 1)}: {'all replay' if fine else 'not all replay'}")
+    return fine
+
+
+async def _judge(history: WorkflowHistory, converter: DataConverter) -> bool:
+    from noetl_temporal.replay import replay
+
+    verdict = await replay(history, converter)
+    name = f"{verdict.workflow_id} run {verdict.run_id} ({verdict.events} events)"
+    click.echo(f"{name}: {'replays' if verdict.problem is None else f'does not replay: {verdict.problem}'}")
+    return verdict.problem is None
+
+
+async def _stored(files: list[Path]) -> AsyncIterator[WorkflowHistory]:
+    from noetl_temporal.replay import NoHistoryError, history_in
+
+    for file in files:
+        try:
+            yield history_in(file.read_text(encoding="utf-8"))
+        except (NoHistoryError, OSError, UnicodeDecodeError) as error:
+            raise click.UsageError(f"{file}: {error}") from None
+
+
+async def _running(executions: list[int], of_open: bool) -> AsyncIterator[WorkflowHistory]:
+    from temporalio.service import RPCError
+
+    from noetl_temporal.client import NoetlClient, UnknownRunError
+    from noetl_temporal.deployment import rpc_problem
+    from noetl_temporal.replay import histories_of, open_histories
+
+    if not executions and not of_open:
+        return
+    client = await NoetlClient.connect(tools={})
+    try:
+        for execution in executions:
+            handle = await client.find(execution)
+            async for history in histories_of(client.temporal, handle.workflow_id):
+                yield history
+        if of_open:
+            async for history in open_histories(client.temporal):
+                yield history
+    except UnknownRunError as error:
+        raise StackError(str(error)) from None
+    except RPCError as error:
+        raise rpc_problem(error, client.temporal.namespace) or error from error

@@ -1,0 +1,52 @@
+"""``noetl setup``: prepare a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import click
+
+from noetl_temporal.cli.exits import WRONG
+from noetl_temporal.cli.reach import reach_running
+
+__all__ = ["setup_command"]
+
+
+@click.command("setup")
+def setup_command() -> None:
+    """Prepare Temporal and Postgres for playbooks: register search attributes, create or migrate tables.
+
+    Finds Temporal by TEMPORAL_ADDRESS or a profile of temporal.toml and Postgres by NOETL_POSTGRES. Running it
+    again changes nothing. The stack of `noetl dev up` needs no setup.
+    """
+    reach_running()
+    if not asyncio.run(_set_up()):
+        sys.exit(WRONG)
+
+
+async def _set_up() -> bool:
+    from noetl_temporal.config import connect_temporal, dsn_from_environment
+    from noetl_temporal.setup import RefusedError, commands_by_hand, register_search_attributes, set_up_postgres
+
+    client = await connect_temporal()
+    place = f"namespace {client.namespace!r} of {client.service_client.config.target_host}"
+    done = True
+    try:
+        added = await register_search_attributes(client)
+        click.echo(f"{place}: {_told(added, 'registered the search attributes', 'has all search attributes')}")
+    except RefusedError as refused:
+        done = False
+        click.echo(f"{place}: does not let search attributes be registered here ({refused}). Run one of", err=True)
+        for command in commands_by_hand(client.namespace):
+            click.echo(f"  {command}", err=True)
+    dsn = dsn_from_environment()
+    if dsn is None:
+        click.echo("no Postgres to set up: NOETL_POSTGRES is not set, so there will be no event log")
+    else:
+        click.echo(f"Postgres: {_told(await set_up_postgres(dsn), 'applied', 'is up to date')}")
+    return done
+
+
+def _told(added: list[str], did: str, nothing: str) -> str:
+    return f"{did} {', '.join(added)}" if added else nothing

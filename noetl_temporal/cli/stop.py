@@ -1,0 +1,68 @@
+"""``noetl cancel`` and ``noetl terminate``: stop a run, with or without its cleanup."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from noetl_temporal.cli.reach import reach_running
+from noetl_temporal.stack.errors import StackError
+
+__all__ = ["cancel_command", "terminate_command"]
+
+
+@click.command("cancel")
+@click.argument("execution", metavar="ID", type=int)
+@click.option("--reason", metavar="TEXT", default="", help="Why; it stands in the event log.")
+def cancel_command(execution: int, reason: str) -> None:
+    """Ask the run ID to stop.
+
+    No further call begins, calls in flight are cancelled, and the tools of step end run as the cleanup.
+    A second cancel skips the cleanup.
+
+    \b
+    noetl cancel 754318462739161088
+    noetl cancel 754318462739161088 --reason "wrong table"
+    """
+    reach_running()
+    skips = asyncio.run(_stop(execution, reason, at_once=False))
+    told = "had been cancelled already: skipping its cleanup" if skips else "cancelling; its cleanup runs"
+    click.echo(f"run {execution}: {told}")
+
+
+@click.command("terminate")
+@click.argument("execution", metavar="ID", type=int)
+@click.option("--reason", metavar="TEXT", default="", help="Why; Temporal keeps it.")
+def terminate_command(execution: int, reason: str) -> None:
+    """End the run ID at once, without any cleanup.
+
+    Its workflow is not asked, so this also ends a run that no build can replay. Calls in flight are abandoned.
+    """
+    reach_running()
+    asyncio.run(_stop(execution, reason, at_once=True))
+    click.echo(f"run {execution}: terminated")
+
+
+async def _stop(execution: int, reason: str, *, at_once: bool) -> bool:
+    """Whether the cleanup is skipped."""
+    from temporalio.service import RPCError, RPCStatusCode
+
+    from noetl_temporal.client import NoetlClient, UnknownRunError
+    from noetl_temporal.deployment import rpc_problem
+
+    client = await NoetlClient.connect(tools={})
+    try:
+        handle = await client.find(execution)
+        if (await handle.workflow.describe()).close_time is not None:
+            raise StackError(f"run {execution} has ended already: noetl status {execution}")
+        if not at_once:
+            return await handle.cancel(reason)
+        await handle.terminate(reason)
+    except UnknownRunError as error:
+        raise StackError(str(error)) from None
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            raise StackError(f"run {execution} has ended already: noetl status {execution}") from None
+        raise rpc_problem(error, client.temporal.namespace) or error from error
+    return True

@@ -1,0 +1,79 @@
+"""What a machine may ask of one workflow task (architecture.md 5).
+
+Temporal does not fail a run that asks for too much, it hangs or ends it: more than 2,000 pending activities or 4 MB of
+commands are refused for ever or terminate the run, and the SDK fails a workflow task that computes for two seconds. So
+a machine begins a call only while the budget allows it, and keeps the rest for the next workflow task. All of it is
+counted, nothing is timed, so that a replay stops at the same places.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl_compiler import templates
+from noetl_compiler.graph import Json
+
+__all__ = ["MAX_PENDING", "Budget", "ResultSizes"]
+
+MAX_PENDING = 500
+"""Calls and loops in flight of one workflow."""
+
+COMMAND_BYTES = 1_500_000
+"""Of commands of one workflow task, the events in their headers included."""
+
+RESULT_BYTES = 8_000_000
+"""Of the results that may arrive with one workflow task."""
+
+MAX_WORK = 300_000
+"""Computing of one workflow task beside its templates, in units of about a microsecond."""
+
+MAX_TEMPLATE_WORK = 2_000_000
+"""Of all templates rendered in one workflow task, 0.14 to 0.3 s (templating/work.py)."""
+
+CALL_WORK = 150
+"""Of a call or step that begins."""
+
+
+class ResultSizes(msgspec.Struct):
+    """Sizes of the results so far, from which those of calls in flight are expected."""
+
+    count: int = 0
+    bytes: int = 0
+
+    def add(self, outcome: Json) -> None:
+        """Count one more result."""
+        self.count += 1
+        self.bytes += len(msgspec.json.encode(outcome))
+
+    @property
+    def at_once(self) -> int:
+        """How many calls may be in flight."""
+        mean = self.bytes // self.count if self.count else 0
+        return max(1, min(MAX_PENDING, RESULT_BYTES // max(mean, 1)))
+
+
+class Budget:
+    """What is left of one workflow task."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """A new workflow task begins."""
+        self._bytes = self._work = 0
+        self._template_work = templates.work_done()
+
+    def charge(self, size: int) -> None:
+        """Count the bytes of a command or event."""
+        self._bytes += size
+
+    def work(self, amount: int = CALL_WORK) -> None:
+        """Count computing, in units of about a microsecond."""
+        self._work += amount
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no more may begin in this workflow task."""
+        if self._bytes >= COMMAND_BYTES or self._work >= MAX_WORK:
+            return True
+        return templates.work_done() - self._template_work >= MAX_TEMPLATE_WORK

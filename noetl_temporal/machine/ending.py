@@ -1,0 +1,74 @@
+"""The end of a playbook's run: its status, its last events, and the command that tells it all."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from noetl_temporal.machine.commands import Finish
+from noetl_temporal.machine.failing import error_outcome, failure_at
+from noetl_temporal.machine.steps.execution import Execution
+from noetl_temporal.machine.steps.summary import result_of, summary_of
+
+__all__ = ["finish"]
+
+Status = Literal["completed", "failed", "cancelled"]
+
+
+def finish(execution: Execution, limit: int) -> Finish:
+    """Emit the last events. ``limit`` is the bytes that the result may have; a larger one fails the run."""
+    state = execution.state
+    result = result_of(execution)
+    if len(msgspec.json.encode(result)) > limit:
+        message = f"the result has over {limit:,} bytes: store it in a sink, or set NOETL_POSTGRES"
+        span = execution.graph.steps[execution.graph.final].span
+        outcome = error_outcome("too_large", message)
+        state.failures.append(failure_at(execution.graph.source, execution.graph.final, outcome, span))
+        result = None
+    status = _status(execution)
+    if state.playbook_id:
+        _emit_end(execution, status)
+    return Finish(
+        status,
+        result=result,
+        failures=tuple(state.failures),
+        steps=summary_of(execution),
+        started=state.started,
+    )
+
+
+def _status(execution: Execution) -> Status:
+    state = execution.state
+    if state.stop is not None and state.stop.kind == "cancel":
+        return "cancelled"
+    return "failed" if any(not failure.handled for failure in state.failures) else "completed"
+
+
+def _emit_end(execution: Execution, status: Status) -> None:
+    state, emit = execution.state, execution.journal.emit
+    unhandled = [failure for failure in state.failures if not failure.handled]
+    meta: dict[str, Any] = {
+        "evaluated_by_end_step": execution.graph.final in state.records,
+        "total_steps": len(state.records),
+        "failed_steps_count": sum(1 for record in state.records.values() if record.status == "failed"),
+        "stopped_by": state.stop.kind if state.stop else None,
+        "reason": state.stop.reason or None if state.stop else None,
+    }
+    error = unhandled[0].message if unhandled else None
+    for type_, node, kind, began in (
+        ("workflow.finished", "workflow", "workflow", state.workflow_id),
+        (f"playbook.{status}", execution.graph.source.path, "playbook", state.playbook_id),
+    ):
+        if began:
+            emit(
+                type_,
+                node,
+                kind,
+                status.upper(),
+                parent=began,
+                ends=began,
+                started=state.started,
+                error=error,
+                **meta,
+            )

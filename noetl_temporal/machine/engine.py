@@ -1,0 +1,344 @@
+"""The engine under every machine: which facts may come, where calls begin, how a machine stops.
+
+How it works. A machine has *runs*: runs of steps in a playbook's machine, iterations in a loop's. A run works through
+a pipeline of tasks (tasks/pipeline.py), or waits for a loop. ``feed`` takes one fact, lets the run that it concerns go
+on, and then *settles*: new runs start (``_proceed``) and calls begin (``_begin_ready``), until nothing more can happen
+without a new fact or the budget of the workflow task is spent. What was left over stays in the state.
+
+Facts are checked against two tables before anything changes (protocol.py): which facts a phase admits, and which kind
+of pending thing each fact answers. A fact that does not fit raises ProtocolError, and so does every later one: the
+machine's state is then unknown to its shell (h11's rule).
+
+The law of stopping
+-------------------
+1. Calls begin in one place, ``_begin_ready``, and nowhere else. That place is the only point at which a run notices
+   that it is to stop, and it is always one: every call, every page, every retry that the machine decides, every sink
+   call of its own passes through it.
+2. A stop is state, not a message: once ``state.stop`` or ``run.stop`` is set it holds in every later fact and in every
+   snapshot. It cannot be lost, delivered twice, or missed by a call that just ended well.
+3. A stop asks whatever is in flight to end (Cancel), drops delays, and begins nothing. What is in flight is still
+   awaited, and recorded as it really ended.
+4. What a stop itself asks for is exempt: the final step of a playbook, as its cleanup (``_is_exempt``).
+5. A call or loop that ends as cancelled although nobody here asked for it failed: someone cancelled it from outside.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+import msgspec
+
+from noetl_compiler.graph import Json
+from noetl_temporal.machine.budget import Budget
+from noetl_temporal.machine.commands import Cancel, Command, StartTimer
+from noetl_temporal.machine.errors import ProtocolError
+from noetl_temporal.machine.events import (
+    CancelRequested,
+    Continued,
+    Event,
+    HoldRequested,
+    LimitReached,
+    LoopFinished,
+    Resumed,
+    Started,
+    TimerFired,
+    ToolFinished,
+)
+from noetl_temporal.machine.failing import cancelled_outside
+from noetl_temporal.machine.journal import Journal
+from noetl_temporal.machine.protocol import unexpected
+from noetl_temporal.machine.state import MachineState, Pending, PipelineState, Run, Stop
+from noetl_temporal.machine.tasks.host import Host
+from noetl_temporal.machine.tasks.pipeline import End, Pipeline
+
+__all__ = ["Engine"]
+
+S = TypeVar("S", bound=MachineState)
+R = TypeVar("R", bound=Run)
+
+
+class Engine(ABC, Generic[S, R]):
+    """Runs of pipelines under one stop, one budget, one log. ``limit`` is the bytes that a result may have."""
+
+    def __init__(self, state: S, runs: dict[str, R], file: str, limit: int) -> None:
+        self.state = state
+        self.budget = Budget()
+        self._runs = runs
+        self._limit = limit
+        self._journal = Journal(state.ids, file, self.budget)
+        self._broken: str | None = None
+
+    # ---- what a shell sees ----------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Json:
+        """The state as plain JSON."""
+        return msgspec.to_builtins(self.state, str_keys=True)
+
+    @property
+    def is_idle(self) -> bool:
+        """No call and no loop is in flight; timers may be."""
+        return not any(one.kind in ("call", "loop") for one in self.state.pending.values())
+
+    @property
+    def has_work(self) -> bool:
+        """The budget left something over that could begin with the next: feed Continued."""
+        return self._can_begin(ignoring_budget=True) and self._is_waiting_for_budget()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Someone asked the run to stop."""
+        return self.state.stop is not None and self.state.stop.kind == "cancel"
+
+    def feed(self, event: Event) -> list[Command]:
+        """Take one fact; the commands are to be performed in their order. Raises ProtocolError, and then ever after."""
+        self._broken = self._broken or unexpected(event, self.state.phase, self.state.pending)
+        if self._broken is not None:
+            raise ProtocolError(self._broken)
+        self._journal.open(event.at)
+        try:
+            self._take(event)
+            self._settle()
+        except BaseException as error:
+            self._broken = f"the machine failed before: {type(error).__name__}: {error}"
+            raise
+        return self._journal.commands
+
+    # ---- facts ----------------------------------------------------------------------------------------------------
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case Started():
+                self.state.phase, self.state.started = "running", event.at
+                self._start(event)
+            case ToolFinished():
+                self._tool_finished(event)
+            case LoopFinished():
+                del self.state.pending[event.loop_id]
+                self._loop_finished(event)
+            case TimerFired():
+                self._timer_fired(event)
+            case CancelRequested():
+                self._cancel_requested(event)
+            case LimitReached():
+                self._limit_reached(event)
+            case HoldRequested():
+                self._hold(event)
+            case Continued():
+                self.state.holding = False
+                self.budget.renew()
+            case Resumed():
+                self._resume(event)
+
+    def _tool_finished(self, event: ToolFinished) -> None:
+        state, report = self.state, event.report
+        run = self._runs[state.pending.pop(event.call_id).owner]
+        pipeline = self._pipeline(run)
+        state.sizes.add(report.outcome)
+        state.ids.leave_room(event.at, pipeline.state.event_id, report.attempts)
+        if event.cancelled and not self._is_stopped(run):
+            pipeline.tool_finished(msgspec.structs.replace(report, outcome=cancelled_outside("call")), cancelled=False)
+        else:
+            pipeline.tool_finished(report, event.cancelled)
+        self._after(run, pipeline)
+
+    def _timer_fired(self, event: TimerFired) -> None:
+        found = self.state.pending.pop(event.timer_id, None)
+        if found is None:
+            return
+        if found.kind == "deadline":
+            self._deadline_passed(found.owner)
+        else:
+            run = self._runs[found.owner]
+            pipeline = self._pipeline(run)
+            pipeline.delay_over()
+            self._after(run, pipeline)
+
+    def _cancel_requested(self, event: CancelRequested) -> None:
+        stop = self.state.stop
+        if stop is None:
+            self._stop("cancel", event.reason)
+        else:
+            stop.skips_cleanup = True
+            self._ask_to_end()
+
+    def _hold(self, event: HoldRequested) -> None:
+        self.state.holding = True
+        if event.message:
+            self._warn(event.message)
+
+    def _resume(self, event: Resumed) -> None:
+        """Start again every timer, for what is left of its time. The mirror counts rows from here on anew."""
+        self.state.holding = False
+        self.state.ids.begin_run()
+        for id_, one in self.state.pending.items():
+            if one.kind in ("delay", "deadline"):
+                self._journal.send(StartTimer(id_, max(0, one.due - event.at) / 1000, "goes on in a new run"))
+
+    # ---- settling -------------------------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        while self.state.phase == "running":
+            self._proceed()
+            if self.state.phase != "running" or not self._begin_ready():
+                return
+
+    def _begin_ready(self) -> bool:
+        """Begin the calls that may begin, in order; True when a run ended instead, so that there is more to settle."""
+        ended, waiting = False, list(self.state.ready)
+        self.state.ready = []
+        for place, id_ in enumerate(waiting):
+            run = self._runs[id_]
+            is_stopped = self._is_stopped(run)
+            if not is_stopped and not self._can_begin():
+                self.state.ready.append(id_)
+                continue
+            if not (self._end_stopped(run) if is_stopped else self._begin(run)):
+                continue
+            ended = True
+            if self.state.phase != "running":
+                self.state.ready += waiting[place + 1 :]
+                return False
+        return ended
+
+    def _begin(self, run: R) -> bool:
+        """Begin the run's next call, or its loop; True when it ended instead."""
+        self.budget.work()
+        if run.pipeline is None:
+            return self._begin_loop(run)
+        pipeline = self._pipeline(run)
+        pipeline.begin_call()
+        self._after(run, pipeline)
+        return pipeline.end is not None
+
+    def _end_stopped(self, run: R) -> bool:
+        """End the run where its next call would have begun."""
+        if run.pipeline is None:
+            self._loop_stopped(run)
+        else:
+            pipeline = self._pipeline(run)
+            pipeline.stop()
+            self._after(run, pipeline)
+        return True
+
+    def _can_begin(self, *, ignoring_budget: bool = False) -> bool:
+        state = self.state
+        if state.holding or (self.budget.is_spent and not ignoring_budget):
+            return False
+        return len(state.pending) < state.sizes.at_once or self._in_flight() < state.sizes.at_once
+
+    def _in_flight(self) -> int:
+        return sum(1 for one in self.state.pending.values() if one.kind in ("call", "loop"))
+
+    def _is_waiting_for_budget(self) -> bool:
+        return bool(self.state.ready) and self.state.phase == "running"
+
+    def _ready(self, run: R) -> None:
+        """The run's next call may begin."""
+        self.state.ready.append(run.id)
+
+    def _begin_pipeline(self, run: R) -> None:
+        run.pipeline = PipelineState()
+        self._ready(run)
+
+    def _after(self, run: R, pipeline: Pipeline) -> None:
+        """Note for what the run waits now, or end it."""
+        state = pipeline.state
+        if pipeline.end is not None:
+            self._run_ended(run, pipeline.end, pipeline.last_kind())
+        elif state.phase == "call":
+            self.state.pending[state.pending] = Pending("call", run.id)
+        elif state.phase == "delay":
+            self._start_timer(state.pending, "delay", run.id, pipeline.delay, pipeline.delay_summary)
+        else:
+            self._ready(run)
+
+    # ---- timers ---------------------------------------------------------------------------------------------------
+
+    def _start_timer(self, id_: str, kind: str, owner: str, seconds: float, summary: str) -> None:
+        due = self._journal.at + round(seconds * 1000)
+        self.state.pending[id_] = Pending("delay" if kind == "delay" else "deadline", owner, due)
+        self._journal.send(StartTimer(id_, seconds, summary))
+
+    def _drop_timer(self, id_: str) -> None:
+        if self.state.pending.pop(id_, None) is not None:
+            self._journal.send(Cancel(id_))
+
+    # ---- stopping -------------------------------------------------------------------------------------------------
+
+    def _stop(self, kind: str, reason: str = "") -> None:
+        """Stop the whole machine; a stop that is under way stays what it is."""
+        if self.state.stop is None:
+            self.state.stop = msgspec.convert({"kind": kind, "at": self._journal.at, "reason": reason}, Stop)
+            self._ask_to_end()
+
+    def _ask_to_end(self) -> None:
+        for run in list(self._runs.values()):
+            if self._is_stopped(run):
+                self._ask_run_to_end(run)
+
+    def _stop_run(self, run: R) -> None:
+        """Stop one run, whose time is over."""
+        run.stop = "timeout"
+        self._ask_run_to_end(run)
+
+    def _ask_run_to_end(self, run: R) -> None:
+        pipeline = run.pipeline
+        if pipeline is not None and pipeline.phase == "delay":
+            self._drop_timer(pipeline.pending)
+            pipeline.phase = "ready"
+            self._ready(run)
+            return
+        id_ = run.loop_id if pipeline is None else pipeline.pending
+        found = self.state.pending.get(id_ or "")
+        if id_ is not None and found is not None and not found.is_asked:
+            found.is_asked = True
+            self._journal.send(Cancel(id_))
+
+    def _is_stopped(self, run: R) -> bool:
+        """Whether the run must begin no call (the law of stopping, 2)."""
+        return bool(run.stop) or (self.state.stop is not None and not self._is_exempt(run))
+
+    def _pipeline(self, run: R) -> Pipeline:
+        if run.pipeline is None:
+            raise ProtocolError(f"{run.id} has no pipeline")
+        return Pipeline(self._host(run), run.pipeline)
+
+    # ---- what each machine decides --------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _start(self, event: Started) -> None: ...
+
+    @abstractmethod
+    def _proceed(self) -> None:
+        """Start what may start now, within the budget; end the machine when nothing is left."""
+
+    @abstractmethod
+    def _run_ended(self, run: R, end: End, kind: str) -> None: ...
+
+    @abstractmethod
+    def _begin_loop(self, run: R) -> bool:
+        """Run the loop of a run without a pipeline, or keep it ready; True when the run ended instead."""
+
+    @abstractmethod
+    def _loop_stopped(self, run: R) -> None:
+        """End a run whose loop did not begin."""
+
+    @abstractmethod
+    def _loop_finished(self, event: LoopFinished) -> None: ...
+
+    @abstractmethod
+    def _deadline_passed(self, owner: str) -> None: ...
+
+    @abstractmethod
+    def _limit_reached(self, event: LimitReached) -> None: ...
+
+    @abstractmethod
+    def _is_exempt(self, run: R) -> bool:
+        """Whether the run is what the machine's stop itself asks for."""
+
+    @abstractmethod
+    def _host(self, run: R) -> Host: ...
+
+    @abstractmethod
+    def _warn(self, message: str) -> None: ...

@@ -1,0 +1,61 @@
+"""Which facts a machine takes when: tables, checked before a fact changes anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from noetl_temporal.machine.events import (
+    CancelRequested,
+    Continued,
+    Event,
+    HoldRequested,
+    LimitReached,
+    LoopFinished,
+    Resumed,
+    Started,
+    TimerFired,
+    ToolFinished,
+)
+from noetl_temporal.machine.state import Pending
+
+__all__ = ["ADMITTED", "ANSWERED", "unexpected"]
+
+_CONTROL = (CancelRequested, LimitReached, HoldRequested, Continued, Resumed)
+ADMITTED: Mapping[str, tuple[type[Event], ...]] = {
+    "new": (Started,),
+    "running": (ToolFinished, LoopFinished, TimerFired, *_CONTROL),
+    "ended": (),
+}
+"""Phase -> the facts that it admits."""
+
+ANSWERED: Mapping[type[Event], tuple[str, ...]] = {
+    ToolFinished: ("call",),
+    LoopFinished: ("loop",),
+    TimerFired: ("delay", "deadline"),
+}
+"""Fact -> the kinds of pending thing that it answers."""
+
+
+def unexpected(event: Event, phase: str, pending: Mapping[str, Pending]) -> str | None:
+    """Why the fact does not fit, None when it does. A timer may fire just as it is cancelled."""
+    name = type(event).__name__
+    if not isinstance(event, ADMITTED[phase]):
+        return f"{name} while the machine is {phase}"
+    if isinstance(event, ToolFinished | LoopFinished | TimerFired):
+        id_ = _answered_id(event)
+        found = pending.get(id_)
+        if found is None and not isinstance(event, TimerFired):
+            return f"{name}: nothing is pending under {id_!r}"
+        if found is not None and found.kind not in ANSWERED[type(event)]:
+            return f"{name}: {id_!r} is a {found.kind}"
+    return None
+
+
+def _answered_id(event: ToolFinished | LoopFinished | TimerFired) -> str:
+    match event:
+        case ToolFinished():
+            return event.call_id
+        case LoopFinished():
+            return event.loop_id
+        case TimerFired():
+            return event.timer_id

@@ -1,0 +1,72 @@
+"""The end of a run that could not tell its own: what it had begun ends with it, the innermost first.
+
+A workflow that ends by its machine tells every end in its trail. One that is terminated, runs out of its time or
+breaks tells nothing; then these rows are derived. Of a task only ``task.cancelled`` is known: how far its attempts had
+come stood with the server and is gone.
+"""
+
+from __future__ import annotations
+
+from noetl_temporal.mirror.event_row import RowWriter
+from noetl_temporal.mirror.payloads import Json
+from noetl_temporal.mirror.run_state import Begun
+
+__all__ = ["close"]
+
+_WORKFLOW, _PLAYBOOK = "workflow.started", "playbook.started"
+_OTHERWISE = {"incident.opened": "incident.resolved"}
+"""Beginnings whose end is not called ``.cancelled``."""
+
+_LAST_ROWS = {"completed": "playbook.completed", "failed": "playbook.failed", "timed_out": "playbook.failed"}
+"""By what became of the run; any other stop is ``playbook.cancelled``."""
+
+
+def close(writer: RowWriter, status: str, error: str | None) -> None:
+    """Write the ends of what is open, and the playbook's own last row unless that has been told.
+
+    ``status`` is what became of the run: completed, failed, cancelled, terminated or timed_out. A run that completed
+    but whose trail cannot be read leaves open what it had begun: how that ended is not known.
+    """
+    state = writer.state
+    if state.ended:
+        return
+    if status != "completed":
+        for id_ in sorted(state.open, reverse=True):
+            if state.open[id_].type != _PLAYBOOK:
+                _end(writer, id_, state.open[id_], status, error)
+    if not state.loop_id:
+        _end_playbook(writer, status, error)
+
+
+def _end(writer: RowWriter, id_: int, begun: Begun, status: str, error: str | None) -> None:
+    is_workflow = begun.type == _WORKFLOW
+    name = "workflow.finished" if is_workflow else _OTHERWISE.get(begun.type) or _cancelled(begun.type)
+    writer.of_run(
+        name,
+        status.upper() if is_workflow else "CANCELLED",
+        node=begun.node,
+        kind=begun.kind,
+        parent=id_,
+        ends=id_,
+        duration=_seconds(begun, writer.at),
+        meta=begun.meta,
+        error=error,
+    )
+
+
+def _cancelled(began: str) -> str:
+    return began.removesuffix("started") + "cancelled"
+
+
+def _end_playbook(writer: RowWriter, status: str, error: str | None) -> None:
+    state = writer.state
+    state.ended = True
+    opened = {id_: begun for id_, begun in state.open.items() if begun.type == _PLAYBOOK}
+    fields: dict[str, Json] = {"error": error}
+    for id_, begun in opened.items():
+        fields |= {"parent": id_, "ends": id_, "duration": _seconds(begun, writer.at)}
+    writer.of_run(_LAST_ROWS.get(status, "playbook.cancelled"), status.upper(), node=state.path, **fields)
+
+
+def _seconds(begun: Begun, at: int) -> float:
+    return max(0, at - begun.at) / 1000

@@ -1,0 +1,118 @@
+"""Writes rows of noetl.event. No row is dropped silently.
+
+A row whose id is there already was stored before, by another mirror or from the history that a reset copied: then it
+says the same, which its checksum tells. One that says something else is a ConflictError, and nothing of its batch is
+stored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+import asyncpg
+import msgspec
+from asyncpg.pool import PoolConnectionProxy
+
+from noetl_temporal.mirror import sql
+from noetl_temporal.mirror.event_row import EventRow
+from noetl_temporal.mirror.payloads import Json
+from noetl_temporal.mirror.raw import Run
+
+__all__ = ["ConflictError", "Connection", "UnknownExecutionError", "add_events", "to_json"]
+
+Connection: TypeAlias = "asyncpg.Connection | PoolConnectionProxy"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ESCAPED_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
+
+
+class ConflictError(Exception):
+    """Two rows of the log have the same id, or one place in history gave two rows."""
+
+
+class UnknownExecutionError(Exception):
+    """A loop was read before the playbook that runs it."""
+
+
+async def add_events(connection: Connection, run: Run, rows: Sequence[EventRow]) -> None:
+    """Store rows of one execution and bring the execution's own row up to date.
+
+    Raises ConflictError, UnknownExecutionError, asyncpg's errors.
+    """
+    if not rows:
+        return
+    execution_id = rows[0].execution_id
+    catalog_id, parent = await _execution(connection, execution_id)
+    checksums = [row.checksum() for row in rows]
+    columns = zip(*map(_columns, rows, checksums), strict=True)
+    stream = f"{run.workflow_id}/{run.run_id}"
+    try:
+        stored = await connection.fetch(sql.query("add_events"), execution_id, catalog_id, parent, stream, *columns)
+    except asyncpg.UniqueViolationError as error:
+        raise ConflictError(
+            f"{stream}: {error.detail} The log was derived by another version: run `noetl mirror rebuild`"
+        ) from error
+    if len(stored) < len(rows):
+        await _compare(connection, stream, rows, checksums)
+    await connection.execute(sql.query("lock_execution"), execution_id)
+    await connection.execute(sql.query("project"), execution_id)
+
+
+async def _compare(connection: Connection, stream: str, rows: Sequence[EventRow], checksums: Sequence[str]) -> None:
+    """In a statement of its own: what others have just committed must be seen."""
+    ids = [row.event_id for row in rows]
+    records = await connection.fetch(sql.query("checksums"), rows[0].execution_id, ids)
+    stored = {record["event_id"]: record for record in records}
+    for row, checksum in zip(rows, checksums, strict=True):
+        other = stored[row.event_id]
+        if other["envelope_checksum"] != checksum:
+            raise ConflictError(
+                f"{stream} event {row.position}: {row.event_type} of {row.node_name!r} has the id {row.event_id}, "
+                f"under which {other['event_type']} of {other['node_name']!r} is stored, from {other['stream_id']} "
+                f"event {other['stream_version']}"
+            )
+
+
+async def _execution(connection: Connection, execution_id: int) -> tuple[int, int | None]:
+    record = await connection.fetchrow(sql.query("execution_of"), execution_id)
+    if record is None:
+        raise UnknownExecutionError(f"execution {execution_id}: {UnknownExecutionError.__doc__}")
+    return record["catalog_id"], record["parent_execution_id"]
+
+
+def _columns(row: EventRow, checksum: str) -> tuple[Json, ...]:
+    """In the order of the query add_events."""
+    return (
+        row.event_id,
+        row.parent_event_id,
+        _EPOCH + timedelta(milliseconds=row.at),
+        row.event_type,
+        row.node_name,
+        row.node_type,
+        row.status,
+        row.duration,
+        to_json(row.context),
+        to_json(row.result),
+        to_json(row.meta),
+        _text(row.error),
+        row.worker_id,
+        _text(row.stack_trace),
+        row.position,
+        row.ordinal,
+        checksum,
+    )
+
+
+def to_json(value: Json) -> str | None:
+    """As jsonb takes it: Postgres has no NUL character."""
+    if value is None:
+        return None
+    text = msgspec.json.encode(value).decode()
+    return _ESCAPED_NUL.sub(r"\1\\ufffd", text) if r"\u0000" in text else text
+
+
+def _text(value: str | None) -> str | None:
+    return value and value.replace("\0", "\ufffd")

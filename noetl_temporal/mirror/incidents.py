@@ -1,0 +1,114 @@
+"""Incidents: a workflow task that fails by a fault of ours or of the deployment (semantics.md 47).
+
+The run waits for a build or a deployment that can go on, and is not failed. Temporal writes only the first failures of
+a workflow task into history, so one incident stands for all tries until a task completes. One task that timed out is
+no incident: a worker was restarted. Two in a row are.
+"""
+
+from __future__ import annotations
+
+import re
+
+from temporalio.api.enums.v1 import TimeoutType, WorkflowTaskFailedCause
+from temporalio.api.failure.v1 import Failure
+from temporalio.api.history.v1 import HistoryEvent
+
+from noetl_temporal.mirror.event_row import RowWriter
+from noetl_temporal.mirror.payloads import Json
+
+__all__ = ["task_completed", "task_failed", "task_scheduled", "task_timed_out"]
+
+_Cause = WorkflowTaskFailedCause
+_NO_INCIDENT = {
+    _Cause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW,
+    _Cause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND,
+    _Cause.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND,
+    _Cause.WORKFLOW_TASK_FAILED_CAUSE_FAILOVER_CLOSE_COMMAND,
+    _Cause.WORKFLOW_TASK_FAILED_CAUSE_RESET_STICKY_TASK_QUEUE,
+    _Cause.WORKFLOW_TASK_FAILED_CAUSE_WORKFLOW_PAUSE_REQUESTED_BEFORE_TASK_STARTED,
+}
+"""The server's own doing: it asks for the task again and nothing is wrong."""
+
+_WORDS = {
+    _Cause.WORKFLOW_TASK_FAILED_CAUSE_WORKFLOW_WORKER_UNHANDLED_FAILURE: "exception",
+    _Cause.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR: "nondeterminism",
+    _Cause.WORKFLOW_TASK_FAILED_CAUSE_EXTERNAL_STORAGE_FAILURE: "storage",
+}
+_STORAGE = re.compile(r"temporalio[/\\]converter[/\\]_extstore\.py")
+"""A line of the trace of an error that a storage driver raised: Temporal has a cause for it and does not use it."""
+
+
+def task_scheduled(writer: RowWriter) -> None:
+    """Remember which attempt comes."""
+    writer.state.task_attempt = writer.event.workflow_task_scheduled_event_attributes.attempt
+
+
+def task_completed(writer: RowWriter) -> None:
+    """A build carried the run on: an incident is over."""
+    state = writer.state
+    state.timeouts = 0
+    if state.incident is None:
+        return
+    opened = state.open[state.incident]
+    told: dict[str, Json] = {"ends": state.incident, "duration": max(0, writer.at - opened.at) / 1000}
+    attributes = writer.event.workflow_task_completed_event_attributes
+    who = _present(worker=attributes.identity, build=_build_of(writer.event), attempt=state.task_attempt)
+    writer.of_run("incident.resolved", "COMPLETED", parent=state.incident, meta={"incident": who}, **told)
+    state.incident = None
+
+
+def task_failed(writer: RowWriter) -> None:
+    """Open an incident unless the server failed the task for reasons of its own."""
+    attributes = writer.event.workflow_task_failed_event_attributes
+    writer.state.timeouts = 0
+    if attributes.cause not in _NO_INCIDENT:
+        failure = attributes.failure
+        _open(writer, _cause(attributes.cause, failure), _message(failure), attributes.identity)
+
+
+def task_timed_out(writer: RowWriter) -> None:
+    """Open an incident for the second time in a row."""
+    state = writer.state
+    state.timeouts += 1
+    if state.timeouts >= 2:
+        kind = writer.event.workflow_task_timed_out_event_attributes.timeout_type
+        was = "taken" if kind == TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_START else "finished"
+        _open(
+            writer, "timeout", f"no worker has {was} the workflow task in its time, {state.timeouts} times in a row", ""
+        )
+
+
+def _open(writer: RowWriter, cause: str, message: str, worker: str) -> None:
+    state = writer.state
+    if state.incident is None:
+        who = _present(worker=worker, build=_build_of(writer.event))
+        told = {"cause": cause, "message": message, "attempt": state.task_attempt, **who}
+        state.incident = writer.of_run("incident.opened", "STARTED", meta={"incident": told}, error=message)
+
+
+def _cause(cause: WorkflowTaskFailedCause.ValueType, failure: Failure) -> str:
+    if _from_storage(failure):
+        return "storage"
+    name = _Cause.Name(cause) if cause in _Cause.values() else f"cause {cause}"
+    return _WORDS.get(cause) or name.removeprefix("WORKFLOW_TASK_FAILED_CAUSE_").lower()
+
+
+def _from_storage(failure: Failure) -> bool:
+    return bool(_STORAGE.search(failure.stack_trace)) or (failure.HasField("cause") and _from_storage(failure.cause))
+
+
+def _message(failure: Failure) -> str:
+    type_ = failure.application_failure_info.type
+    return f"{type_}: {failure.message}" if type_ else failure.message or "no reason was given"
+
+
+def _build_of(event: HistoryEvent) -> str:
+    """The build of the worker that answered; empty when it named none."""
+    kind = event.WhichOneof("attributes")
+    attributes = getattr(event, kind) if kind else None
+    stamp = getattr(attributes, "worker_version", None)
+    return (stamp.build_id if stamp else "") or getattr(attributes, "binary_checksum", "")
+
+
+def _present(**fields: Json) -> dict[str, Json]:
+    return {name: value for name, value in fields.items() if value}

@@ -1,0 +1,72 @@
+"""What the fold of a run remembers between history events."""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl_temporal.event_ids import DERIVED, IdClock
+from noetl_temporal.mirror.payloads import Json
+
+__all__ = ["Begun", "RunState", "above"]
+
+
+class Begun(msgspec.Struct, frozen=True, array_like=True):
+    """A row that began something: what the row of its end has to repeat. ``at`` in milliseconds since the epoch."""
+
+    type: str
+    at: int
+    node: str
+    kind: str
+    meta: dict[str, Json] = {}
+
+
+class RunState(msgspec.Struct, omit_defaults=True):
+    """All that the fold remembers; plain JSON in noetl.cursor.
+
+    ``slot`` and ``clock`` give derived rows their ids (event_ids.py); ``last`` is the millisecond of the newest id
+    among the run's own events. ``open`` has what began and has not ended, by the id of its row: it is as large as what
+    is in flight. ``early`` has what ended before its beginning was read: a marker stands after the commands beside it.
+    ``pages`` maps a paginating task to the row of its last page. ``started`` is the row that a row about
+    the run as a whole has as its parent: the playbook's first, or the loop's beginning. ``ended`` says whether the
+    playbook has told its end. A loop's run has a ``loop_id``, and its step's name in ``node``. ``workload`` is kept
+    until the first event, whose context it is. ``task_attempt`` is that of the workflow task that runs, ``timeouts``
+    how many of them timed out in a row, ``incident`` the row of the incident that is open.
+    """
+
+    namespace: str
+    workflow_id: str
+    run_id: str
+    execution_id: int
+    path: str
+    node: str
+    clock: IdClock
+    slot: int = 0
+    last: int = 0
+    loop_id: str = ""
+    started: int | None = None
+    ended: bool = False
+    open: dict[int, Begun] = {}
+    early: list[int] = []
+    pages: dict[str, int] = {}
+    workload: dict[str, Json] = {}
+    task_attempt: int = 1
+    timeouts: int = 0
+    incident: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """The node type of rows about the run as a whole."""
+        return "loop" if self.loop_id else "playbook"
+
+    def follows(self, before: RunState) -> None:
+        """Take over from the run that continued as this one: what is open there is open here."""
+        self.started, self.ended, self.last = before.started, before.ended, before.last
+        self.open, self.early, self.pages = dict(before.open), list(before.early), dict(before.pages)
+        self.workload = before.workload
+        if before.clock.ms > self.clock.ms:
+            self.clock = IdClock(before.clock.ms, before.clock.used)
+
+
+def above(after: int) -> IdClock:
+    """A clock whose ids all stand above a millisecond since the epoch."""
+    return IdClock(after, DERIVED)

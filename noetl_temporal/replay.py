@@ -1,0 +1,112 @@
+"""Tells whether this build replays what was begun by another: the check before a deploy.
+
+A replay feeds a stored history to our workflows as a worker would and compares the commands they give. Nothing is
+called and nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, NamedTuple
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client, WorkflowHistory
+from temporalio.converter import DataConverter
+from temporalio.service import RPCError, RPCStatusCode
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
+
+from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
+from noetl_temporal.trail import TrailInterceptor
+from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
+
+__all__ = ["NoHistoryError", "Verdict", "histories_of", "history_in", "open_histories", "replay"]
+
+_WENT_ON = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
+_STARTED_CHILD = EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED
+_OPEN = f"WorkflowType IN ('{PLAYBOOK_WORKFLOW}', '{LOOP_WORKFLOW}') AND ExecutionStatus = 'Running'"
+
+
+class NoHistoryError(ValueError):
+    """A text that is no history of a workflow, as `temporal workflow show --output json` writes it."""
+
+
+class Verdict(NamedTuple):
+    """``problem`` is why the run does not replay, in one line; None when it does. ``events`` counts its history."""
+
+    workflow_id: str
+    run_id: str
+    events: int
+    problem: str | None
+
+
+async def replay(history: WorkflowHistory, converter: DataConverter) -> Verdict:
+    """Replay one run."""
+    replayer = Replayer(
+        workflows=[PlaybookWorkflow, LoopWorkflow],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        interceptors=[TrailInterceptor()],
+        data_converter=converter,
+    )
+    result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
+    problem = None if result.replay_failure is None else " ".join(str(result.replay_failure).split())
+    return Verdict(history.workflow_id, _run_id(history), len(history.events), problem)
+
+
+def history_in(text: str) -> WorkflowHistory:
+    """The history in a JSON text of Temporal's CLI or UI. Raises NoHistoryError."""
+    try:
+        started: dict[str, Any] = json.loads(text)["events"][0]["workflowExecutionStartedEventAttributes"]
+        return WorkflowHistory.from_json(str(started.get("workflowId", "")), text)
+    except (ValueError, LookupError, TypeError) as error:
+        raise NoHistoryError(NoHistoryError.__doc__) from error
+
+
+async def histories_of(client: Client, workflow_id: str) -> AsyncIterator[WorkflowHistory]:
+    """All runs of a workflow and of those that it started, as far as Temporal still has them. Raises RPCError."""
+    pending = deque([(workflow_id, (await client.get_workflow_handle(workflow_id).describe()).run_id)])
+    seen = set(pending)
+    while pending:
+        history = await _history(client, *pending.popleft())
+        if history is None:
+            continue
+        yield history
+        links = [run for run in _links(history) if run not in seen]
+        seen.update(links)
+        pending += links
+
+
+async def open_histories(client: Client) -> AsyncIterator[WorkflowHistory]:
+    """Every playbook and loop that runs now. Raises RPCError."""
+    async for found in client.list_workflows(_OPEN):
+        history = await _history(client, found.id, found.run_id)
+        if history is not None:
+            yield history
+
+
+async def _history(client: Client, workflow_id: str, run_id: str) -> WorkflowHistory | None:
+    """None for a run that is gone."""
+    try:
+        return await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return None
+        raise
+
+
+def _links(history: WorkflowHistory) -> Iterator[tuple[str, str]]:
+    """(workflow id, run id) of the runs before and after it, and of the first runs of the loops it started."""
+    before = history.events[0].workflow_execution_started_event_attributes.continued_execution_run_id
+    if before:
+        yield history.workflow_id, before
+    for event in history.events:
+        if event.event_type == _STARTED_CHILD:
+            child = event.child_workflow_execution_started_event_attributes.workflow_execution
+            yield child.workflow_id, child.run_id
+        elif event.event_type == _WENT_ON:
+            yield history.workflow_id, event.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
+
+
+def _run_id(history: WorkflowHistory) -> str:
+    return history.events[0].workflow_execution_started_event_attributes.original_execution_run_id

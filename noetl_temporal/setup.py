@@ -1,0 +1,95 @@
+"""Prepares a cluster: our search attributes in its Temporal namespace, our tables in its Postgres.
+
+Both may be there already, and then nothing changes. A managed Temporal lets nobody register search attributes over
+this API; ``commands_by_hand`` are for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import asyncpg
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from noetl_temporal.deployment import DeploymentError, postgres_problem, rpc_problem
+from noetl_temporal.mirror.migrations import migrate
+from noetl_temporal.naming import EXECUTION_ID, SEARCH_ATTRIBUTES
+
+__all__ = ["RefusedError", "commands_by_hand", "register_search_attributes", "set_up_postgres"]
+
+VISIBLE_SECONDS = 60.0
+"""How long a server may take to accept an attribute that it has registered: its parts keep copies of the list."""
+
+_NAMES = {"Keyword": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD, "Int": IndexedValueType.INDEXED_VALUE_TYPE_INT}
+_TYPES = {key.name: "Int" if key is EXECUTION_ID else "Keyword" for key in SEARCH_ATTRIBUTES}
+_REFUSALS = {RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED, RPCStatusCode.UNAUTHENTICATED}
+
+
+class RefusedError(Exception):
+    """This Temporal does not let its search attributes be listed or registered over its API."""
+
+
+async def register_search_attributes(client: Client) -> list[str]:
+    """Register those that are missing, and wait until the server takes them; their names.
+
+    Raises RefusedError, DeploymentError."""
+    try:
+        request = ListSearchAttributesRequest(namespace=client.namespace)
+        known = (await client.operator_service.list_search_attributes(request)).custom_attributes
+        _check_types(known)
+        missing = [name for name in _TYPES if name not in known]
+        if missing:
+            types = {name: _NAMES[_TYPES[name]] for name in missing}
+            added = AddSearchAttributesRequest(search_attributes=types, namespace=client.namespace)
+            await client.operator_service.add_search_attributes(added)
+        await _wait_until_taken(client)
+    except RPCError as error:
+        if error.status in _REFUSALS:
+            raise RefusedError(error.message) from error
+        raise rpc_problem(error, client.namespace) or error from error
+    return missing
+
+
+def _check_types(known: Mapping[str, int]) -> None:
+    for name, type_ in _TYPES.items():
+        if name in known and known[name] != _NAMES[type_]:
+            raise DeploymentError(
+                f"the search attribute {name} exists with another type: it must be {type_}; "
+                f"remove it (temporal operator search-attribute remove --name {name}) and run `noetl setup` again"
+            )
+
+
+async def _wait_until_taken(client: Client) -> None:
+    query = " AND ".join(f"{name} = {'0' if type_ == 'Int' else repr('-')}" for name, type_ in _TYPES.items())
+    deadline = asyncio.get_running_loop().time() + VISIBLE_SECONDS
+    while True:
+        try:
+            await client.count_workflows(query)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.INVALID_ARGUMENT or asyncio.get_running_loop().time() > deadline:
+                raise
+            await asyncio.sleep(0.2)
+        else:
+            return
+
+
+def commands_by_hand(namespace: str) -> list[str]:
+    """What to run where the API refuses it: self-hosted with an operator's rights, or on Temporal Cloud."""
+    self_hosted = " ".join(f"--name {name} --type {type_}" for name, type_ in _TYPES.items())
+    cloud = " ".join(f"--search-attribute '{name}={type_}'" for name, type_ in _TYPES.items())
+    return [
+        f"temporal operator search-attribute create --namespace {namespace} {self_hosted}",
+        f"tcld namespace search-attributes add --namespace {namespace} {cloud}",
+    ]
+
+
+async def set_up_postgres(dsn: str) -> list[str]:
+    """Apply the migrations that are missing; their names. Raises DeploymentError."""
+    try:
+        return await migrate(dsn)
+    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise postgres_problem(error, dsn) from error

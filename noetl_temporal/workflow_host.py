@@ -1,0 +1,148 @@
+"""Drives one machine inside a workflow: feeds it facts, performs its commands, and knows when to continue as new.
+
+How it works. Each time something happens, the host feeds what happened, stops first, and performs what the machine
+commands. A cancel is asked for, not waited for: Temporal delivers it once, as an exception in whatever the workflow
+awaits, so the host looks at every turn whether one has been requested and feeds it before anything else. It cannot be
+lost to a call that ends at the same time, nor to a continue-as-new.
+
+A workflow task has a budget (machine/budget.py). Where it left work over, a timer of a millisecond brings the next one.
+
+Continue-as-new. After the soft limit the host feeds facts while the machine *holds*, which begins nothing. If no call
+and no loop is in flight then, the run continues as new from the snapshot: timers are deadlines in it and start again.
+If something is in flight, the machine goes on. Only at the hard limit it keeps holding until what is in flight has
+ended, and says so in the log and in the details that the Temporal UI shows. A cancelled run never continues as new: it
+has only its cleanup to do, and the request is known to this run alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from temporalio import workflow
+
+from noetl_temporal.machine.commands import Finish
+from noetl_temporal.machine.events import CancelRequested, Continued, Event, HoldRequested, LimitReached
+from noetl_temporal.machine.loops.loop import LoopMachine
+from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.performer import Performer, now
+
+__all__ = ["WorkflowHost"]
+
+SOFT_EVENTS = 2_000
+"""History events after which a run continues as new at the next idle moment (temporal.md 0)."""
+
+HARD_EVENTS = 10_000
+HARD_BYTES = 20_000_000
+"""From here on the run waits for such a moment. Temporal itself ends a run at 51,200 events or 50 MB."""
+
+NEXT_TASK_SECONDS = 0.001
+
+
+class WorkflowHost:
+    """``limit`` is the bytes that a value of this run may have."""
+
+    def __init__(self, machine: Machine | LoopMachine, performer: Performer, limit: int) -> None:
+        self._machine = machine
+        self._performer = performer
+        self._limit = limit
+        self._requests: list[str] = []
+        self._is_cancel_fed = False
+        self._is_told_to_wait = False
+        self._next_task: asyncio.Task[None] | None = None
+
+    def request_cancel(self, reason: str) -> None:
+        """Somebody signals that the run is to stop."""
+        self._requests.append(reason)
+
+    def feed(self, event: Event) -> None:
+        """Feed one fact and perform what follows from it."""
+        self._performer.perform(self._machine.feed(event))
+
+    async def drive(self) -> Finish | None:
+        """Go on until the machine ends; None when the run is to continue as new, all of it in the snapshot."""
+        while True:
+            self._turn()
+            is_to_continue = self._performer.finish is None and self._is_to_continue()
+            self._feed_news()
+            self._performer.start()
+            if self._performer.finish is not None:
+                return self._performer.finish
+            if is_to_continue and self._machine.is_idle:
+                return None
+            self._ask_for_next_task()
+            try:
+                await workflow.wait_condition(self._has_news)
+            except asyncio.CancelledError:
+                continue
+
+    def _has_news(self) -> bool:
+        return bool(self._performer.inbox or self._requests) or self._is_cancel_new()
+
+    def _is_cancel_new(self) -> bool:
+        return workflow.cancellation_reason() is not None and not self._is_cancel_fed
+
+    # ---- a turn ---------------------------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        self._machine.budget.renew()
+        self._feed_stops()
+        if self._may_continue() and not self._machine.state.holding and self._performer.finish is None:
+            self.feed(HoldRequested(now()))
+        self._feed_news()
+
+    def _feed_news(self) -> None:
+        inbox = self._performer.inbox
+        while inbox and self._performer.finish is None:
+            self.feed(inbox.popleft())
+
+    def _feed_stops(self) -> None:
+        if self._is_cancel_new() and self._performer.finish is None:
+            self._is_cancel_fed = True
+            self.feed(CancelRequested(now(), workflow.cancellation_reason() or ""))
+        while self._requests and self._performer.finish is None:
+            self.feed(CancelRequested(now(), self._requests.pop(0)))
+
+    def _ask_for_next_task(self) -> None:
+        if self._machine.has_work and self._next_task is None:
+            task = asyncio.create_task(workflow.sleep(NEXT_TASK_SECONDS, summary="next workflow task"))
+            task.add_done_callback(self._next_task_came)
+            self._next_task = task
+
+    def _next_task_came(self, _task: asyncio.Task[Any]) -> None:
+        self._next_task = None
+        self._performer.inbox.append(Continued(now()))
+
+    # ---- continue-as-new ------------------------------------------------------------------------------------------
+
+    def _may_continue(self) -> bool:
+        info = workflow.info()
+        is_long = info.is_continue_as_new_suggested() or info.get_current_history_length() > SOFT_EVENTS
+        return is_long and not self._machine.is_cancelled
+
+    def _is_to_continue(self) -> bool:
+        if not self._may_continue():
+            if self._machine.state.holding:
+                self.feed(Continued(now()))
+            return False
+        if self._machine.is_idle:
+            return self._fits()
+        if not self._is_at_hard_limit():
+            self.feed(Continued(now()))
+        elif not self._is_told_to_wait:
+            self._is_told_to_wait = True
+            self.feed(HoldRequested(now(), "the history is near its limit: waiting for what is in flight to end"))
+        return False
+
+    def _is_at_hard_limit(self) -> bool:
+        info = workflow.info()
+        return info.get_current_history_length() > HARD_EVENTS or info.get_current_history_size() > HARD_BYTES
+
+    def _fits(self) -> bool:
+        """A state that Temporal cannot carry would make the run hang: it is stopped instead."""
+        size = self._performer.size_of(self._machine.snapshot())
+        if size <= self._limit:
+            return True
+        self.feed(LimitReached(now(), f"what the run keeps has {size:,} bytes, over {self._limit:,}"))
+        self.feed(Continued(now()))
+        return False

@@ -1,0 +1,86 @@
+"""The stack's process is killed at any moment of start and stop: the next start works, and nothing is left running."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.use import running
+from tests.acceptance.processes import wait_until
+from tests.acceptance.site import NOETL, Site
+
+pytestmark = [pytest.mark.stack, pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks at /proc")]
+
+KILLS = 8
+FIRST_START_SECONDS = 3.0
+START_SECONDS = 6.0
+STOP_SECONDS = 3.0
+
+
+def processes_of(home: Home) -> dict[int, str]:
+    """The processes that have the folder in their command line, their environment or as the folder they work in."""
+    found: dict[int, str] = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            told = [(process / name).read_bytes() for name in ("cmdline", "environ")]
+            told.append(os.fsencode((process / "cwd").readlink()))
+        except OSError:
+            continue
+        if int(process.name) != os.getpid() and any(os.fsencode(home.root) in text for text in told):
+            found[int(process.name)] = told[0].replace(b"\0", b" ").decode(errors="replace")
+    return found
+
+
+@pytest.fixture
+def site(bare: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    home = Home(bare.folder / ".noetl")
+    monkeypatch.setenv("NOETL_HOME", str(home.root))
+    yield bare
+    bare.noetl("dev", "down")
+    assert wait_until(lambda: not processes_of(home)), processes_of(home)
+
+
+def serving(site: Site) -> subprocess.Popen[bytes]:
+    null = subprocess.DEVNULL
+    return subprocess.Popen([*NOETL, "dev", "serve"], cwd=site.folder, stdin=null, stdout=null, stderr=null)
+
+
+def guards(home: Home) -> list[int]:
+    return [pid for pid, command in processes_of(home).items() if "while read -r what pid" in command]
+
+
+def test_killed_at_any_moment(site: Site) -> None:
+    home = Home(site.folder / ".noetl")
+    chance = random.Random()
+    for kill in range(KILLS):
+        owner = serving(site)
+        starting = FIRST_START_SECONDS if not (home.postgres / "data").exists() else START_SECONDS
+        if kill % 4 == 3:  # while it stops
+            assert wait_until(lambda: running(home) is not None, 60), f"kill {kill}"
+            owner.terminate()
+            starting = STOP_SECONDS
+        time.sleep(chance.uniform(0, starting))
+        if kill % 2:  # what ends the servers is killed too: the next owner has to
+            for pid in guards(home):
+                os.kill(pid, signal.SIGKILL)
+        owner.kill()
+        owner.wait()
+        if kill % 4 == 0:
+            assert wait_until(lambda: not processes_of(home)), processes_of(home)
+    up = site.noetl("dev", "up")
+    assert up.returncode == 0, up.stderr
+    owner_pid = site.addresses().pid
+    assert {pid for pid, command in processes_of(home).items() if "dev serve" in command} == {owner_pid}
+    commands = list(processes_of(home).values())
+    assert len([one for one in commands if "start-dev" in one]) == 1, commands
+    assert len([one for one in commands if "-D" in one and "noetl.home=" in one]) == 1, commands
+    assert site.noetl("dev", "down").returncode == 0
+    assert not [path.name for path in home.root.rglob("*.new")], "a draft was left behind"

@@ -1,0 +1,176 @@
+"""Stopping a run: by Ctrl-C, by --timeout, from another terminal; and what is told of it afterwards."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from typing import Any
+
+import pytest
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from noetl_temporal.stack.addresses import Addresses
+from tests.acceptance.processes import wait_until
+from tests.acceptance.site import ROOT, Api, Site
+
+pytestmark = pytest.mark.stack
+
+CLEANUP = ROOT / "tests/acceptance/playbooks/cleanup.yaml"
+HELLO = ROOT / "dev/examples/hello.yaml"
+PROBE = "/api/v1/concurrency/probe"
+
+
+class Running:
+    """``noetl run`` of the playbook whose step waits for a minute."""
+
+    def __init__(self, site: Site, api: Api, *settings: str) -> None:
+        sets = [word for setting in (f"api_url={api.url}", *settings) for word in ("--set", setting)]
+        self.site, self.process = site, site.start("run", str(CLEANUP), "--json", *sets)
+        assert wait_until(lambda: api.calls(PROBE) == 1)
+        self.id = str(told(site, "status")["execution_id"])
+
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+    def ended(self, *exits: int) -> tuple[dict[str, Any], str]:
+        """What it printed, once it has ended with one of these exits."""
+        out, errors = self.process.communicate(timeout=90)
+        assert self.process.returncode in exits, errors
+        assert "Traceback" not in errors
+        return json.loads(out), errors
+
+
+def told(site: Site, *args: str) -> dict[str, Any]:
+    done = site.noetl(*args, "--json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def steps(told: dict[str, Any]) -> dict[str, str]:
+    return {name: step["status"] for name, step in told["steps"].items()}
+
+
+def test_ctrl_c_waits_for_the_cleanup(site: Site, api: Api) -> None:
+    run = Running(site, api)
+    run.interrupt()
+    account, errors = run.ended(130)
+    assert "cancelling; waiting for the cleanup of step end (Ctrl-C again to skip it)" in errors
+    assert (account["status"], steps(account)) == ("cancelled", {"wait": "cancelled", "end": "completed"})
+    assert api.calls(PROBE) == 2
+    assert told(site, "status", run.id) == account
+
+
+def test_a_second_ctrl_c_skips_the_cleanup(site: Site, api: Api) -> None:
+    run = Running(site, api, "cleanup=60")
+    run.interrupt()
+    assert wait_until(lambda: api.calls(PROBE) == 2)
+    run.interrupt()
+    account, errors = run.ended(130)
+    assert "skipping the cleanup" in errors
+    assert account["status"] == "cancelled"
+    assert steps(account)["end"] == "cancelled"
+
+
+def test_a_timeout_waits_for_the_cleanup(site: Site, api: Api) -> None:
+    account = site.run(CLEANUP, "--set", f"api_url={api.url}", "--timeout", "1")
+    assert (account["status"], steps(account)) == ("timed_out", {"wait": "cancelled", "end": "completed"})
+    assert api.calls(PROBE) == 2
+
+
+def test_cancel_from_another_terminal(site: Site, api: Api) -> None:
+    run = Running(site, api, "cleanup=60")
+    assert steps(told(site, "status", run.id)) == {"wait": "running"}
+    assert "its cleanup runs" in site.noetl("cancel", run.id, "--reason", "wrong table").stdout
+    assert wait_until(lambda: api.calls(PROBE) == 2)
+    assert "skipping its cleanup" in site.noetl("cancel", run.id).stdout
+    account, _ = run.ended(1)
+    assert account["status"] == "cancelled"
+    again = site.noetl("cancel", run.id)
+    assert (again.returncode, "has ended already" in again.stderr) == (1, True)
+    assert "has no run 1" in site.noetl("cancel", "1").stderr
+
+
+def test_terminate_from_another_terminal(site: Site, api: Api) -> None:
+    run = Running(site, api)
+    assert site.noetl("terminate", run.id).stdout == f"run {run.id}: terminated\n"
+    account, _ = run.ended(1)
+    assert (account["status"], steps(account)) == ("terminated", {"wait": "cancelled"})
+    assert told(site, "status", run.id) == account
+
+
+async def test_a_run_that_temporal_has_no_longer(site: Site) -> None:
+    account = site.run(HELLO)
+    client = await Client.connect(site.addresses().temporal)
+    await client.workflow_service.delete_workflow_execution(
+        DeleteWorkflowExecutionRequest(
+            namespace="default", workflow_execution=WorkflowExecution(workflow_id=account["workflow_id"])
+        )
+    )
+
+    async def is_there() -> bool:
+        try:
+            await client.get_workflow_handle(account["workflow_id"]).describe()
+        except RPCError:
+            return False
+        return [one async for one in client.list_workflows(f"WorkflowId = '{account['workflow_id']}'")] != []
+
+    while await is_there():
+        pass
+    id_ = str(account["execution_id"])
+    past = told(site, "status", id_)
+    assert past.pop("duration_seconds") == pytest.approx(account.pop("duration_seconds"), abs=0.1)
+    assert account.pop("ui_url")
+    assert past.pop("ui_url") is None
+    assert past == account
+    assert len(site.noetl("events", id_, "--json").stdout.splitlines()) == account["events"]
+
+
+@pytest.fixture
+def unserved(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> Addresses:
+    """A cluster without workers and mirror, named by the environment."""
+    for name, value in servers.environment().items():
+        monkeypatch.setenv(name, value)
+    return servers
+
+
+def test_a_run_that_nobody_serves_says_so_and_is_left_at_the_third_ctrl_c(unserved: Addresses, bare: Site) -> None:
+    run = bare.start("run", str(HELLO), "--json")
+    assert run.stderr is not None
+    assert "waiting for a worker of workflows (none polls): start one with `noetl worker`" in run.stderr.readline()
+    found = told(bare, "status")
+    assert [one["kind"] for one in found["attention"]] == ["no_worker"]
+    for says in ("cancelling", "skipping", "leaving"):
+        run.send_signal(signal.SIGINT)
+        assert says in run.stderr.readline()
+    out, _ = run.communicate(timeout=30)
+    assert (run.returncode, json.loads(out)["status"]) == (130, "running")
+    assert bare.noetl("terminate", str(found["execution_id"])).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "command", [["status"], ["run", str(HELLO)], ["worker"], ["mirror"], ["setup"], ["cancel", "7"]]
+)
+def test_an_unreachable_temporal_is_told(bare: Site, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+    monkeypatch.setenv("NOETL_POSTGRES", "postgresql://noetl:hush@127.0.0.1:1/noetl")
+    done = bare.noetl(*command)
+    assert_deployment_is_told(done, "connection refused")
+
+
+def test_an_unreachable_postgres_is_told(servers: Addresses, bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", servers.temporal)
+    monkeypatch.setenv("NOETL_POSTGRES", "postgresql://noetl:hush@127.0.0.1:1/noetl")
+    for command in (["run", str(HELLO)], ["events"], ["mirror"], ["setup"]):
+        assert_deployment_is_told(bare.noetl(*command), "Postgres at 127.0.0.1:1/noetl: connection refused")
+
+
+def assert_deployment_is_told(done: subprocess.CompletedProcess[str], says: str) -> None:
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert says in done.stderr
+    assert "bug" not in done.stderr
+    assert "hush" not in done.stderr

@@ -1,0 +1,244 @@
+"""One check for every log: whatever a run did, its rows tell a story that holds.
+
+``audit`` takes the rows of one execution as read from noetl.event and lists what is wrong with them. Nothing in it
+knows what the playbook was; so any test that has a log may ask it.
+
+Rows that a reset took back are left out first: what the run before wrote after the point to which it was reset
+(``meta.reset`` of playbook.resumed), with all that came of it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import asyncpg
+import msgspec
+
+__all__ = ["audit", "audit_everything", "audit_execution"]
+
+Row = Mapping[str, Any]
+
+TERMINAL = ("playbook.completed", "playbook.failed", "playbook.cancelled")
+STOPPED = ("TERMINATED", "TIMED_OUT")
+"""Statuses of executions that were ended from outside."""
+
+_TYPES = {
+    "COMPLETED": "playbook.completed",
+    "FAILED": "playbook.failed",
+    "CANCELLED": "playbook.cancelled",
+    "TERMINATED": "playbook.cancelled",
+    "TIMED_OUT": "playbook.failed",
+}
+
+_AFTER = ("next.evaluated", "ctx.updated", "playbook.resumed")
+"""What comes of an end and stands after it, under what has ended."""
+
+
+async def audit_execution(dsn: str, execution_id: int) -> list[str]:
+    """``audit`` of an execution in the database at ``dsn``; a problem too when it is not there."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        query = "SELECT status FROM noetl.execution WHERE execution_id = $1"
+        status = await connection.fetchval(query, execution_id)
+        records = await connection.fetch("SELECT * FROM noetl.event WHERE execution_id = $1", execution_id)
+    finally:
+        await connection.close()
+    if status is None:
+        return [f"execution {execution_id} is not in the log"]
+    return audit([dict(record) for record in records], status=status, stopped=status in STOPPED)
+
+
+async def audit_everything(dsn: str) -> dict[str, list[str]]:
+    """What is wrong with the executions in the database at ``dsn``: path and id -> problems, without the good ones."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        records = await connection.fetch(
+            "SELECT execution_id, path FROM noetl.execution JOIN noetl.catalog USING (catalog_id)"
+        )
+    finally:
+        await connection.close()
+    found = {f"{one['path']} {one['execution_id']}": await audit_execution(dsn, one["execution_id"]) for one in records}
+    return {name: problems for name, problems in found.items() if problems}
+
+
+def audit(rows: Sequence[Row], *, status: str, stopped: bool) -> list[str]:
+    """What is wrong with the rows of one execution, none is good; one line each, the row's id first.
+
+    ``status`` is that of noetl.execution. ``stopped`` says that the run was ended from outside (terminated, out of its
+    time): then loops may have learned of it after the playbook's last row. A run that is RUNNING is asked for no ends.
+    """
+    log = _Log(_standing(sorted(map(_decoded, rows), key=lambda row: row["event_id"])))
+    if not log.rows:
+        return ["the log is empty"]
+    checks = [_ids(log), _parents(log), _ends(log, is_over=status != "RUNNING"), _durations(log)]
+    checks += [
+        _inside(log, stopped=stopped),
+        _attempts(log),
+        _calls(log),
+        _last_row(log, status, stopped),
+        _failures(log, status),
+    ]
+    return [problem for check in checks for problem in check]
+
+
+class _Log:
+    """``ends`` maps the id of a beginning to the rows that end it; ``by_id`` has the first row of each id."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self.rows = rows
+        self.by_id: dict[int, Row] = {}
+        self.ends: dict[int, list[Row]] = defaultdict(list)
+        for row in rows:
+            self.by_id.setdefault(row["event_id"], row)
+            if "ends" in row["meta"]:
+                self.ends[int(row["meta"]["ends"])].append(row)
+
+    def begun(self) -> Iterator[Row]:
+        return (row for row in self.rows if row["status"] == "STARTED")
+
+    def within(self, row: Row) -> Row | None:
+        """The beginning within which a row stands. A row may follow an end: then it stands where that stands."""
+        found = self.by_id.get(row["parent_event_id"] or 0)
+        while found is not None and found["status"] != "STARTED":
+            found = self.by_id.get(int(found["meta"].get("ends", 0)), found)
+            found = self.by_id.get(found["parent_event_id"] or 0)
+        return found
+
+    def end_of(self, row: Row) -> Row | None:
+        return next(iter(self.ends.get(row["event_id"], ())), None)
+
+
+def _decoded(row: Row) -> Row:
+    meta = row["meta"]
+    return {**row, "meta": msgspec.json.decode(meta) if isinstance(meta, str) else meta or {}}
+
+
+def _standing(rows: list[Row]) -> list[Row]:
+    """Without the rows that a reset took back, and those that stand under them."""
+    resets = [row["meta"]["reset"] for row in rows if "reset" in row["meta"]]
+    points = {reset["base_run_id"]: reset["event_id"] for reset in resets if "event_id" in reset}
+    gone: set[int] = set()
+    for row in rows:
+        place = row["meta"].get("temporal", {})
+        point = points.get(place.get("run_id"))
+        if (point is not None and place["event_id"] >= point) or row["parent_event_id"] in gone:
+            gone.add(row["event_id"])
+    return [row for row in rows if row["event_id"] not in gone]
+
+
+def _named(row: Row) -> str:
+    return f"{row['event_id']}: {row['event_type']} of {row['node_name']!r}"
+
+
+def _ids(log: _Log) -> Iterable[str]:
+    seen: set[int] = set()
+    for row in log.rows:
+        if row["event_id"] in seen:
+            yield f"{_named(row)} has the id of another row"
+        seen.add(row["event_id"])
+
+
+def _parents(log: _Log) -> Iterable[str]:
+    for row in log.rows:
+        parent = row["parent_event_id"]
+        if parent is None:
+            continue
+        if parent not in log.by_id:
+            yield f"{_named(row)} has a parent that does not exist, {parent}"
+        if parent >= row["event_id"]:
+            yield f"{_named(row)} is older than its parent {parent}"
+
+
+def _ends(log: _Log, *, is_over: bool) -> Iterable[str]:
+    for row in log.begun():
+        count = len(log.ends.get(row["event_id"], ()))
+        if count > 1:
+            yield f"{_named(row)} ends {count} times"
+        if count == 0 and is_over:
+            yield f"{_named(row)} never ends"
+    for began, rows in log.ends.items():
+        for row in rows:
+            first = log.by_id.get(began)
+            if first is None or first["status"] != "STARTED":
+                yield f"{_named(row)} ends what never began, {began}"
+            elif began >= row["event_id"]:
+                yield f"{_named(row)} stands before its beginning {began}"
+
+
+def _inside(log: _Log, *, stopped: bool) -> Iterable[str]:
+    """What is within something that has ended stands before its end."""
+    for row in log.rows:
+        if row["event_type"] in _AFTER or (stopped and _is_of_loop(log, row)):
+            continue
+        ended = int(row["meta"].get("ends", 0))
+        within = log.within(log.by_id.get(ended, row))
+        end = log.end_of(within) if within is not None else None
+        if end is not None and row["event_id"] > end["event_id"]:
+            yield f"{_named(row)} stands after {_named(end)}, within which it belongs"
+
+
+def _durations(log: _Log) -> Iterable[str]:
+    for row in log.rows:
+        if row["duration"] is not None and row["duration"] < 0:
+            yield f"{_named(row)} took {row['duration']} s"
+
+
+def _attempts(log: _Log) -> Iterable[str]:
+    """Attempts of a call are numbered 1..n."""
+    calls: dict[tuple[int, str], list[Row]] = defaultdict(list)
+    for row in log.rows:
+        if row["event_type"] == "task.attempt.started":
+            calls[row["parent_event_id"] or 0, row["meta"].get("task_run_id", "")].append(row)
+    for attempts in calls.values():
+        numbers = [row["meta"]["retry"]["attempt_number"] for row in attempts]
+        if numbers != list(range(1, len(numbers) + 1)):
+            yield f"{_named(attempts[0])} is the first of the attempts {numbers}"
+
+
+def _calls(log: _Log) -> Iterable[str]:
+    """Every attempt and sink belongs to a call."""
+    for row in log.rows:
+        if row["event_type"].startswith(("task.attempt.", "sink.")):
+            parent = log.by_id.get(row["parent_event_id"] or 0)
+            if parent is None or parent["event_type"] != "task.started":
+                yield f"{_named(row)} belongs to no call"
+
+
+def _last_row(log: _Log, status: str, stopped: bool) -> Iterable[str]:
+    turns = [row for row in log.rows if row["event_type"] in (*TERMINAL, "playbook.started", "playbook.resumed")]
+    last = turns[-1] if turns and turns[-1]["event_type"] in TERMINAL else None
+    if last is None:
+        if status != "RUNNING":
+            yield f"the execution is {status} and no row says so"
+        return
+    if status != last["status"] or _TYPES.get(status) != last["event_type"]:
+        yield f"{_named(last)} says {last['status']} where the execution is {status}"
+    for row in log.rows:
+        if row["event_id"] > last["event_id"] and not (stopped and _is_of_loop(log, row)):
+            yield f"{_named(row)} comes after the end"
+
+
+def _is_of_loop(log: _Log, row: Row) -> bool:
+    """Whether it is a row of a loop's own run, or stands under one."""
+    found: Row | None = row
+    while found is not None:
+        if found["node_type"] in ("iteration", "loop"):
+            return True
+        found = log.by_id.get(found["parent_event_id"] or 0)
+    return False
+
+
+def _failures(log: _Log, status: str) -> Iterable[str]:
+    """A completed run has no failed step from which no arc led on."""
+    if status != "COMPLETED":
+        return
+    handled = {
+        row["meta"].get("step_run_id")
+        for row in log.rows
+        if row["event_type"] == "next.evaluated" and row["meta"].get("chosen")
+    }
+    for row in log.rows:
+        if row["event_type"] == "step.failed" and row["meta"].get("step_run_id") not in handled:
+            yield f"{_named(row)} failed unhandled in a run that completed"

@@ -1,0 +1,161 @@
+"""Odd values where a playbook needs a number: the run ends, and what is no number is told at its place."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import pytest
+
+from noetl_temporal.machine.call import ToolCall
+
+from .activity import Activity
+from .driver import Run, error, run_text
+from .playbooks import playbook
+
+
+class Place(NamedTuple):
+    """A playbook that needs a number from ``{{ workload.v }}``, in the field of that name."""
+
+    field: str
+    is_duration: bool
+    text: str
+
+
+def step(spec: str = "", tool: str = "{kind: noop}", loop: str = "", head: str = "") -> str:
+    lines = [f"spec: {spec}" if spec else "", f"loop: {loop}" if loop else "", f"tool: {tool}"]
+    body = "".join(f"    {line}\n" for line in lines if line)
+    return playbook(f"  - step: start\n{body}", f"{head}workload: {{v: 0}}\n")
+
+
+def ruled(then: str, when: str = "{{ true }}") -> str:
+    """A task whose rule has the value."""
+    policy = f'{{rules: [{{when: "{when}", then: {{{then}}}}}], on_unmatched: fail}}'
+    return step(tool=f"[{{name: a, kind: noop}}, {{name: b, kind: noop, spec: {{policy: {policy}}}}}]")
+
+
+def looped(fields: str) -> str:
+    return step(loop=f"{{in: [1, 2, 3], iterator: item, {fields}}}")
+
+
+def paged(fields: str) -> str:
+    return f"""
+apiVersion: noetl.io/v1
+kind: Playbook
+metadata: {{name: pages, path: tests/pages}}
+workload: {{v: 0}}
+workflow:
+  - step: start
+    tool: http
+    url: http://api.test/items
+    retry:
+      on_success: {{while: "{{{{ response.more }}}}", {fields}, collect: {{strategy: append, path: items}}}}
+"""
+
+
+V = '"{{ workload.v }}"'
+FAILED = "{{ output.status == 'error' }}"
+TWICE = "{{ output.data == 2 }}"
+TASK = f"[{{name: a, kind: noop}}, {{name: b, kind: noop, spec: {{timeout: {V}}}}}]"
+
+PLACES = {
+    "retry delay": Place("delay", True, ruled(f"do: retry, attempts: 2, delay: {V}", FAILED)),
+    "retry max_delay": Place("max_delay", True, ruled(f"do: retry, attempts: 2, delay: 1, max_delay: {V}", FAILED)),
+    "retry attempts": Place("attempts", False, ruled(f"do: retry, attempts: {V}", FAILED)),
+    "jump delay": Place("delay", True, ruled(f"do: jump, to: a, delay: {V}", TWICE)),
+    "again attempts": Place("attempts", False, ruled(f"do: again, attempts: {V}", TWICE)),
+    "again delay": Place("delay", True, ruled(f"do: again, attempts: 3, delay: {V}", TWICE)),
+    "loop max_in_flight": Place("max_in_flight", False, looped(f"spec: {{mode: parallel, max_in_flight: {V}}}")),
+    "loop chunk_size": Place("chunk_size", False, looped(f"spec: {{mode: chunked, chunk_size: {V}}}")),
+    "loop limit": Place("limit", False, looped(f"limit: {V}")),
+    "loop timeout": Place("timeout", True, looped(f"timeout: {V}")),
+    "task timeout": Place("timeout", True, step(tool=TASK)),
+    "task timeout in a loop": Place("timeout", True, step(tool=TASK, loop="{in: [1, 2], iterator: item}")),
+    "task connect timeout": Place("connect", True, step(tool=TASK.replace(V, f"{{connect: {V}}}"))),
+    "task read timeout": Place("read", True, step(tool=TASK.replace(V, f"{{read: {V}}}"))),
+    "step timeout": Place("timeout", True, step(f"{{timeout: {V}}}")),
+    "playbook timeout": Place("timeout", True, step(head=f"executor: {{spec: {{timeout: {V}}}}}\n")),
+    "pages": Place("attempts", False, paged(f"max_attempts: {V}")),
+    "page delay": Place("delay", True, paged(f"max_attempts: 3, delay: {V}")),
+}
+ODD: dict[str, Any] = {
+    "nan": math.nan,
+    "inf": math.inf,
+    "-inf": -math.inf,
+    "-1": -1,
+    "'5s'": "5s",
+    "'soon'": "soon",
+    "'2.5'": "2.5",
+    "2.5": 2.5,
+    "'nan'": "nan",
+    "a list": [],
+    "a mapping": {},
+    "true": True,
+    "none": None,
+    "10**18": 10**18,
+    "10**30": 10**30,
+    "an empty text": "",
+}
+NO_DATA = "more than 64 bits"
+"""What a template cannot give at all is told as that, whatever field it is for."""
+
+DURATIONS = frozenset({"'5s'", "'2.5'", "2.5"})
+
+
+def answer() -> Activity:
+    """Fails once where a rule asks about failures, has three pages, and counts its calls otherwise."""
+    calls: list[str] = []
+
+    def call_ended(call: ToolCall) -> Any:
+        calls.append(call.id)
+        if call.kind == "http":
+            return {"status_code": 200, "data": {"items": [len(calls)], "more": len(calls) < 3}}
+        is_retried = call.task == "b" and any(rule.do == "retry" for rule in call.rules or ())
+        return error() if is_retried and len(calls) == 2 else len(calls)
+
+    return Activity(call_ended)
+
+
+def run_with(place: Place, value: Any) -> Run:
+    return run_text(place.text, answer(), {"v": value})
+
+
+@pytest.mark.parametrize("value", [1, 3, "3"], ids=repr)
+@pytest.mark.parametrize("name", PLACES)
+def test_a_number_is_taken(name: str, value: Any) -> None:
+    run = run_with(PLACES[name], value)
+    is_used_up = name == "retry attempts" and value == 1
+    assert run.finish.status == ("failed" if is_used_up else "completed"), run.finish.failures
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("name", PLACES)
+def test_an_odd_value_is_a_duration_or_a_failure_at_its_place(name: str, odd: str) -> None:
+    place = PLACES[name]
+    run = run_with(place, ODD[odd])
+    if odd in DURATIONS and place.is_duration:
+        assert run.finish.status == "completed"
+    elif odd == "none" and run.finish.status == "completed":
+        return  # a template that gives none says nothing, as a field that is not there
+    else:
+        assert_told(run, place, odd)
+
+
+def assert_told(run: Run, place: Place, odd: str) -> None:
+    assert run.finish.status == "failed"
+    names = (place.field, NO_DATA) if odd == "10**30" else (place.field,)
+    told = [failure for failure in run.finish.failures if any(name in failure.message for name in names)]
+    assert told, (odd, [failure.message for failure in run.finish.failures])
+    assert told[0].col > 0
+    line = place.text.splitlines()[told[0].line - 1]
+    assert NO_DATA in told[0].message or place.field in line
+
+
+@pytest.mark.parametrize("mistake", ["1 / 0 > 1", "output.data > none", "output.data in 3"])
+def test_a_rule_that_is_wrong_fails_its_task_there(mistake: str) -> None:
+    text = ruled("do: continue", f"{{{{ {mistake} }}}}")
+    run = run_text(text, answer())
+    assert run.finish.status == "failed"
+    [failure] = run.finish.failures
+    assert mistake in text.splitlines()[failure.line - 1]
+    assert failure.task == "b"

@@ -1,0 +1,291 @@
+"""The law of stopping (machine/engine.py): after a stop no call begins but the cleanup, whatever ends how and when."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from noetl_compiler import compile_or_raise
+from noetl_temporal.event_ids import EPOCH_MS
+from noetl_temporal.machine.call import ToolReport
+from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunLoop, StartTimer
+from noetl_temporal.machine.events import (
+    CancelRequested,
+    Continued,
+    HoldRequested,
+    LimitReached,
+    LoopFinished,
+    LoopReport,
+    Resumed,
+    Started,
+    TimerFired,
+    ToolFinished,
+)
+from noetl_temporal.machine.loops.loop import LoopMachine
+from noetl_temporal.machine.playbook import CLEANUP_SECONDS, Machine
+
+from .driver import error, ok
+from .playbooks import playbook
+
+CLEANUP = "  - step: end\n    tool: {kind: noop, message: clean}\n"
+POLLS = """\
+  - step: start
+    tool:
+      - name: poll
+        kind: noop
+        spec: {policy: {rules: [{then: {do: jump, to: poll}}]}}
+"""
+THREE = """\
+  - step: start
+    spec: {timeout: {total: 2}}
+    tool:
+      - {name: a, kind: noop}
+      - {name: b, kind: noop}
+      - {name: c, kind: noop}
+"""
+PAGES = """\
+  - step: start
+    tool:
+      - name: fetch
+        kind: noop
+        spec: {policy: {rules: [{when: '{{ true }}', then: {do: again, attempts: 1000}}]}}
+"""
+
+
+class Watched:
+    """A machine whose commands are kept; every feed happens on a machine restored from JSON text."""
+
+    def __init__(self, machine: Machine | LoopMachine) -> None:
+        self.machine = machine
+        self.now = EPOCH_MS
+        self.commands: list[Command] = []
+
+    def feed(self, fact: Any, *args: Any, **kwargs: Any) -> list[Command]:
+        self.now += 10
+        self.machine = _restored(self.machine)
+        made = self.machine.feed(fact(self.now, *args, **kwargs))
+        self.commands += made
+        return made
+
+    def calls(self) -> list[str]:
+        return [one.call.id for one in self.commands if isinstance(one, CallTool)]
+
+    def ends(self) -> list[tuple[str, str]]:
+        events = [one.event for one in self.commands if isinstance(one, Emit)]
+        return [(event.node, event.status) for event in events if event.type.startswith("step.") and event.ends]
+
+    def finish(self) -> Finish:
+        last = self.commands[-1]
+        assert isinstance(last, Finish)
+        return last
+
+
+def _restored(machine: Machine | LoopMachine) -> Any:
+    state = json.loads(json.dumps(machine.snapshot()))
+    if isinstance(machine, Machine):
+        return Machine(machine.graph, execution_id=1, state=state)
+    return LoopMachine(machine.input, state)
+
+
+def watched(workflow: str, head: str = "") -> Watched:
+    run = Watched(Machine(compile_or_raise(playbook(workflow, head)), execution_id=1))
+    run.feed(Started, {})
+    return run
+
+
+def jumped() -> ToolReport:
+    return ToolReport({"status": "ok", "result": 1}, rule=0)
+
+
+@pytest.mark.parametrize("workflow", [POLLS, PAGES, THREE], ids=["poll", "pages", "tasks"])
+@pytest.mark.parametrize("stop", [(CancelRequested, "enough"), (LimitReached, "too much")], ids=["cancel", "limit"])
+def test_a_call_that_ends_well_after_a_stop_is_the_last(workflow: str, stop: tuple[Any, str]) -> None:
+    run = watched(workflow + CLEANUP)
+    [call] = run.calls()
+    assert run.feed(*stop)[0] == Cancel(call)
+    run.feed(ToolFinished, call, jumped() if workflow is not THREE else ok())
+    assert [id_ for id_ in run.calls() if not id_.startswith("end")] == [call]
+    assert run.calls()[1:] == ["end#1:end_task:1"]
+    run.feed(ToolFinished, "end#1:end_task:1", ok("cleaned"))
+    assert run.finish().status == ("cancelled" if stop[0] is CancelRequested else "failed")
+    assert run.ends() == [("start", "CANCELLED"), ("end", "COMPLETED")]
+
+
+@pytest.mark.parametrize("workflow", [POLLS, PAGES], ids=["poll", "pages"])
+def test_a_playbook_timeout_ends_what_repeats_itself(workflow: str) -> None:
+    run = watched(workflow + CLEANUP, "executor: {spec: {timeout: 3s}}\n")
+    for _ in range(5):
+        run.feed(ToolFinished, run.calls()[-1], jumped())
+    run.feed(TimerFired, "playbook:timeout")
+    last = run.calls()[-1]
+    run.feed(ToolFinished, last, jumped())
+    assert run.calls()[-1] == "end#1:end_task:1"
+    run.feed(ToolFinished, "end#1:end_task:1", ok())
+    assert run.finish().status == "failed"
+    assert [failure.kind for failure in run.finish().failures] == ["timeout"]
+
+
+def test_a_step_timeout_ends_its_tasks_although_the_call_in_flight_ended_well() -> None:
+    run = watched(THREE)
+    run.feed(TimerFired, "start#1:timeout")
+    run.feed(ToolFinished, "start#1:a:1", ok())
+    assert run.calls() == ["start#1:a:1"]
+    assert run.finish().status == "failed"
+    assert run.finish().failures[0].kind == "timeout"
+
+
+def test_a_step_whose_last_call_ends_well_after_its_time_timed_out() -> None:
+    run = watched("  - step: start\n    spec: {timeout: 2}\n    tool: {kind: noop}\n")
+    run.feed(TimerFired, "start#1:timeout")
+    run.feed(ToolFinished, "start#1:start_task:1", ok("late"))
+    assert [failure.kind for failure in run.finish().failures] == ["timeout"]
+
+
+def test_what_has_really_ended_is_recorded_so() -> None:
+    run = watched("  - step: start\n    tool: {kind: noop}\n" + CLEANUP)
+    run.feed(CancelRequested, "enough")
+    run.feed(ToolFinished, "start#1:start_task:1", ok("done"))
+    assert run.ends() == [("start", "COMPLETED")]
+
+
+def test_a_delay_is_dropped_by_a_stop() -> None:
+    run = watched(POLLS.replace("to: poll", "to: poll, delay: 60") + CLEANUP)
+    made = run.feed(ToolFinished, run.calls()[0], jumped())
+    [timer] = [one for one in made if isinstance(one, StartTimer)]
+    made = run.feed(CancelRequested, "enough")
+    assert Cancel(timer.timer_id) in made
+    assert run.calls()[-1] == "end#1:end_task:1"
+
+
+def test_the_cleanup_has_a_time_of_its_own() -> None:
+    run = watched(POLLS + CLEANUP)
+    run.feed(CancelRequested, "enough")
+    made = run.feed(ToolFinished, run.calls()[0], error("cancelled", "cancelled"), cancelled=True)
+    assert [one.seconds for one in made if isinstance(one, StartTimer)] == [CLEANUP_SECONDS]
+    assert Cancel("end#1:end_task:1") in run.feed(TimerFired, "end#1:timeout")
+    run.feed(ToolFinished, "end#1:end_task:1", error("cancelled", "cancelled"), cancelled=True)
+    assert run.finish().status == "cancelled"
+
+
+def test_an_end_step_that_runs_already_is_the_cleanup() -> None:
+    run = watched("  - step: start\n" + CLEANUP)
+    made = run.feed(CancelRequested, "enough")
+    assert [type(one) for one in made] == [StartTimer]
+    run.feed(ToolFinished, "end#1:end_task:1", ok())
+    assert run.finish().status == "cancelled"
+    assert run.ends() == [("start", "COMPLETED"), ("end", "COMPLETED")]
+
+
+def test_a_second_request_skips_the_cleanup() -> None:
+    run = watched(POLLS + CLEANUP)
+    run.feed(CancelRequested, "enough")
+    run.feed(CancelRequested, "now")
+    run.feed(ToolFinished, run.calls()[0], error("cancelled", "cancelled"), cancelled=True)
+    assert run.finish().status == "cancelled"
+    assert len(run.calls()) == 1
+
+
+def test_a_second_request_ends_a_cleanup_that_runs() -> None:
+    run = watched("  - step: start\n" + CLEANUP)
+    run.feed(CancelRequested, "enough")
+    assert Cancel("end#1:end_task:1") in run.feed(CancelRequested, "now")
+    run.feed(ToolFinished, "end#1:end_task:1", error("cancelled", "cancelled"), cancelled=True)
+    assert run.finish().status == "cancelled"
+
+
+def test_fail_fast_cancels_the_other_branches_and_meets_the_end() -> None:
+    fan_out = """\
+  - step: start
+    next: {spec: {mode: inclusive}, arcs: [{step: bad}, {step: long}]}
+  - step: bad
+    tool: {kind: noop}
+  - step: long
+    tool: [{name: a, kind: noop}, {name: b, kind: noop}]
+"""
+    run = watched(fan_out + CLEANUP, "executor: {spec: {policy: {failure: {mode: fail_fast}}}}\n")
+    run.feed(ToolFinished, "bad#1:bad_task:1", error())
+    assert Cancel("long#1:a:1") in run.commands
+    run.feed(ToolFinished, "long#1:a:1", ok())
+    assert "long#1:b:2" not in run.calls()
+    run.feed(ToolFinished, "end#1:end_task:1", ok())
+    assert run.finish().status == "failed"
+    assert ("long", "CANCELLED") in run.ends()
+
+
+LOOP = """\
+  - step: start
+    loop: {in: [1, 2, 3], iterator: item, spec: {mode: parallel, max_in_flight: 2%s}}
+    tool: [{name: a, kind: noop}, {name: b, kind: noop}]
+"""
+
+
+def looped(extra: str = "") -> Watched:
+    run = watched(LOOP % extra)
+    [command] = [one for one in run.commands if isinstance(one, RunLoop)]
+    loop = Watched(LoopMachine(command.input))
+    loop.feed(Started)
+    return loop
+
+
+def report_of(loop: Watched) -> LoopReport:
+    machine = loop.machine
+    assert isinstance(machine, LoopMachine)
+    assert machine.report is not None
+    return machine.report
+
+
+def test_fail_fast_lets_no_item_go_on_to_its_next_task() -> None:
+    loop = looped(", on_error: fail_fast")
+    loop.feed(ToolFinished, "0:a:1", error())
+    assert Cancel("1:a:1") in loop.commands
+    loop.feed(ToolFinished, "1:a:1", ok())
+    assert loop.calls() == ["0:a:1", "1:a:1"]
+    assert report_of(loop).stats == {"total": 3, "success": 0, "failed": 1, "skipped": 2}
+
+
+def test_a_cancelled_loop_counts_no_item_as_a_success_that_was_cut_off() -> None:
+    loop = looped()
+    loop.feed(CancelRequested, "enough")
+    loop.feed(ToolFinished, "0:a:1", ok())
+    loop.feed(ToolFinished, "1:a:1", error("cancelled", "cancelled"), cancelled=True)
+    assert loop.calls() == ["0:a:1", "1:a:1"]
+    assert report_of(loop).status == "cancelled"
+    assert report_of(loop).stats == {"total": 3, "success": 0, "failed": 0, "skipped": 3}
+
+
+def test_a_call_that_is_cancelled_from_outside_fails() -> None:
+    run = watched("  - step: start\n    tool: {kind: noop}\n" + CLEANUP)
+    run.feed(ToolFinished, run.calls()[0], error("cancelled", "cancelled"), cancelled=True)
+    run.feed(ToolFinished, "end#1:end_task:1", ok())
+    assert run.finish().status == "failed"
+    assert run.finish().failures[0].kind == "cancelled"
+
+
+def test_a_loop_that_is_cancelled_from_outside_fails_its_step() -> None:
+    run = watched(LOOP % "" + "    next: {arcs: [{step: after}]}\n  - step: after\n    tool: {kind: noop}\n")
+    stats = {"total": 3, "success": 1, "failed": 0, "skipped": 2}
+    run.feed(LoopFinished, "start/1", LoopReport("cancelled", [1, None, None], stats))
+    assert run.finish().status == "failed"
+    assert [(one.step, one.kind) for one in run.finish().failures] == [("start", "cancelled")]
+
+
+def test_a_stop_holds_over_a_continue_as_new() -> None:
+    run = watched(PAGES + CLEANUP, "executor: {spec: {timeout: 1h}}\n")
+    run.feed(HoldRequested)
+    run.feed(CancelRequested, "enough")
+    run.feed(ToolFinished, run.calls()[0], jumped())
+    assert run.calls() == ["start#1:fetch:1"]
+    run.feed(Resumed)
+    run.feed(Continued)
+    assert run.calls() == ["start#1:fetch:1", "end#1:end_task:1"]
+
+
+def test_timers_start_again_after_a_continue_as_new_for_what_is_left() -> None:
+    run = watched(POLLS.replace("to: poll", "to: poll, delay: 60"), "executor: {spec: {timeout: 1h}}\n")
+    run.feed(ToolFinished, run.calls()[0], jumped())
+    assert run.machine.is_idle
+    timers = {one.timer_id: one.seconds for one in run.feed(Resumed) if isinstance(one, StartTimer)}
+    assert timers["playbook:timeout"] == pytest.approx(3600 - 0.02)
+    assert timers["start#1:poll:1:delay"] == pytest.approx(60 - 0.01)

@@ -1,0 +1,25 @@
+"""Resets a workflow, as somebody does in Temporal's UI."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.client import Client, WorkflowHandle
+
+
+async def reset(client: Client, handle: WorkflowHandle[Any, Any], run_id: str) -> str:
+    """Reset to where the first call had ended; the new run's id."""
+    history = await handle.fetch_history()
+    done = [event.event_id for event in history.events if event.HasField("workflow_task_completed_event_attributes")]
+    answer = await client.workflow_service.reset_workflow_execution(
+        ResetWorkflowExecutionRequest(
+            namespace="default",
+            workflow_execution=WorkflowExecution(workflow_id=handle.id, run_id=run_id),
+            reason="once more",
+            workflow_task_finish_event_id=done[1],
+            request_id=run_id,
+        )
+    )
+    return answer.run_id

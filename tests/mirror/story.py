@@ -1,0 +1,59 @@
+"""Domain events as a machine writes them, with ids that rise above what the mirror derives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl_temporal.event_ids import DERIVED, IdClock, event_id, millisecond_of
+
+Json = dict[str, Any]
+
+
+class Story:
+    """The events of one machine. ``now`` is the time of the next one, milliseconds since the epoch."""
+
+    def __init__(self, now: int, slot: int = 0, after: int = 0) -> None:
+        self.now, self.slot = now, slot
+        self.own, self.derived = IdClock(after, DERIVED), IdClock(after, DERIVED)
+        self.playbook, self.workflow = 0, 0
+
+    def event(self, type_: str, node: str, kind: str, status: str, parent: int | None, **fields: Any) -> Json:
+        ms, ordinal = self.own.next(self.now)
+        id_ = event_id(ms, self.slot, ordinal)
+        named = {"type": type_, "node": node, "kind": kind, "status": status, "parent": parent}
+        return {"id": id_, "at": self.now, **named, **fields}
+
+    def begins(self, type_: str, node: str, kind: str, parent: int | None, **fields: Any) -> Json:
+        return self.event(type_, node, kind, "STARTED", parent, **fields)
+
+    def ends(self, begun: Json, word: str = "done", status: str = "COMPLETED", **fields: Any) -> Json:
+        """The end of what an event began: ``fetch.started`` gives ``fetch.done``."""
+        type_ = begun["type"].removesuffix("started") + word
+        told = {"ends": begun["id"], "duration": (self.now - begun["at"]) / 1000, "meta": begun.get("meta", {})}
+        return self.event(type_, begun["node"], begun["kind"], status, begun["id"], **told, **fields)
+
+    def opening(self) -> list[Json]:
+        """The four events with which every playbook begins."""
+        path = "tests/built"
+        requested = self.event("playbook.execution.requested", path, "playbook", "PENDING", None)
+        evaluated = self.event("playbook.request.evaluated", path, "playbook", "COMPLETED", requested["id"])
+        playbook = self.begins("playbook.started", path, "playbook", requested["id"])
+        workflow = self.begins("workflow.started", "workflow", "workflow", playbook["id"])
+        self.playbook, self.workflow = playbook["id"], workflow["id"]
+        return [requested, evaluated, playbook, workflow]
+
+    def closing(self, status: str = "completed", **fields: Any) -> list[Json]:
+        """The two events with which every playbook ends."""
+        finished = self.event(
+            "workflow.finished", "workflow", "workflow", status.upper(), self.workflow, ends=self.workflow, **fields
+        )
+        last = self.event(
+            f"playbook.{status}", "tests/built", "playbook", status.upper(), self.playbook, ends=self.playbook, **fields
+        )
+        return [finished, last]
+
+    def leave_room(self, parent: int, rows: int) -> None:
+        """A call has ended: the next event stands above the rows that the mirror derives of it."""
+        self.derived.skip(max(self.now, millisecond_of(parent)), rows)
+        if self.derived.ms >= self.own.ms:
+            self.own = IdClock(self.derived.ms, DERIVED)

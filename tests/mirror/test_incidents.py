@@ -1,0 +1,96 @@
+"""A workflow task that fails is an incident of the run, told once until a task completes (semantics.md 47)."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from noetl_temporal.mirror.event_row import EventRow
+from tests.audit import audit
+from tests.mirror.built import START, History, begun, loop, playbook
+from tests.mirror.story import Story
+
+EXCEPTION = "WORKFLOW_WORKER_UNHANDLED_FAILURE"
+STORED = 'File "/x/temporalio/converter/_extstore.py", line 3, in store'
+
+
+def _begun() -> History:
+    history = playbook(1)
+    begun(history, Story(START))
+    history.now += 1000
+    return history
+
+
+def _incidents(history: History) -> list[EventRow]:
+    return [row for row in history.rows() if row.event_type.startswith("incident.")]
+
+
+def test_a_task_that_fails_opens_an_incident_and_one_that_completes_resolves_it() -> None:
+    history = _begun()
+    history.task_fails(EXCEPTION, "no such key")
+    history.task_fails(EXCEPTION, "no such key")
+    history.now += 2500
+    history.task(attempt=3)
+    opened, resolved = _incidents(history)
+    told = {"cause": "exception", "message": "no such key", "attempt": 1, "worker": "7@host"}
+    assert opened.meta["incident"] == told
+    assert (opened.event_type, opened.node_type, opened.node_name) == ("incident.opened", "playbook", "tests/built")
+    assert (opened.status, opened.error) == ("STARTED", "no such key")
+    assert (resolved.event_type, resolved.status, resolved.duration) == ("incident.resolved", "COMPLETED", 2.5)
+    assert resolved.meta["ends"] == str(opened.event_id)
+
+
+@pytest.mark.parametrize(
+    ("cause", "trace", "word"),
+    [
+        (EXCEPTION, "", "exception"),
+        ("NON_DETERMINISTIC_ERROR", "", "nondeterminism"),
+        ("EXTERNAL_STORAGE_FAILURE", "", "storage"),
+        (EXCEPTION, STORED, "storage"),
+        ("PENDING_ACTIVITIES_LIMIT_EXCEEDED", "", "pending_activities_limit_exceeded"),
+    ],
+)
+def test_the_cause_is_told(cause: str, trace: str, word: str) -> None:
+    history = _begun()
+    history.task_fails(cause, "away", trace)
+    [opened] = _incidents(history)
+    assert opened.meta["incident"]["cause"] == word
+
+
+@pytest.mark.parametrize("cause", ["RESET_WORKFLOW", "UNHANDLED_COMMAND", "FORCE_CLOSE_COMMAND"])
+def test_what_the_server_does_itself_is_no_incident(cause: str) -> None:
+    history = _begun()
+    history.task_fails(cause)
+    assert _incidents(history) == []
+
+
+def test_one_task_that_times_out_is_no_incident_and_two_in_a_row_are() -> None:
+    history = _begun()
+    for _ in range(2):
+        history.task_times_out()
+        history.task()
+    assert _incidents(history) == []
+    history.task_times_out()
+    history.task_times_out()
+    [opened] = _incidents(history)
+    assert opened.meta["incident"]["cause"] == "timeout"
+
+
+def test_a_loop_has_incidents_of_its_own() -> None:
+    story = Story(START)
+    [requested, *_] = story.opening()
+    history = loop(1, requested["id"], slot=3)
+    history.task_fails(EXCEPTION, "no such key")
+    [opened] = _incidents(history)
+    assert (opened.node_type, opened.node_name, opened.parent_event_id) == ("loop", "fetch", requested["id"])
+
+
+def test_a_run_that_is_terminated_in_an_incident_ends_that_too() -> None:
+    history = _begun()
+    history.task_fails(EXCEPTION, "no such key")
+    history.now += 1000
+    history.add("WORKFLOW_EXECUTION_TERMINATED", reason="given up", identity="me")
+    rows = history.rows()
+    _, resolved = _incidents(history)
+    assert (resolved.event_type, resolved.status) == ("incident.resolved", "CANCELLED")
+    assert audit([msgspec.structs.asdict(row) for row in rows], status="TERMINATED", stopped=True) == []

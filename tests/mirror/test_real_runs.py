@@ -1,0 +1,102 @@
+"""Runs of the real workflows, stopped in every way while calls are in flight: each log tells a story that holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.tool import Request, ToolContext
+from noetl_temporal.client import RunHandle
+from noetl_temporal.mirror.service import follow_execution
+from noetl_temporal.stack.addresses import Addresses
+from tests.audit import audit_execution
+from tests.mirror.conftest import Log
+from tests.mirror.resets import reset
+from tests.shell.conftest import Shell
+
+BRANCHES = """
+  - step: start
+    tool: {kind: noop}
+    next: {spec: {mode: inclusive}, arcs: [{step: one}, {step: many}]}
+  - step: one
+    tool: {kind: noop, input: {wait: true}}
+  - step: many
+    loop: {in: "{{ [0, 1, 2, 3] }}", iterator: item, spec: {mode: parallel, max_in_flight: 3}}
+    tool: {kind: noop, input: {wait: "{{ iter.item > 0 }}"}}
+"""
+"""A call, and a loop of which an item is done, others have calls and one has not begun."""
+
+Stop = Callable[[RunHandle], Awaitable[None]]
+
+
+async def _cancel(run: RunHandle) -> None:
+    await run.workflow.cancel()
+
+
+async def _terminate(run: RunHandle) -> None:
+    await run.workflow.terminate(reason="enough")
+
+
+class _Tool:
+    """Answers at once, or waits until it is cancelled or let go. ``waiting`` is set when as many calls wait."""
+
+    def __init__(self, count: int) -> None:
+        self.waiting, self.let_go = asyncio.Event(), asyncio.Event()
+        self._left = count
+
+    async def __call__(self, request: Request, context: ToolContext) -> Outcome:
+        del context
+        if not request.input.get("wait"):
+            return Outcome("ok", {"n": 1})
+        self._left -= 1
+        if self._left == 0:
+            self.waiting.set()
+        await self.let_go.wait()
+        return Outcome("error", error=ErrorInfo("exception", "no luck"))
+
+
+@pytest.mark.parametrize(("stop", "status"), [(_cancel, "CANCELLED"), (_terminate, "TERMINATED"), (None, "FAILED")])
+async def test_a_run_with_calls_in_flight_is_told_to_its_end(
+    stop: Stop | None, status: str, servers: Addresses, dsn: str, log: Log
+) -> None:
+    shell, tool = Shell(servers.temporal), _Tool(4)
+    async with asyncio.timeout(90), shell.client(tool) as client:
+        run = await shell.submit(client, BRANCHES)
+        await tool.waiting.wait()
+        if stop is None:
+            tool.let_go.set()
+        else:
+            await stop(run)
+        await follow_execution(client.temporal, dsn, run.workflow.id)
+        tool.let_go.set()
+    told = await log.database.fetchrow("SELECT status FROM noetl.execution WHERE execution_id = $1", run.execution_id)
+    assert told is not None
+    assert told["status"] == status
+    rows: list[dict[str, Any]] = await log.rows(run.execution_id)
+    assert sum(row["event_type"].startswith("loop.iteration.") for row in rows) >= 6
+    assert await audit_execution(dsn, run.execution_id) == []
+
+
+async def test_a_run_that_is_reset_with_a_loop_in_flight_is_told_to_its_end(
+    servers: Addresses, dsn: str, log: Log
+) -> None:
+    shell, tool = Shell(servers.temporal), _Tool(4)
+    async with asyncio.timeout(120), shell.client(tool) as client:
+        run = await shell.submit(client, BRANCHES)
+        await tool.waiting.wait()
+        first = (await run.workflow.describe()).run_id
+        again = await reset(client.temporal, client.temporal.get_workflow_handle(run.workflow.id, run_id=first), first)
+        tool.let_go.set()
+        await follow_execution(client.temporal, dsn, run.workflow.id, first)
+        await follow_execution(client.temporal, dsn, run.workflow.id, again)
+    told = await log.database.fetchrow("SELECT status FROM noetl.execution WHERE execution_id = $1", run.execution_id)
+    assert told is not None
+    assert told["status"] == "FAILED"
+    assert await audit_execution(dsn, run.execution_id) == []
+    types = [event for event, _ in await log.story(run.execution_id)]
+    assert types.count("loop.started") == 2
+    assert types.count("playbook.resumed") == 1

@@ -1,0 +1,75 @@
+"""A deployment that cannot be used is told as such, with what to do."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from noetl_temporal.config import connect_temporal
+from noetl_temporal.deployment import DeploymentError, check_postgres
+from noetl_temporal.stack.addresses import Addresses
+
+CLOSED = "127.0.0.1:1"
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_temporal.config.CONNECT_SECONDS", 2.0)
+    monkeypatch.setattr("noetl_temporal.deployment.CONNECT_SECONDS", 2.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"ADDRESS": CLOSED}, "Temporal at 127.0.0.1:1: connection refused"),
+        ({"ADDRESS": "nowhere.invalid:7233"}, "host name is unknown"),
+        ({"ADDRESS": "http://a:7233"}, "without a scheme"),
+        ({"PROFILE": "nosuch"}, "Profile 'nosuch' not found"),
+        ({"ADDRESS": CLOSED, "TLS_CLIENT_CERT_PATH": "/nowhere.pem"}, "/nowhere.pem"),
+    ],
+)
+async def test_an_unusable_temporal_is_told(
+    settings: dict[str, str], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in settings.items():
+        monkeypatch.setenv(f"TEMPORAL_{name}", value)
+    with pytest.raises(DeploymentError, match=says):
+        await connect_temporal()
+
+
+@pytest.mark.parametrize("setting", ["TEMPORAL_TLS", "TEMPORAL_API_KEY"])
+async def test_tls_to_a_server_without_it_is_told(
+    servers: Addresses, setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(setting, "true")
+    with pytest.raises(DeploymentError, match="TEMPORAL_TLS=false"):
+        await connect_temporal(servers.temporal)
+
+
+async def test_a_server_that_speaks_something_else_is_told(servers: Addresses) -> None:
+    with pytest.raises(DeploymentError, match="not Temporal's gRPC port"):
+        await connect_temporal(servers.ui.removeprefix("http://"))
+
+
+async def test_an_unusable_postgres_is_told_without_its_password(servers: Addresses) -> None:
+    right = servers.postgres
+    for dsn, says in [
+        ("postgresql://noetl:hush@127.0.0.1:1/noetl", "Postgres at 127.0.0.1:1/noetl: connection refused"),
+        (right.replace(servers.postgres_password, "hush"), "login was refused"),
+        (f"{right}_nope", "does not exist"),
+        (f"{right}?sslmode=require", "SSL"),
+        ("hush", "NOETL_POSTGRES"),
+        ("postgresql://noetl:hush@127.0.0.1:port/noetl", "NOETL_POSTGRES"),
+    ]:
+        with pytest.raises(DeploymentError, match=says) as raised:
+            await check_postgres(dsn)
+        assert "hush" not in str(raised.value) or dsn == "hush"
+    await check_postgres(right)
+
+
+async def test_a_postgres_that_never_answers_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(DeploymentError, match="no answer within 2 s"):
+            await check_postgres(f"postgresql://noetl:hush@127.0.0.1:{port}/noetl?sslmode=disable")

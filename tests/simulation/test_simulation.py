@@ -1,0 +1,33 @@
+"""Some hundreds of random runs hold every law; the same seed is the same run; what is broken is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from dev.simulate.mutations import MUTATIONS, examined
+from dev.simulate.runs import simulate
+
+SEEDS = 300
+AT_ONCE = 25
+QUICK = ("19a: the stop of a machine", "6a: a cancel meets the final step", "a slot has one loop at a time")
+"""Cures whose absence shows within seconds."""
+
+
+@pytest.mark.parametrize("first", range(1, SEEDS, AT_ONCE))
+def test_random_runs_hold_every_law(first: int) -> None:
+    found = [simulate(seed) for seed in range(first, first + AT_ONCE)]
+    told = [f"python -m dev.simulate --seed {one.seed}: {one.finding}" for one in found if one.finding is not None]
+    assert not told, "\n".join(told)
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    for seed in range(1, 6):
+        one, other = simulate(seed), simulate(seed)
+        assert one.text == other.text
+        assert one.story == other.story
+
+
+@pytest.mark.parametrize("mutation", [one for one in MUTATIONS if one.cure in QUICK], ids=lambda one: one.cure)
+def test_what_is_broken_is_found(mutation: object) -> None:
+    [found] = [one for one in MUTATIONS if one is mutation]
+    assert examined(found, 1, 60).law
