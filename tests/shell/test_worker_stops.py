@@ -127,7 +127,7 @@ async def test_a_paused_and_a_reset_activity_go_on_as_if_nothing_had_been(server
     service, namespace = some.client.temporal.workflow_service, some.client.temporal.namespace
     async with some.worker():
         await some.called.wait()
-        which = {
+        which: dict[str, Any] = {
             "namespace": namespace,
             "execution": WorkflowExecution(workflow_id=handle.workflow_id),
             "id": (await pending(handle)).activity_id,
