@@ -33,6 +33,7 @@ def check_truth(story: Story) -> None:
     for tale in story.tales.values():
         if tale.name and tale.report is not None:
             _counts(tale)
+            _results(tale)
     _sinks(story)
 
 
@@ -231,6 +232,17 @@ def _counts(tale: Tale) -> None:
     if stats["success"] != ends["loop.iteration.done"] or stats["failed"] != ends["loop.iteration.failed"]:
         done, failed = ends["loop.iteration.done"], ends["loop.iteration.failed"]
         raise Finding("counts of a loop are wrong", f"{stats}, in the log {done} done and {failed} failed")
+
+
+def _results(tale: Tale) -> None:
+    """Each item that ended well has its own result at its own index."""
+    first = tale.given.first
+    for event in tale.events:
+        is_whole = not (isinstance(event.result, dict) and "_truncated" in event.result)
+        if event.type == "loop.iteration.done" and is_whole:
+            found = tale.report.results[event.meta["iteration"] - first]
+            if found != event.result:
+                raise Finding("a result is not its item's", f"{event.meta['iteration']}: {found} for {event.result}")
 
 
 def _sinks(story: Story) -> None:
