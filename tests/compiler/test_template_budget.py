@@ -166,7 +166,11 @@ SLOW = [
 ]
 """All of it took more than a second, some of it hours."""
 
-SLOW_SCOPE = {"hay": "x" * 2499, "needle": "x" * 620 + "y" + "x" * 620, "empty": [[] for _ in range(400_000)]}
+SLOW_SCOPE: dict[str, Any] = {
+    "hay": "x" * 2499,
+    "needle": "x" * 620 + "y" + "x" * 620,
+    "empty": [[] for _ in range(400_000)],
+}
 
 
 @pytest.mark.parametrize("source", SLOW)
