@@ -31,7 +31,7 @@ LARGE = 100_000
 
 
 class Base:
-    """A table in the embedded Postgres."""
+    """A table in the database of playbooks, which ``pg_local`` names."""
 
     def __init__(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         self._connection = connection
@@ -46,7 +46,7 @@ class Base:
 
 @pytest.fixture
 async def base(servers: Addresses) -> AsyncGenerator[Base]:
-    connection = await asyncpg.connect(servers.postgres)
+    connection = await asyncpg.connect(servers.playbooks)
     found = Base(connection)
     await found.make()
     yield found
