@@ -61,8 +61,17 @@ class AttemptLog:
         self._details = self._told()
 
     def _add_silent(self, info: activity.Info, temporal: int) -> None:
-        """One record for each attempt since the last that told of itself; a reset activity counts from 1 again."""
-        seen = temporal if info.attempt > temporal else 0
+        """One record for each attempt since the last that told of itself.
+
+        A number that has not risen means that the activity was reset: it counts from 1 again, and the attempt that ran
+        then, which Temporal does not hear any more, counts as the first.
+        """
+        seen = temporal
+        if info.attempt <= temporal:
+            seen = 0
+            if self._records and self._records[-1].ended is None:
+                self._records[-1] = msgspec.structs.replace(self._records[-1], status="reset")
+                seen = 1
         scheduled = int(info.scheduled_time.timestamp() * 1000)
         for _ in range(info.attempt - 1 - seen):
             last = self._records[-1] if self._records else None

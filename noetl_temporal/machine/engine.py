@@ -248,6 +248,9 @@ class Engine(ABC, Generic[S, R]):
             self._run_ended(run, pipeline.end, pipeline.last_kind())
         elif state.phase == "call":
             self.state.pending[state.pending] = Pending("call", run.id)
+        elif state.phase == "delay" and self._is_stopped(run):
+            pipeline.delay_over()
+            self._ready(run)
         elif state.phase == "delay":
             self._start_timer(state.pending, "delay", run.id, pipeline.delay, pipeline.delay_summary)
         else:

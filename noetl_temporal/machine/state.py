@@ -46,8 +46,8 @@ class TaskRecord(msgspec.Struct):
 class PipelineState(msgspec.Struct, omit_defaults=True):
     """Where a pipeline stands.
 
-    ``ready``: its next call may begin, that of the task or, when ``storing``, that of its task-level sinks. In
-    ``call`` and ``delay`` it waits for ``pending``. ``executions`` counts task executions, ``page`` the pages of the
+    ``ready``: its next call may begin, that of the task or, when ``storing``, that of its task-level sinks
+    (after a break it ``is_last``). In ``call`` and ``delay`` it waits for ``pending``. ``executions`` counts task executions, ``page`` the pages of the
     running task, which ``is_open`` from its ``task.started`` to its end. ``config`` is the last rendered
     configuration, which the next page's patch changes. ``done_id`` is the ``task.done`` of the page before. ``bound``
     are names of the input that a page rebound. ``subject`` is the task that asides stand beside, ``failure`` the
@@ -56,6 +56,7 @@ class PipelineState(msgspec.Struct, omit_defaults=True):
 
     phase: Literal["ready", "call", "delay", "done"] = "ready"
     storing: bool = False
+    is_last: bool = False
     is_open: bool = False
     index: int = 0
     executions: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from noetl_temporal.machine.call import AttemptRecord, ToolCall, ToolReport
@@ -228,3 +229,12 @@ def test_what_a_step_binds_is_rendered_once() -> None:
         lambda call: call.input,
     )
     assert run.calls[0].input == {"city": "Rome"}
+
+
+def test_a_break_holds_after_the_sinks_of_its_task() -> None:
+    sink = "sink: {tool: postgres, auth: pg, table: t, data: {n: 1}, level: task}"
+    rules = "policy: {rules: [{when: '{{ true }}', then: {do: break}}]}"
+    text = pipeline(f"      - {{name: a, kind: noop, spec: {{{rules}}}, {sink}}}\n      - {{name: b, kind: noop}}\n")
+    ended = msgspec.structs.replace(ok(1), rule=0)
+    run = run_text(text, lambda call: ended if call.store is None else ok(1))
+    assert [call.task for call in run.calls] == ["a", "a"]

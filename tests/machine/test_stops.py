@@ -159,6 +159,14 @@ def test_a_delay_is_dropped_by_a_stop() -> None:
     assert run.calls()[-1] == "end#1:end_task:1"
 
 
+def test_no_delay_begins_after_a_stop() -> None:
+    run = watched(POLLS.replace("to: poll", "to: poll, delay: 60") + CLEANUP)
+    run.feed(CancelRequested, "enough")
+    made = run.feed(ToolFinished, run.calls()[0], jumped())
+    assert [one.timer_id for one in made if isinstance(one, StartTimer)] == ["end#1:timeout"]
+    assert run.calls()[-1] == "end#1:end_task:1"
+
+
 def test_the_cleanup_has_a_time_of_its_own() -> None:
     run = watched(POLLS + CLEANUP)
     run.feed(CancelRequested, "enough")

@@ -34,7 +34,7 @@ def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def client(servers: Addresses) -> NoetlClient:
-    return await NoetlClient.connect(servers.temporal, tools={"noop": FakeTool("noop", lambda *_: 1)})
+    return await NoetlClient.connect(servers.temporal, tools={"noop": FakeTool("noop", lambda _request, _context: 1)})
 
 
 async def noticed(client: NoetlClient, handle: RunHandle, enough: Callable[[list[Attention]], Any] = bool) -> Any:
@@ -83,7 +83,7 @@ async def test_a_bug_of_ours_is_an_incident_until_it_is_fixed(shell: Shell, monk
     def broken(*_: object) -> Any:
         raise ZeroDivisionError("a bug of ours")
 
-    async with shell.client(lambda *_: 1) as client:
+    async with shell.client(lambda _request, _context: 1) as client:
         with monkeypatch.context() as patch:
             patch.setattr(Machine, "feed", broken)
             handle = await Shell.submit(client, ONE)
@@ -104,8 +104,15 @@ class OtherBuild:
 
 
 async def test_a_run_that_does_not_replay_is_to_be_terminated(client: NoetlClient) -> None:
-    queue: dict[str, Any] = {"task_queue": WORKFLOW_QUEUE, "workflow_runner": UnsandboxedWorkflowRunner()}
-    async with Worker(client.temporal, workflows=[OtherBuild], max_cached_workflows=0, **queue):
+    runner = UnsandboxedWorkflowRunner()
+    other = Worker(
+        client.temporal,
+        task_queue=WORKFLOW_QUEUE,
+        workflows=[OtherBuild],
+        workflow_runner=runner,
+        max_cached_workflows=0,
+    )
+    async with other:
         handle = await Shell.submit(client, ONE)
         while not await started_timer(handle):
             await asyncio.sleep(0.05)

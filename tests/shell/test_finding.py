@@ -35,7 +35,7 @@ async def test_playbooks_and_steps_of_any_name_run_and_are_found(shell: Shell, n
     head = f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {quoted}, path: {quoted}}}\nworkflow:\n"
     steps = f"  - step: start\n    tool: {{kind: noop}}\n    next: {{arcs: [{{step: {quoted}}}]}}\n"
     loop = f"  - step: {quoted}\n    loop: {{in: [1, 2], iterator: n}}\n    tool: {{kind: noop}}\n"
-    async with shell.client(lambda *_: 1) as client:
+    async with shell.client(lambda _request, _context: 1) as client:
         handle = await client.submit(compile_or_raise(head + steps + loop, "named.yaml"))
         async with asyncio.timeout(60):
             report = await handle.result()
@@ -56,14 +56,14 @@ async def test_two_loops_whose_names_hold_separators_run_at_once(shell: Shell) -
     )
     fork = "  - step: start\n    tool: {kind: noop}\n    next: {spec: {mode: inclusive}, arcs: [{step: c/1}, "
     text = f'{fork}{{step: "c#1/0"}}, {{step: c}}]}}\n{loops}'
-    async with shell.client(lambda *_: 1) as client:
+    async with shell.client(lambda _request, _context: 1) as client:
         handle = await shell.submit(client, text)
         async with asyncio.timeout(60):
             assert (await handle.result()).status == "completed"
 
 
 async def test_a_run_that_is_not_there(servers: Addresses) -> None:
-    client = await NoetlClient.connect(servers.temporal, tools={"noop": FakeTool("noop", lambda *_: 1)})
+    client = await NoetlClient.connect(servers.temporal, tools={"noop": FakeTool("noop", lambda _request, _context: 1)})
     with pytest.raises(UnknownRunError, match="no run 7"):
         await client.find(7)
     with pytest.raises(UnknownRunError, match="no workflow 'nowhere'"):
@@ -112,7 +112,7 @@ async def test_a_loop_is_replayed_with_its_playbook_and_open_runs_are_found(shel
 
 
 async def test_a_history_of_another_build_does_not_replay(shell: Shell) -> None:
-    async with shell.client(lambda *_: 1) as client:
+    async with shell.client(lambda _request, _context: 1) as client:
         handle = await shell.submit(client, ONE)
         await handle.result()
     text = (await history_of(handle)).to_json()

@@ -29,13 +29,14 @@ GRAPH = compile_or_raise(f"{HEAD}workflow:\n  - step: start\n    tool: {{kind: n
 @pytest.fixture
 async def bare() -> AsyncIterator[Client]:
     """A server that knows nothing of us."""
-    async with await WorkflowEnvironment.start_local(dev_server_existing_path=BINARY) as server:
+    starting = WorkflowEnvironment.start_local(dev_server_existing_path=BINARY)  # pyright: ignore[reportUnknownMemberType]
+    async with await starting as server:
         yield server.client
 
 
 async def connected(bare: Client) -> NoetlClient:
     address = bare.service_client.config.target_host
-    return await NoetlClient.connect(address, tools={"noop": FakeTool("noop", lambda *_: 1)})
+    return await NoetlClient.connect(address, tools={"noop": FakeTool("noop", lambda _request, _context: 1)})
 
 
 async def test_search_attributes_are_asked_for_and_registered_once(bare: Client) -> None:

@@ -56,7 +56,7 @@ class Calls:
 
 
 def calls_after_the_stop(history: WorkflowHistory) -> list[str]:
-    stopped, calls = False, []
+    stopped, calls = False, list[str]()
     for event in history.events:
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
             stopped = True

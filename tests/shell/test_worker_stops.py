@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from typing import Any
+
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.api.workflowservice.v1 import PauseActivityRequest, ResetActivityRequest, UnpauseActivityRequest
 
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
-from noetl_temporal.client import NoetlClient
+from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.machine.call import AttemptCounts
 from noetl_temporal.run_tool import MAX_LOST
 from noetl_temporal.stack.addresses import Addresses
@@ -109,3 +114,39 @@ async def test_a_cancelled_run_tells_how_its_call_ended(servers: Addresses) -> N
         assert (await handle.result()).status == "cancelled"
     [call] = await reports_of(handle, servers.postgres)
     assert [one.status for one in call.attempts] == ["cancelled"]
+
+
+async def pending(handle: RunHandle) -> Any:
+    [one] = (await handle.workflow.describe()).raw_description.pending_activities
+    return one
+
+
+async def test_a_paused_and_a_reset_activity_go_on_as_if_nothing_had_been(servers: Addresses) -> None:
+    some = await deploys(servers)
+    handle = await some.client.submit(compile_or_raise(f"{HEAD}workflow:\n{CALL}"))
+    service, namespace = some.client.temporal.workflow_service, some.client.temporal.namespace
+    async with some.worker():
+        await some.called.wait()
+        which: dict[str, Any] = {
+            "namespace": namespace,
+            "execution": WorkflowExecution(workflow_id=handle.workflow_id),
+            "id": (await pending(handle)).activity_id,
+        }
+        await service.pause_activity(PauseActivityRequest(**which))
+        await until(partial(is_in, handle, PendingActivityState.PENDING_ACTIVITY_STATE_PAUSED))
+        some.called.clear()
+        await service.unpause_activity(UnpauseActivityRequest(**which))
+        await some.called.wait()
+        some.called.clear()
+        await service.reset_activity(ResetActivityRequest(**which))
+        await some.called.wait()
+        some.open.set()
+        report = await handle.result()
+    assert report.status == "completed"
+    [call] = await reports_of(handle, servers.postgres)
+    assert [one.status for one in call.attempts] == ["paused", "reset", "ok"]
+    assert call.counts == AttemptCounts(total=3, used=1, ok=1, cut=2)
+
+
+async def is_in(handle: RunHandle, state: Any) -> bool:
+    return bool((await pending(handle)).state == state)

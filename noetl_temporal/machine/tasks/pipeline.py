@@ -272,7 +272,7 @@ class Pipeline:
             gathered = {**outcome, "status": "ok", "result": state.collected, "page": page}
             state.records[task.label] = TaskRecord("collected", gathered)
         if outcome["status"] == "ok" and any(sink.level == "task" for sink in task.sinks):
-            state.storing = True
+            state.storing, state.is_last = True, stop
             self._move("ready")
         else:
             self._task_done(task, outcome)
@@ -297,7 +297,7 @@ class Pipeline:
         if report.outcome["status"] == "ok":
             self.state.storing = False
             self._task_done(task, self.state.records[task.label].outcome)
-            self._advance(stop=False)
+            self._advance(stop=self.state.is_last)
         else:
             self._events.ended(task, "FAILED", report.outcome)
             self._end("error", report.outcome)
