@@ -8,7 +8,7 @@ from typing import Any
 
 from dev.simulate.story import Finding, Story, Tale
 from noetl_temporal.event_ids import DERIVED, IdClock, event_id, millisecond_of
-from noetl_temporal.machine.commands import CallTool
+from noetl_temporal.machine.commands import CallTool, Emit
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import ToolFinished
 
@@ -39,7 +39,10 @@ def _derived(story: Story) -> None:
         for turn in tale.turns:
             fact: Any = turn.fact
             if isinstance(fact, ToolFinished):
-                _rows_of(fact, parents[fact.call_id], clock, slot, known)
+                last = _rows_of(fact, parents[fact.call_id], clock, slot, known)
+                later = [one.event for one in turn.commands if isinstance(one, Emit)]
+                if any(event.id < last for event in later):
+                    raise Finding("an event stands before its call's rows", f"{later[0].type} of {fact.call_id}")
 
 
 def _parents(tale: Tale) -> dict[str, int]:
@@ -47,7 +50,8 @@ def _parents(tale: Tale) -> dict[str, int]:
     return {call.id: call.event_id for call in calls}
 
 
-def _rows_of(fact: ToolFinished, parent: int, clock: IdClock, slot: int, known: set[int]) -> None:
+def _rows_of(fact: ToolFinished, parent: int, clock: IdClock, slot: int, known: set[int]) -> int:
+    """The last of their ids."""
     last = parent
     for attempt in fact.report.attempts:
         for _ in range(3 + 2 * len(attempt.sinks)):
@@ -56,6 +60,7 @@ def _rows_of(fact: ToolFinished, parent: int, clock: IdClock, slot: int, known: 
             if last in known:
                 raise Finding("two events have one id", f"{last}, a row derived from {fact.call_id}")
             known.add(last)
+    return last
 
 
 def _rising(story: Story) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dev.simulate.again import check_again
 from dev.simulate.ids import check_ids
+from dev.simulate.pipelines import check_pipelines
 from dev.simulate.stops import check_stops
 from dev.simulate.story import Story
 from dev.simulate.truth import check_truth
@@ -13,5 +14,5 @@ __all__ = ["check"]
 
 def check(story: Story) -> None:
     """Raises Finding for the first law that does not hold."""
-    for law in (check_truth, check_stops, check_ids, check_again):
+    for law in (check_truth, check_pipelines, check_stops, check_ids, check_again):
         law(story)

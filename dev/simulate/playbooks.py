@@ -153,6 +153,8 @@ def _wide(chance: Chance, first: dict[str, Any]) -> list[dict[str, Any]]:
     match chance.of("ways", "ways", "items", "bytes", "where"):
         case "ways":
             names = [f"w{index}" for index in range(chance.number(450, 650))]
+            for key in ("tool", "loop", "spec", "set"):
+                first.pop(key, None)
             first["next"] = {"spec": {"mode": "inclusive"}, "arcs": [{"step": name} for name in names]}
             return [{"step": name, "tool": {"kind": "noop"}} for name in names]
         case "items":

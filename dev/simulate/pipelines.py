@@ -1,0 +1,125 @@
+"""Whether each call went the way of its task: its end in the log, its sinks, its delays, a break after it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from dev.simulate.story import Finding, Story
+from noetl_compiler.graph import Rule, Task
+from noetl_temporal.machine.call import ToolCall
+from noetl_temporal.machine.commands import CallTool, Command, Emit
+from noetl_temporal.machine.events import ToolFinished
+
+__all__ = ["check_pipelines"]
+
+TASK_ENDS = {"task.done": "ok", "task.failed": "error", "task.cancelled": "cancelled"}
+
+
+def check_pipelines(story: Story) -> None:
+    """Raises Finding."""
+    for law in (_calls, _lost, _breaks, _sinks):
+        law(story)
+
+
+def _calls(story: Story) -> None:
+    """A call ends in the log as it really ended."""
+    for tale in story.tales.values():
+        calls = {one.call.id: one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool)}
+        for turn in tale.turns:
+            fact: Any = turn.fact
+            if isinstance(fact, ToolFinished) and _ends_its_task(story, calls[fact.call_id]):
+                ended = [one.event for one in turn.commands if isinstance(one, Emit) and one.event.type in TASK_ENDS]
+                _told_as_ended(fact, [TASK_ENDS[one.type] for one in ended])
+
+
+def _ends_its_task(story: Story, call: Any) -> bool:
+    """A task whose sinks come after its calls has not ended with one of them."""
+    task = _task_of(story, call)
+    return call.store is None and all(sink.level == "attempt" for sink in task.sinks)
+
+
+def _task_of(story: Story, call: ToolCall) -> Task:
+    return next(one for one in story.graph.steps[call.step].tasks if one.label == call.task)
+
+
+def _told_as_ended(fact: ToolFinished, told: list[str]) -> None:
+    if fact.cancelled and "cancelled" not in told:
+        raise Finding("a call's end is not told", f"{fact.call_id} was cancelled, the log has {told}")
+    if not fact.cancelled and told == ["cancelled"]:
+        raise Finding("a call's end is not told", f"{fact.call_id} ended by itself, the log has {told}")
+
+
+def _lost(story: Story) -> None:
+    """A call that nobody finished is made again as the rules say: not before their delay is over."""
+    for tale in story.tales.values():
+        calls = {one.call.id: one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool)}
+        for number, turn in enumerate(tale.turns):
+            fact: Any = turn.fact
+            if not isinstance(fact, ToolFinished) or fact.report.is_decided or fact.cancelled:
+                continue
+            call = calls[fact.call_id]
+            seconds = _delay_of(_task_of(story, call), turn.commands)
+            if seconds > 0 and _called_again(turn.commands, call):
+                raise Finding("a delay is dropped", f"of {seconds} s after {call.id} was lost, in turn {number}")
+
+
+def _delay_of(task: Task, commands: list[Command]) -> float:
+    """Seconds that a rule for which the machine decided gives as a plain number, else 0."""
+    decided = [one.event.meta for one in commands if isinstance(one, Emit) and one.event.meta.get("do") == "retry"]
+    if not decided or task.policy is None:
+        return 0.0
+    rules: tuple[Rule, ...] = task.policy.rules
+    delay = rules[int(decided[0]["rule"])].delay
+    return float(delay.data) if delay is not None and isinstance(delay.data, int | float) else 0.0
+
+
+def _called_again(commands: list[Any], call: Any) -> bool:
+    return any(
+        isinstance(one, CallTool) and (one.call.task, one.call.iteration) == (call.task, call.iteration)
+        for one in commands
+    )
+
+
+def _breaks(story: Story) -> None:
+    """After a rule's break no further task of the pipeline begins."""
+    for tale in story.tales.values():
+        broken: set[Any] = set()
+        pipelines: dict[str, Any] = {}
+        for turn in tale.turns:
+            fact: Any = turn.fact
+            if isinstance(fact, ToolFinished) and not fact.cancelled and _does_break(pipelines[fact.call_id][1], fact):
+                broken.add(pipelines[fact.call_id][0])
+            for one in turn.commands:
+                if isinstance(one, CallTool):
+                    pipeline = one.call.id.rsplit(":", 3 if one.call.store is not None else 2)[0]
+                    pipelines[one.call.id] = (pipeline, one.call)
+                    if pipeline in broken and one.call.store is None and not one.call.aside:
+                        raise Finding("a task begins after a break", one.call.id)
+
+
+def _does_break(call: Any, fact: ToolFinished) -> bool:
+    rules = {rule.index: rule.do for rule in call.rules or ()}
+    return fact.report.rule is not None and rules.get(fact.report.rule) == "break"
+
+
+def _sinks(story: Story) -> None:
+    """Every call has the sinks of its task, and no two calls have one key."""
+    keys: Counter[str] = Counter()
+    for tale in story.tales.values():
+        for turn in tale.turns:
+            for command in turn.commands:
+                if isinstance(command, CallTool):
+                    _sinks_of(story, command.call)
+                    keys[command.call.key + ("/store" if command.call.store else "")] += 1
+    twice = [key for key, count in keys.items() if count > 1]
+    if twice:
+        raise Finding("two calls have one key", twice[0])
+
+
+def _sinks_of(story: Story, call: Any) -> None:
+    task = _task_of(story, call)
+    level = "attempt" if call.store is None else "task"
+    wanted = [sink for sink in task.sinks if sink.level == level]
+    if len(call.sinks) != len(wanted):
+        raise Finding("a call has other sinks than its task", f"{call.id}: {len(call.sinks)} of {len(wanted)}")
