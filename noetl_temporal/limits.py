@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["INLINE_BYTES", "STORED_BYTES", "STORE_FROM_BYTES"]
+__all__ = ["INLINE_BYTES", "STORED_BYTES", "STORE_FROM_BYTES", "inline_bytes"]
 
 INLINE_BYTES = 1_500_000
 """Of one value in history, where nothing is stored elsewhere. Temporal's limit is 2 MB, with what we wrap around it."""
@@ -12,3 +12,8 @@ STORED_BYTES = 64_000_000
 
 STORE_FROM_BYTES = 64 * 1024
 """A payload of this size is kept in Postgres."""
+
+
+def inline_bytes(limit: int) -> int:
+    """The most that one value has in history itself, where values may have ``limit`` bytes in all."""
+    return STORE_FROM_BYTES if limit > INLINE_BYTES else limit

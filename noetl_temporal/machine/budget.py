@@ -40,10 +40,10 @@ class ResultSizes(msgspec.Struct):
     count: int = 0
     bytes: int = 0
 
-    def add(self, outcome: Json) -> None:
-        """Count one more result."""
+    def add(self, outcome: Json, inline: int) -> None:
+        """Count one more result, of which at most ``inline`` bytes stand in history."""
         self.count += 1
-        self.bytes += len(msgspec.json.encode(outcome))
+        self.bytes += min(inline, len(msgspec.json.encode(outcome)))
 
     @property
     def at_once(self) -> int:
@@ -53,9 +53,10 @@ class ResultSizes(msgspec.Struct):
 
 
 class Budget:
-    """What is left of one workflow task."""
+    """What is left of one workflow task. ``inline`` is the most bytes that one value has in history."""
 
-    def __init__(self) -> None:
+    def __init__(self, inline: int) -> None:
+        self.inline = inline
         self.renew()
 
     def renew(self) -> None:
@@ -65,7 +66,7 @@ class Budget:
 
     def charge(self, size: int) -> None:
         """Count the bytes of a command or event."""
-        self._bytes += size
+        self._bytes += min(self.inline, size)
 
     def work(self, amount: int = CALL_WORK) -> None:
         """Count computing, in units of about a microsecond."""

@@ -98,7 +98,6 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     page: int | None = None
     store: Outcome | None = None
     aside: bool = False
-    lane: int = 0
 
 
 class SinkRecord(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -30,6 +30,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from noetl_compiler.graph import Json
+from noetl_temporal.limits import inline_bytes
 from noetl_temporal.machine.budget import Budget
 from noetl_temporal.machine.commands import Cancel, Command, StartTimer
 from noetl_temporal.machine.errors import ProtocolError
@@ -63,7 +64,7 @@ class Engine(ABC, Generic[S, R]):
 
     def __init__(self, state: S, runs: dict[str, R], file: str, limit: int) -> None:
         self.state = state
-        self.budget = Budget()
+        self.budget = Budget(inline_bytes(limit))
         self._runs = runs
         self._limit = limit
         self._journal = Journal(state.ids, file, self.budget)
@@ -134,7 +135,7 @@ class Engine(ABC, Generic[S, R]):
         state, report = self.state, event.report
         run = self._runs[state.pending.pop(event.call_id).owner]
         pipeline = self._pipeline(run)
-        state.sizes.add(report.outcome)
+        state.sizes.add(report.outcome, self.budget.inline)
         state.ids.leave_room(event.at, pipeline.state.event_id, report.attempts)
         if event.cancelled and not self._is_stopped(run):
             pipeline.tool_finished(msgspec.structs.replace(report, outcome=cancelled_outside("call")), cancelled=False)

@@ -93,8 +93,9 @@ def _timed_out(failure: Failure, seen: Seen) -> list[dict[str, Json]]:
 
 
 def _records(details: Json) -> list[dict[str, Json]]:
-    """The attempt records in the details of a heartbeat, an error or a cancel; none in any other details."""
-    found = [as_map(one) for one in as_list(details) or ()]
+    """The attempt records in the details of a heartbeat (shape: attempt_details.Details); none in any other details."""
+    told = as_map(details) or {}
+    found = [as_map(one) for one in (told.get("first"), *(as_list(told.get("records")) or ()))]
     return [one for one in found if one is not None and "number" in one and "status" in one]
 
 

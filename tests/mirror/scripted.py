@@ -85,7 +85,7 @@ async def http(_: Json, answer: Json) -> Any:
     if "raise" in answer:
         raise ApplicationError(answer["raise"], type="broken", non_retryable=True)
     if "beat" in answer:
-        activity.heartbeat(answer["beat"])
+        activity.heartbeat({"records": answer["beat"]})
         await asyncio.sleep(60)
     await asyncio.sleep(0.15)
     return answer.get("report")
