@@ -49,7 +49,7 @@ def _v10(chance: Chance) -> dict[str, Any]:
     if chance.once(0.012):
         steps += _wide(chance, steps[0])
     if chance.once(0.06):
-        steps += _twice(steps[0])
+        steps += _twice(chance, steps[0])
     if chance.once(0.5):
         steps.append(_end(chance))
     path = chance.of("sim/run", "sim/run", "sim/run", "p" * 320, "sim/ünï")
@@ -135,14 +135,15 @@ def _arc(chance: Chance, target: str) -> dict[str, Any]:
     return arc
 
 
-def _twice(first: dict[str, Any]) -> list[dict[str, Any]]:
-    """Branches that meet in several runs of one step, whose failures are handled or not."""
-    branches = [f"branch{number}" for number in range(4)]
+def _twice(chance: Chance, first: dict[str, Any]) -> list[dict[str, Any]]:
+    """Branches that meet in several runs of one step, whose failures are handled or not; some are loops, at once."""
+    loop = {"loop": {"in": "{{ range(2) | list }}", "iterator": "item"}} if chance.once(0.5) else {}
+    branches = ["b/1", "b#1", "branch2", "branch3"]
     first["next"] = {"spec": {"mode": "inclusive"}, "arcs": [{"step": name} for name in branches]}
     handled = "{{ event.name == 'step.failed' and error.kind in ['exception', 'timeout', 'auth'] }}"
     meet = {"step": "meet", "spec": {"join": "each"}, "tool": {"kind": "http", "url": "http://api.test/x"}}
     return [
-        *({"step": name, "tool": {"kind": "noop"}, "next": {"arcs": [{"step": "meet"}]}} for name in branches),
+        *({"step": name, "tool": {"kind": "noop"}, **loop, "next": {"arcs": [{"step": "meet"}]}} for name in branches),
         meet | {"next": {"arcs": [{"step": "cure", "when": handled}]}},
         {"step": "cure", "tool": {"kind": "noop"}},
     ]

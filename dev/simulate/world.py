@@ -56,6 +56,7 @@ class World:
         self.chance = random.Random(f"{story.seed}/world/{calm or 0}")
         self._answers = Answers(story.seed)
         self._weather = _weather(self.chance) if calm is None else CALM
+        self._longest_start = self.chance.choice((0, 30))
         self._queue: list[tuple[int, int, Alarm]] = []
         self._count = 0
         self._facts = 0
@@ -101,7 +102,7 @@ class World:
         host = Host(self, tale, lambda state: LoopMachine(given, state), ended)
         host.loop_id, host.parent = loop_id, parent  # type: ignore[attr-defined]
         self._hosts.append(host)
-        self.later(self.draw(0, 30), lambda: host.feed(Started(self.now)))
+        self.later(self.draw(0, self._longest_start), lambda: host.feed(Started(self.now)))
         return host
 
     # ---- the run --------------------------------------------------------------------------------------------------
