@@ -1,0 +1,160 @@
+"""One run that is recorded: its tools, which answer as their message says, and what a script may do to it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.client import WorkflowHandle
+
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.testing import FakeTool
+from noetl_activities.tool import Request, Tool, ToolContext
+from noetl_compiler.graph import Graph
+from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.worker import tool_worker
+
+__all__ = ["KINDS", "Session", "running"]
+
+KINDS = ("http", "noop", "python")
+PAGES = 3
+WAIT_SECONDS = 60.0
+GRACE = timedelta(seconds=0.1)
+
+
+class Session:
+    """Its tools are ``noop``, ``http`` and ``python``; each serves a queue of this run alone."""
+
+    def __init__(self, client: NoetlClient, source: CredentialSource, name: str) -> None:
+        self.client = client
+        self.gate = asyncio.Event()
+        self._source = source
+        self._name = name
+        self._told: list[str] = []
+        self._news = asyncio.Condition()
+        self._workers = AsyncExitStack()
+        self._handle: RunHandle | None = None
+
+    # ---- the run --------------------------------------------------------------------------------------------------
+
+    @property
+    def queues(self) -> dict[str, str]:
+        return {kind: f"replay-{kind}-{self._name}" for kind in KINDS}
+
+    async def submit(self, graph: Graph) -> None:
+        """Start the run."""
+        self._handle = await self.client.submit(graph, content="", queues=self.queues)
+
+    @property
+    def handle(self) -> RunHandle:
+        assert self._handle is not None
+        return self._handle
+
+    def loop(self, step: str, number: int = 1) -> WorkflowHandle[Any, Any]:
+        """The workflow of a loop: of the step's run with this number."""
+        return self.client.temporal.get_workflow_handle(f"{self.handle.workflow_id}/{step}/{number}")
+
+    async def called(self, message: str, count: int = 1) -> None:
+        """Until tools have been called with this message so often."""
+        async with self._news:
+            await asyncio.wait_for(self._news.wait_for(lambda: self._told.count(message) >= count), WAIT_SECONDS)
+
+    async def recorded(self, kind: str, workflow: WorkflowHandle[Any, Any] | None = None) -> int:
+        """Until a history has an event of this type, without ``EVENT_TYPE_``; its id. By default the playbook's."""
+        wanted = EventType.Value(f"EVENT_TYPE_{kind}")
+        async with asyncio.timeout(WAIT_SECONDS):
+            async for event in (workflow or self.handle.workflow).fetch_history_events(wait_new_event=True):
+                if event.event_type == wanted:
+                    return event.event_id
+        raise AssertionError(f"the run has ended without {kind}")
+
+    async def reset(self, event_id: int) -> None:
+        """As a person does it in the UI: again from this completed workflow task."""
+        temporal = self.client.temporal
+        run = await self.handle.workflow.describe()
+        await temporal.workflow_service.reset_workflow_execution(
+            ResetWorkflowExecutionRequest(
+                namespace=temporal.namespace,
+                workflow_execution={"workflow_id": run.id, "run_id": run.run_id},
+                reason="recorded",
+                workflow_task_finish_event_id=event_id,
+                request_id=f"reset-{run.run_id}",
+            )
+        )
+
+    # ---- its tools ------------------------------------------------------------------------------------------------
+
+    async def serve(self) -> None:
+        """Workers of the tools come."""
+        for kind, queue in self.queues.items():
+            tool: Tool = FakeTool(kind, self._answer)
+            worker = tool_worker(self.client.temporal, tool, self._source, queue=queue, grace=GRACE)
+            await self._workers.enter_async_context(worker)
+
+    async def leave(self) -> None:
+        """Workers of the tools are told to stop, and are gone."""
+        await self._workers.aclose()
+
+    async def _answer(self, request: Request, context: ToolContext) -> Any:
+        message = request.config.get("message", "")
+        async with self._news:
+            self._told.append(str(message))
+            self._news.notify_all()
+        if request.kind == "http":
+            return _page(request)
+        match message:
+            case "broken":
+                return _error("it is broken", retryable=False)
+            case "busy" if context.attempt < 3:
+                return _error("busy", retryable=True)
+            case "down":
+                return _error("down", retryable=True)
+            case "attempt":
+                return {"attempt": context.attempt}
+            case "slow":
+                await asyncio.sleep(0.3)
+            case "gate":
+                await self.gate.wait()
+            case "lost" if context.attempt == 1:
+                hold_up()
+            case "wait":
+                await asyncio.Event().wait()
+            case _:
+                pass
+        return message
+
+
+def hold_up() -> None:
+    """Nothing of this process answers, heartbeats included, until Temporal takes its calls for lost."""
+    time.sleep(2.5)
+
+
+def _error(message: str, *, retryable: bool) -> Outcome:
+    return Outcome("error", error=ErrorInfo("test", message, retryable=retryable))
+
+
+def _page(request: Request) -> dict[str, Any]:
+    params = request.config.get("params")
+    page = int(params.get("page", 1)) if isinstance(params, dict) else 1
+    body = {"items": [page * 10, page * 10 + 1], "more": page < PAGES, "page": page, "flag": page == 1}
+    return {"status_code": 200, "headers": {}, "url": "http://api.test/items", "elapsed": 0, "data": body}
+
+
+@asynccontextmanager
+async def running(client: NoetlClient, source: CredentialSource, name: str, graph: Graph) -> AsyncGenerator[Session]:
+    """A run whose tools are served while the block runs."""
+    session = Session(client, source, name)
+    await session.serve()
+    try:
+        await session.submit(graph)
+        yield session
+    finally:
+        session.gate.set()
+        await session.leave()
