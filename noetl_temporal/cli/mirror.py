@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
+from typing import TYPE_CHECKING
 
 import click
 
+from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.logs import log_to_terminal
 from noetl_temporal.cli.reach import reach_running
 from noetl_temporal.cli.until import stop_asked
 from noetl_temporal.stack.errors import StackError
+
+if TYPE_CHECKING:  # it brings Temporal along, which a wrong call need not wait for
+    from noetl_temporal.mirror.read import Problem
 
 __all__ = ["mirror_group"]
 
@@ -25,6 +31,7 @@ def mirror_group(context: click.Context) -> None:
 
     \b
     noetl mirror
+    noetl mirror problems
     noetl mirror rebuild
     """
     reach_running()
@@ -41,6 +48,26 @@ def rebuild_command() -> None:
 
     rows = asyncio.run(rebuild(_dsn(), data_converter(_dsn())))
     click.echo(f"{rows} rows in noetl.event")
+
+
+@mirror_group.command("problems")
+def problems_command() -> None:
+    """List the runs whose history cannot be read on, and why; exits 1 when there are any."""
+    found = asyncio.run(_problems(_dsn()))
+    for one in found:
+        click.echo(f"{one.workflow_id} run {one.run_id}, since {one.since:%Y-%m-%d %H:%M:%S} UTC: {one.problem}")
+    if found:
+        sys.exit(FAILED)
+    click.echo("every run is read on")
+
+
+async def _problems(dsn: str) -> list[Problem]:
+    import asyncpg
+
+    from noetl_temporal.mirror.read import problems
+
+    async with asyncpg.create_pool(dsn, min_size=1, max_size=1) as pool:
+        return await problems(pool)
 
 
 async def _follow(dsn: str) -> None:

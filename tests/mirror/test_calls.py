@@ -90,8 +90,9 @@ async def test_a_character_that_postgres_has_not_is_replaced(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
     report = {"outcome": {"status": "ok", "result": {"a": "\0", "b": "\\u0000"}}, "attempts": [_record(1)]}
-    *_, done = await _rows(scripts, dsn, log, execution_id, call(execution_id, 1, {"report": report}))
+    *_, done = await _rows(scripts, dsn, log, execution_id, call(execution_id, 1, {"report": report}, task="fe\0tch"))
     assert done["result"]["context"] == {"a": "\ufffd", "b": "\\u0000"}
+    assert done["node_name"] == "fe\ufffdtch"
 
 
 async def test_sinks_are_told_between_the_start_and_the_end_of_their_attempt(
