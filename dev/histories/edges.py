@@ -101,6 +101,8 @@ EDGES = {
         LOOP % (20, "", "parallel", "{{ nothing }}"), limits=SHORT_TRAIL, ends="failed", shows=("MARKER_RECORDED",)
     ),
     "long_log_and_continued": Recording(
-        ROUNDS % ("", 14), limits={**SHORT, "noetl_temporal.trail.MARKER_BYTES": 600}, shows=("MARKER_RECORDED", *WENT_ON)
+        ROUNDS % ("", 14),
+        limits={**SHORT, "noetl_temporal.trail.MARKER_BYTES": 600},
+        shows=("MARKER_RECORDED", *WENT_ON),
     ),
 }

@@ -69,9 +69,7 @@ TASKS = {
     "retry_exhausted_and_on": Recording(
         RETRY % ("down", FAILED, "attempts: 2", ", {else: {then: {do: continue}}}"), ends="failed"
     ),
-    "retry_with_a_bad_number": Recording(
-        RETRY % ("down", FAILED, "attempts: \"{{ 'many' }}\"", ""), ends="failed"
-    ),
+    "retry_with_a_bad_number": Recording(RETRY % ("down", FAILED, "attempts: \"{{ 'many' }}\"", ""), ends="failed"),
     "rule_that_raises": Recording(RETRY % ("down", "1 / 0", "attempts: 2", ""), ends="failed"),
     "jump": Recording(JUMP % ("poll", "")),
     "jump_with_delay": Recording(JUMP % ("poll", ", delay: 0.05"), shows=("TIMER_FIRED",)),
@@ -81,7 +79,9 @@ TASKS = {
     "pages": Recording(PAGES % ""),
     "pages_with_delay": Recording(PAGES % "\n                delay: 0.05", shows=("TIMER_FIRED",)),
     "pages_with_sinks": Recording(
-        PAGES.replace("      spec:", f"      sink: [{{{SINK[7:-1] % 'level: attempt, '}}}, {{{SINK[7:-1] % ''}}}]\n      spec:")
+        PAGES.replace(
+            "      spec:", f"      sink: [{{{SINK[7:-1] % 'level: attempt, '}}}, {{{SINK[7:-1] % ''}}}]\n      spec:"
+        )
         % ""
     ),
     "timeout_of_a_task": Recording(

@@ -12,7 +12,7 @@ from dev.simulate.world import EXECUTION_ID
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import RunLoop
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import Continued, ToolFinished
+from noetl_temporal.machine.events import Continued, TimerFired, ToolFinished
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 
@@ -76,6 +76,10 @@ def _refuses(story: Story, tale: Tale) -> None:
     if machine.state.phase == "ended":
         return
     at = tale.turns[-1].fact.at
+    call = next((id_ for id_, one in machine.state.pending.items() if one.kind == "call"), None)
+    if call is not None:
+        copy = _renewed(story, tale, machine)
+        _must_refuse(copy, TimerFired(at, call), "a timer's end of a call's id")
     bad = ToolFinished(at, loop or "nobody", ToolReport({"status": "ok", "result": None}))
     _must_refuse(machine, bad, "a fact about nothing" if not loop else "a call's end of a loop's id")
     _must_refuse(machine, Continued(at), "a fact after a ProtocolError")
