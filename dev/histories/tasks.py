@@ -90,5 +90,5 @@ TASKS = {
     "sink": Recording(SINKS % (SINK % "", "")),
     "sink_of_attempts": Recording(SINKS % (SINK % "level: attempt, ", POLL)),
     "sink_replaces": Recording(SINKS % (SINK % "mode: replace, ", "")),
-    "sink_fails": Recording(SINKS % (SINK.replace("table: t", "table: nowhere") % "", ""), ends="failed"),
+    "sink_fails": Recording(SINKS % (SINK.replace("auth: pg", "auth: nobody") % "", ""), ends="failed"),
 }
