@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from dev.histories.recording import Recording
@@ -14,8 +15,8 @@ BUDGET = "noetl_temporal.machine.budget."
 SHORT: dict[str, Any] = {f"{HOST}SOFT_EVENTS": 40}
 HARD: dict[str, Any] = {**SHORT, f"{HOST}HARD_EVENTS": 60}
 FEW_PENDING: dict[str, Any] = {f"{BUDGET}MAX_PENDING": 5}
-FEW_BYTES: dict[str, Any] = {f"{BUDGET}COMMAND_BYTES": 8_000}
-LITTLE_WORK: dict[str, Any] = {f"{BUDGET}MAX_WORK": 3_000}
+FEW_BYTES: dict[str, Any] = {f"{BUDGET}COMMAND_BYTES": 4_000}
+LITTLE_WORK: dict[str, Any] = {f"{BUDGET}MAX_WORK": 500}
 SHORT_TRAIL: dict[str, Any] = {"noetl_temporal.trail.MARKER_BYTES": 4_000}
 WENT_ON = ("WORKFLOW_EXECUTION_CONTINUED_AS_NEW",)
 
@@ -52,7 +53,8 @@ ENDLESS = ROUNDS % ("", 100_000)
 
 async def open_after_a_run(session: Session) -> None:
     """The branch beside holds up the rest until the hard limit is reached."""
-    await session.called("round", 12)
+    while not (await session.handle.workflow.query("state")).get("holding"):
+        await asyncio.sleep(0.1)
     session.gate.set()
 
 
@@ -91,7 +93,7 @@ EDGES = {
         LOOP % (16, "", "parallel, max_in_flight: 2", "{{ item }}"), limits=SHORT, shows=WENT_ON
     ),
     "many_branches": Recording(wide(14), limits=FEW_PENDING),
-    "many_bytes": Recording(LOOP % (12, "", "parallel", "{{ 'x' * 2000 }}"), limits=FEW_BYTES, shows=("TIMER_FIRED",)),
+    "many_bytes": Recording(LOOP % (9, "", "parallel", "{{ 'x' * 900 }}"), limits=FEW_BYTES, shows=("TIMER_FIRED",)),
     "much_work": Recording(
         LOOP % (300, ', where: "{{ item % 100 == 0 }}"', "sequential", "{{ item }}"),
         limits=LITTLE_WORK,

@@ -23,14 +23,14 @@ from noetl_temporal.worker import tool_worker
 
 __all__ = ["KINDS", "Session", "running"]
 
-KINDS = ("http", "noop", "python")
+KINDS = ("http", "noop", "postgres", "python")
 PAGES = 3
 WAIT_SECONDS = 60.0
 GRACE = timedelta(seconds=0.1)
 
 
 class Session:
-    """Its tools are ``noop``, ``http`` and ``python``; each serves a queue of this run alone."""
+    """Its tools are those of KINDS; each serves a queue of this run alone."""
 
     def __init__(self, client: NoetlClient, source: CredentialSource, name: str) -> None:
         self.client = client

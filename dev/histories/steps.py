@@ -51,7 +51,7 @@ HANDLED = """\
   - step: start
     tool: {kind: noop, message: broken}
     next: {arcs: [{step: repair, when: "{{ event.name == 'step.failed' }}"}, {step: never}]}
-  - {step: repair, tool: {kind: noop, message: "{{ error.message }}"}}
+  - {step: repair, tool: {kind: noop, message: repaired}}
   - {step: never, tool: {kind: noop}}
 """
 BRANCHES = """\

@@ -58,6 +58,7 @@ SINKS = """\
   - {step: after, tool: {kind: python, code: "result = 1"}}
 """
 POLL = '{when: "{{ output.data.attempt < 3 }}", then: {do: retry, attempts: 5, delay: 0.05}}'
+FAILS = '{when: "{{ output.status == \'error\' }}", then: {do: fail}}'
 
 TASKS = {
     "retry_constant": Recording(RETRY % ("busy", FAILED, "attempts: 4, delay: 0.05", "")),
@@ -90,5 +91,5 @@ TASKS = {
     "sink": Recording(SINKS % (SINK % "", "")),
     "sink_of_attempts": Recording(SINKS % (SINK % "level: attempt, ", POLL)),
     "sink_replaces": Recording(SINKS % (SINK % "mode: replace, ", "")),
-    "sink_fails": Recording(SINKS % (SINK.replace("table: t", "table: nowhere") % "", ""), ends="failed"),
+    "sink_fails": Recording(SINKS % (SINK.replace("auth: pg", "auth: nobody") % "", FAILS), ends="failed"),
 }

@@ -1,54 +1,98 @@
-"""Histories of earlier releases replay: what is in flight goes on after an upgrade."""
+"""Recorded histories replay: what is in flight goes on after an upgrade. ``python -m dev.histories`` records them."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from temporalio.client import WorkflowHistory
-from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowRunner
 from temporalio.workflow import NondeterminismError
 
+from dev.histories.everything import RECORDINGS
+from dev.histories.files import FOLDER, recording_of
+from dev.histories.limits import limited
 from noetl_temporal.codec import data_converter
+from noetl_temporal.replay import history_in
 from noetl_temporal.trail import TrailInterceptor
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
 
-HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.json"))
+from tests.replay.sandbox import Sandbox
+from tests.replay.sandboxed import ReadsAFile, ReadsTheClock, SandboxedLoop, SandboxedPlaybook
+
+FILES = sorted(FOLDER.glob("*.json"))
+MAX_BYTES = 4_000_000
+
+each_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 
 
-TEXTS = {file.stem: file.read_text() for file in HISTORIES}
-
-
-def replayer() -> Replayer:
-    return Replayer(
-        workflows=[PlaybookWorkflow, LoopWorkflow],
-        workflow_runner=UnsandboxedWorkflowRunner(),
+async def replay(
+    history: WorkflowHistory, workflows: Sequence[type] = (PlaybookWorkflow, LoopWorkflow), runner: Any = None
+) -> None:
+    """Raises what is wrong with the replay."""
+    chosen: WorkflowRunner = runner or UnsandboxedWorkflowRunner()
+    replayer = Replayer(
+        workflows=workflows,
+        workflow_runner=chosen,
         interceptors=[TrailInterceptor()],
         data_converter=data_converter(),
     )
+    await replayer.replay_workflow(history)
 
 
-def workflow_id(text: str) -> str:
-    started = json.loads(text)["events"][0]["workflowExecutionStartedEventAttributes"]
-    found: str = started["workflowId"]
+def recorded(name: str) -> dict[str, Any]:
+    """The first run of a recording."""
+    found: dict[str, Any] = json.loads((FOLDER / f"{name}.1.playbook.json").read_text())
     return found
 
 
-@pytest.mark.parametrize("file", HISTORIES, ids=lambda file: file.stem)
+@each_file
 async def test_a_recorded_history_replays(file: Path) -> None:
-    await replayer().replay_workflow(WorkflowHistory.from_json(workflow_id(TEXTS[file.stem]), TEXTS[file.stem]))
+    with limited(RECORDINGS[recording_of(file)].limits):
+        await replay(history_in(file.read_text()))
 
 
-def test_there_are_histories() -> None:
-    assert len(HISTORIES) >= 8
+@each_file
+async def test_it_replays_in_the_sandbox(file: Path) -> None:
+    with limited(RECORDINGS[recording_of(file)].limits):
+        await replay(history_in(file.read_text()), (SandboxedPlaybook, SandboxedLoop), Sandbox())
 
 
-async def test_another_order_of_commands_is_caught() -> None:
-    """The check itself: a history whose second call is another one does not replay."""
-    text = TEXTS["sequence"]
-    history = json.loads(text)
+@pytest.mark.parametrize("breaks", [ReadsTheClock, ReadsAFile])
+async def test_the_sandbox_refuses_what_does_not_replay(breaks: type) -> None:
+    history = history_in(json.dumps(recorded("sequence")))
+    await replay(history, (breaks,))
+    with pytest.raises(RuntimeError, match=r"Cannot access (time\.time|.*open)"):
+        await replay(history, (breaks,), Sandbox())
+
+
+def test_every_recording_has_its_files_and_they_are_small() -> None:
+    assert {recording_of(file) for file in FILES} == set(RECORDINGS)
+    assert sum(file.stat().st_size for file in FILES) < MAX_BYTES
+
+
+async def test_two_calls_that_changed_places_are_caught() -> None:
+    """Of the same type, in one workflow task: only their ids tell."""
+    history = recorded("join_wave")
+    one, other = (event for event in history["events"] if event.get("userMetadata") and _calls(event, "a#", "b#"))
+    attributes = "activityTaskScheduledEventAttributes"
+    assert one[attributes]["activityType"] == other[attributes]["activityType"]
+    one[attributes], other[attributes] = other[attributes], one[attributes]
+    with pytest.raises(NondeterminismError):
+        await replay(history_in(json.dumps(history)))
+
+
+async def test_another_call_is_caught() -> None:
+    history = recorded("sequence")
     scheduled = [one for one in history["events"] if one["eventType"] == "EVENT_TYPE_ACTIVITY_TASK_SCHEDULED"]
     scheduled[-1]["activityTaskScheduledEventAttributes"]["activityType"]["name"] = "noetl.http"
     with pytest.raises(NondeterminismError):
-        await replayer().replay_workflow(WorkflowHistory.from_json(workflow_id(text), json.dumps(history)))
+        await replay(history_in(json.dumps(history)))
+
+
+def _calls(event: dict[str, Any], *steps: str) -> bool:
+    id_: str = event.get("activityTaskScheduledEventAttributes", {}).get("activityId", "")
+    return id_.startswith(steps)

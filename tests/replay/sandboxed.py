@@ -1,0 +1,76 @@
+"""The two workflows without the flag that keeps them out of the SDK's sandbox, and two that break its rules.
+
+The sandbox imports this module, and all of ours below it, anew for each workflow.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from temporalio import workflow
+
+from dev.histories.limits import active, lower
+from noetl_temporal.loop_run import LoopEnd, LoopRun
+from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
+from noetl_temporal.run_input import RunInput, RunReport
+from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
+
+__all__ = ["ReadsAFile", "ReadsTheClock", "SandboxedLoop", "SandboxedPlaybook"]
+
+lower(active)
+
+
+@workflow.defn(name=PLAYBOOK_WORKFLOW)
+class SandboxedPlaybook(PlaybookWorkflow):
+    """A playbook."""
+
+    @workflow.init
+    def __init__(self, given: RunInput) -> None:
+        super().__init__(given)
+
+    @workflow.run
+    async def run(self, given: RunInput) -> RunReport:
+        return await super().run(given)
+
+
+@workflow.defn(name=LOOP_WORKFLOW)
+class SandboxedLoop(LoopWorkflow):
+    """A loop."""
+
+    @workflow.init
+    def __init__(self, given: LoopRun) -> None:
+        super().__init__(given)
+
+    @workflow.run
+    async def run(self, given: LoopRun) -> LoopEnd:
+        return await super().run(given)
+
+
+@workflow.defn(name=PLAYBOOK_WORKFLOW)
+class ReadsTheClock(PlaybookWorkflow):
+    """A playbook with code that does not replay: another time each time."""
+
+    @workflow.init
+    def __init__(self, given: RunInput) -> None:
+        super().__init__(given)
+
+    @workflow.run
+    async def run(self, given: RunInput) -> RunReport:
+        time.time()
+        return await super().run(given)
+
+
+@workflow.defn(name=PLAYBOOK_WORKFLOW)
+class ReadsAFile(PlaybookWorkflow):
+    """A playbook with code that depends on the machine it runs on."""
+
+    @workflow.init
+    def __init__(self, given: RunInput) -> None:
+        super().__init__(given)
+
+    @workflow.run
+    async def run(self, given: RunInput) -> RunReport:
+        with open(Path(__file__)) as file:  # noqa: ASYNC230, PTH123 - what the sandbox must refuse
+            file.read(1)
+        return await super().run(given)
