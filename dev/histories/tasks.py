@@ -58,7 +58,7 @@ SINKS = """\
   - {step: after, tool: {kind: python, code: "result = 1"}}
 """
 POLL = '{when: "{{ output.data.attempt < 3 }}", then: {do: retry, attempts: 5, delay: 0.05}}'
-FAILS = '{when: "{{ output.status == \'error\' }}", then: {do: fail}}'
+FAILS = "{when: \"{{ output.status == 'error' }}\", then: {do: fail}}"
 
 TASKS = {
     "retry_constant": Recording(RETRY % ("busy", FAILED, "attempts: 4, delay: 0.05", "")),

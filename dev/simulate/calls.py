@@ -96,7 +96,11 @@ class _Activity:
         self._record(started, "lost")
         if not self.call.idempotent:
             error = {"kind": "unknown_outcome", "message": "the call may have been made", "retryable": False}
-            return self._decided({"status": "error", "error": error}, self._decide({"status": "error", "error": error}))
+            outcome: Outcome = {"status": "error", "error": error}
+            try:
+                return self._decided(outcome, self._decide(outcome))
+            except TemplateFailure as failure:
+                return self._broken(outcome, failure)
         too_often = sum(one.status == "lost" for one in self.records) >= MAX_LOST
         return lost(tuple(self.records)) if too_often or self.chance.random() < WHOLLY_LOST else None
 

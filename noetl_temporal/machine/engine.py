@@ -84,7 +84,8 @@ class Engine(ABC, Generic[S, R]):
     @property
     def has_work(self) -> bool:
         """The budget left something over that could begin with the next: feed Continued."""
-        return self._can_begin(ignoring_budget=True) and self._is_waiting_for_budget()
+        may_begin = self._can_begin(ignoring_budget=True) or self.state.stop is not None
+        return may_begin and self._is_waiting_for_budget()
 
     @property
     def is_cancelled(self) -> bool:
@@ -156,11 +157,10 @@ class Engine(ABC, Generic[S, R]):
             self._after(run, pipeline)
 
     def _cancel_requested(self, event: CancelRequested) -> None:
-        stop = self.state.stop
-        if stop is None:
+        if self.state.stop is None:
             self._stop("cancel", event.reason)
-        else:
-            stop.skips_cleanup = True
+        if self.state.stop is not None:
+            self.state.stop.cancels += 1
             self._ask_to_end()
 
     def _hold(self, event: HoldRequested) -> None:
@@ -191,7 +191,7 @@ class Engine(ABC, Generic[S, R]):
         for place, id_ in enumerate(waiting):
             run = self._runs[id_]
             is_stopped = self._is_stopped(run)
-            if not is_stopped and not self._can_begin():
+            if self.budget.is_spent or not (is_stopped or self._can_begin()):
                 self.state.ready.append(id_)
                 continue
             if not (self._end_stopped(run) if is_stopped else self._begin(run)):

@@ -93,12 +93,17 @@ class Pending(msgspec.Struct, omit_defaults=True):
 
 
 class Stop(msgspec.Struct, omit_defaults=True):
-    """Why a whole machine stops, since when; ``skips_cleanup`` after a second request."""
+    """Why a whole machine stops, since when, and how often it was asked to cancel."""
 
     kind: Literal["cancel", "timeout", "fail_fast", "limit", "budget"]
     at: int
     reason: str = ""
-    skips_cleanup: bool = False
+    cancels: int = 0
+
+    @property
+    def skips_cleanup(self) -> bool:
+        """A second request to cancel skips the cleanup (semantics.md 6a)."""
+        return self.cancels > 1
 
 
 class Run(msgspec.Struct):

@@ -203,6 +203,17 @@ def test_a_second_request_ends_a_cleanup_that_runs() -> None:
     assert run.finish().status == "cancelled"
 
 
+def test_the_first_request_after_another_stop_skips_nothing() -> None:
+    run = watched(POLLS + CLEANUP, "executor: {spec: {timeout: 3s}}\n")
+    run.feed(TimerFired, "playbook:timeout")
+    run.feed(CancelRequested, "enough")
+    run.feed(ToolFinished, run.calls()[0], error("cancelled", "cancelled"), cancelled=True)
+    assert run.calls()[-1] == "end#1:end_task:1"
+    assert Cancel("end#1:end_task:1") in run.feed(CancelRequested, "now")
+    run.feed(ToolFinished, "end#1:end_task:1", error("cancelled", "cancelled"), cancelled=True)
+    assert run.finish().status == "failed"
+
+
 def test_fail_fast_cancels_the_other_branches_and_meets_the_end() -> None:
     fan_out = """\
   - step: start

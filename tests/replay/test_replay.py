@@ -19,7 +19,6 @@ from noetl_temporal.codec import data_converter
 from noetl_temporal.replay import history_in
 from noetl_temporal.trail import TrailInterceptor
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
-
 from tests.replay.sandbox import Sandbox
 from tests.replay.sandboxed import ReadsAFile, ReadsTheClock, SandboxedLoop, SandboxedPlaybook
 

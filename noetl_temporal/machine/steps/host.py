@@ -32,7 +32,7 @@ class StepHost:
         self.prefix = run.id
         self.key = f"{execution_id}/{run.id}"
         self.once = self.key
-        self.parent_id = run.event_id
+        self.parent_id = run.event_id or state.workflow_id  # a step that was not admitted has no event of its own
         self.iteration: int | None = None
         self.meta: dict[str, Any] = {"step": step.name, "step_run_id": run.id}
         self._state = state

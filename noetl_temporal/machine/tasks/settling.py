@@ -67,7 +67,11 @@ class Settling:
         """No activity asked the rules, so the machine does; a retry is a new call."""
         names = self._host.scope(self._names.of_call(task, outcome), self._names.of_task())
         rules = render_task(task, self._host.scope(self._names.of_task()), {}).rules or ()
-        decision = policy.decide(rules, outcome["status"], names, self._state.calls + report.counts.used + 1)
+        try:
+            decision = policy.decide(rules, outcome["status"], names, self._state.calls + report.counts.used + 1)
+        except policy.RuleError as error:
+            failed = RuleFailure(error.message, error.rule)
+            raise _rule_failure(failed, task.policy.rules if task.policy else (), task) from error
         self._host.journal.emit(
             "policy.task.evaluated",
             task.label,
