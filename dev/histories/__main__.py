@@ -93,9 +93,11 @@ async def _histories(
         report = await (await client.handle(session.handle.workflow_id)).result()
     if report.status != recording.ends:
         raise NotShownError(f"has {report.status}, not {recording.ends}: {report.failures}")
-    seen = {EventType.Name(event.event_type).removeprefix("EVENT_TYPE_") for one in histories for event in one.events}
-    if missing := set(recording.shows) - seen:
+    seen = [EventType.Name(event.event_type).removeprefix("EVENT_TYPE_") for one in histories for event in one.events]
+    if missing := set(recording.shows) - set(seen):
         raise NotShownError(f"does not show {', '.join(sorted(missing))}")
+    if recording.first and seen.index(recording.first[0]) > seen.index(recording.first[1]):
+        raise NotShownError(f"has {recording.first[1]} before {recording.first[0]}")
     return histories
 
 

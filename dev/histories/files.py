@@ -42,5 +42,7 @@ def pretty(text: str) -> str:
     """Without the machine it was recorded on: no host, no paths."""
     text = re.sub(r'"\d+@[^"]+"', '"recorder"', text)
     text = re.sub(r'"stackTrace": *"(?:[^"\\]|\\.)*"', '"stackTrace": ""', text)
-    events = ",\n".join(json.dumps(event, separators=(",", ":"), sort_keys=True) for event in json.loads(text)["events"])
+    events = ",\n".join(
+        json.dumps(event, separators=(",", ":"), sort_keys=True) for event in json.loads(text)["events"]
+    )
     return f'{{"events":[\n{events}\n]}}\n'

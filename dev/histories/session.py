@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
+from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import WorkflowHandle
@@ -75,6 +76,12 @@ class Session:
                     return event.event_id
         raise AssertionError(f"the run has ended without {kind}")
 
+    async def holding(self) -> None:
+        """Until the run waits for what is in flight, so that it can continue as new."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not (await self.handle.workflow.query("state")).get("holding"):  # noqa: ASYNC110 - tells no event
+                await asyncio.sleep(0.1)
+
     async def reset(self, event_id: int) -> None:
         """As a person does it in the UI: again from this completed workflow task."""
         temporal = self.client.temporal
@@ -82,7 +89,7 @@ class Session:
         await temporal.workflow_service.reset_workflow_execution(
             ResetWorkflowExecutionRequest(
                 namespace=temporal.namespace,
-                workflow_execution={"workflow_id": run.id, "run_id": run.run_id},
+                workflow_execution=WorkflowExecution(workflow_id=run.id, run_id=run.run_id),
                 reason="recorded",
                 workflow_task_finish_event_id=event_id,
                 request_id=f"reset-{run.run_id}",

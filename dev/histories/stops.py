@@ -121,7 +121,12 @@ async def reset_at_the_end(session: Session) -> None:
 
 
 STOPS = {
-    "cancel_before_any_call": Recording(THREE_CALLS + CLEAN, script=cancel, ends="cancelled", shows=CANCELLED),
+    "cancel_before_any_call": Recording(
+        THREE_CALLS + CLEAN,
+        script=cancel,
+        ends="cancelled",
+        first=("WORKFLOW_EXECUTION_CANCEL_REQUESTED", "ACTIVITY_TASK_SCHEDULED"),
+    ),
     "cancel_in_a_call": Recording(
         ONE_CALL % "wait" + CLEAN, script=cancel_after("wait"), ends="cancelled", shows=CANCELLED
     ),
@@ -132,7 +137,10 @@ STOPS = {
         THREE_CALLS + CLEAN, script=cancel_between_calls, ends="cancelled", shows=CANCELLED
     ),
     "cancel_as_the_call_ends": Recording(
-        ONE_CALL % "gate" + CLEAN, script=cancel_as_the_call_ends, ends="cancelled", shows=CANCELLED
+        ONE_CALL % "gate" + CLEAN,
+        script=cancel_as_the_call_ends,
+        ends="cancelled",
+        first=("WORKFLOW_EXECUTION_CANCEL_REQUESTED", "ACTIVITY_TASK_COMPLETED"),
     ),
     "cancel_in_a_delayed_jump": Recording(
         DELAYED % "jump, to: poll" + CLEAN, script=cancel_in_a_delay, ends="cancelled", shows=("TIMER_CANCELED",)

@@ -50,6 +50,7 @@ RULES = """\
       - {name: third, kind: noop}
 """
 SINK = "sink: {tool: postgres, auth: pg, table: t, %sdata: {n: 1}}"
+EACH, LAST = (SINK.removeprefix("sink: ") % level for level in ("level: attempt, ", ""))
 SINKS = """\
   - step: start
     tool:
@@ -58,7 +59,7 @@ SINKS = """\
   - {step: after, tool: {kind: python, code: "result = 1"}}
 """
 POLL = '{when: "{{ output.data.attempt < 3 }}", then: {do: retry, attempts: 5, delay: 0.05}}'
-FAILS = '{when: "{{ output.status == \'error\' }}", then: {do: fail}}'
+FAILS = "{when: \"{{ output.status == 'error' }}\", then: {do: fail}}"
 
 TASKS = {
     "retry_constant": Recording(RETRY % ("busy", FAILED, "attempts: 4, delay: 0.05", "")),
@@ -70,9 +71,7 @@ TASKS = {
     "retry_exhausted_and_on": Recording(
         RETRY % ("down", FAILED, "attempts: 2", ", {else: {then: {do: continue}}}"), ends="failed"
     ),
-    "retry_with_a_bad_number": Recording(
-        RETRY % ("down", FAILED, "attempts: \"{{ 'many' }}\"", ""), ends="failed"
-    ),
+    "retry_with_a_bad_number": Recording(RETRY % ("down", FAILED, "attempts: \"{{ 'many' }}\"", ""), ends="failed"),
     "rule_that_raises": Recording(RETRY % ("down", "1 / 0", "attempts: 2", ""), ends="failed"),
     "jump": Recording(JUMP % ("poll", "")),
     "jump_with_delay": Recording(JUMP % ("poll", ", delay: 0.05"), shows=("TIMER_FIRED",)),
@@ -82,8 +81,7 @@ TASKS = {
     "pages": Recording(PAGES % ""),
     "pages_with_delay": Recording(PAGES % "\n                delay: 0.05", shows=("TIMER_FIRED",)),
     "pages_with_sinks": Recording(
-        PAGES.replace("      spec:", f"      sink: [{{{SINK[7:-1] % 'level: attempt, '}}}, {{{SINK[7:-1] % ''}}}]\n      spec:")
-        % ""
+        PAGES.replace("      spec:", f"      sink: [{EACH}, {LAST}]\n      spec:") % "",
     ),
     "timeout_of_a_task": Recording(
         "  - {step: start, tool: {kind: noop, message: wait, spec: {timeout: 0.3}}}\n", ends="failed"

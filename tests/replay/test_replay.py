@@ -19,7 +19,6 @@ from noetl_temporal.codec import data_converter
 from noetl_temporal.replay import history_in
 from noetl_temporal.trail import TrailInterceptor
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
-
 from tests.replay.sandbox import Sandbox
 from tests.replay.sandboxed import ReadsAFile, ReadsTheClock, SandboxedLoop, SandboxedPlaybook
 
@@ -43,6 +42,10 @@ async def replay(
     await replayer.replay_workflow(history)
 
 
+def history_of(file: Path) -> WorkflowHistory:
+    return history_in(file.read_text())
+
+
 def recorded(name: str) -> dict[str, Any]:
     """The first run of a recording."""
     found: dict[str, Any] = json.loads((FOLDER / f"{name}.1.playbook.json").read_text())
@@ -52,13 +55,13 @@ def recorded(name: str) -> dict[str, Any]:
 @each_file
 async def test_a_recorded_history_replays(file: Path) -> None:
     with limited(RECORDINGS[recording_of(file)].limits):
-        await replay(history_in(file.read_text()))
+        await replay(history_of(file))
 
 
 @each_file
 async def test_it_replays_in_the_sandbox(file: Path) -> None:
     with limited(RECORDINGS[recording_of(file)].limits):
-        await replay(history_in(file.read_text()), (SandboxedPlaybook, SandboxedLoop), Sandbox())
+        await replay(history_of(file), (SandboxedPlaybook, SandboxedLoop), Sandbox())
 
 
 @pytest.mark.parametrize("breaks", [ReadsTheClock, ReadsAFile])
