@@ -31,6 +31,8 @@ class Recording:
     shows: tuple[str, ...] = ()
     first: tuple[str, str] | None = None
     limits: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    early: bool = False
+    """Whether the script comes before the workers: what it does stands in the run's first workflow task."""
     alone: bool = False
     """Whether it must be the only one that is recorded: it holds up the whole process."""
 

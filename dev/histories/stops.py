@@ -83,10 +83,10 @@ async def signal(session: Session) -> None:
 
 
 async def cancel_as_the_call_ends(session: Session) -> None:
-    """The call's end and the cancel come with one workflow task."""
+    """Its end comes after the cancel, and it ends well."""
     await session.called("gate")
-    session.gate.set()
     await cancel(session)
+    session.gate.set()
 
 
 async def terminate(session: Session) -> None:
@@ -126,6 +126,7 @@ STOPS = {
         script=cancel,
         ends="cancelled",
         first=("WORKFLOW_EXECUTION_CANCEL_REQUESTED", "ACTIVITY_TASK_SCHEDULED"),
+        early=True,
     ),
     "cancel_in_a_call": Recording(
         ONE_CALL % "wait" + CLEAN, script=cancel_after("wait"), ends="cancelled", shows=CANCELLED
