@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
@@ -148,8 +148,8 @@ def _error(message: str, *, retryable: bool) -> Outcome:
 
 
 def _page(request: Request) -> dict[str, Any]:
-    params = request.config.get("params")
-    page = int(params.get("page", 1)) if isinstance(params, dict) else 1
+    params = cast("dict[str, Any]", request.config.get("params") or {})
+    page = int(params.get("page", 1))
     body = {"items": [page * 10, page * 10 + 1], "more": page < PAGES, "page": page, "flag": page == 1}
     return {"status_code": 200, "headers": {}, "url": "http://api.test/items", "elapsed": 0, "data": body}
 
