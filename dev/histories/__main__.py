@@ -13,6 +13,7 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, nullcontext
 from itertools import groupby
 from pathlib import Path
 
@@ -52,7 +53,7 @@ async def record(addresses: Addresses, names: list[str]) -> list[str]:
     problems: list[str] = []
     for batch in _batches(names):
         with limited(RECORDINGS[batch[0]].limits):
-            async with workflow_worker(client.temporal):
+            async with _workflows(client, not RECORDINGS[batch[0]].early):
                 slots = asyncio.Semaphore(1 if RECORDINGS[batch[0]].alone else AT_ONCE)
                 found = await asyncio.gather(*(_record(client, source, name, slots) for name in batch))
         problems += [line for line in found if line]
@@ -62,11 +63,15 @@ async def record(addresses: Addresses, names: list[str]) -> list[str]:
 def _batches(names: list[str]) -> Iterator[list[str]]:
     """Those that may be recorded beside each other, as limits hold in the whole process."""
 
-    def beside(name: str) -> tuple[bool, str]:
-        return RECORDINGS[name].alone, repr(RECORDINGS[name].limits)
+    def beside(name: str) -> tuple[bool, bool, str]:
+        return RECORDINGS[name].early, RECORDINGS[name].alone, repr(RECORDINGS[name].limits)
 
     for _, group in groupby(sorted(names, key=beside), beside):
         yield list(group)
+
+
+def _workflows(client: NoetlClient, are_served: bool) -> AbstractAsyncContextManager[object]:
+    return workflow_worker(client.temporal) if are_served else nullcontext()
 
 
 async def _record(client: NoetlClient, source: CredentialSource, name: str, slots: asyncio.Semaphore) -> str:
@@ -89,13 +94,16 @@ async def _histories(
     async with running(client, source, name, graph) as session:
         if recording.script is not None:
             await recording.script(session)
-        histories = await _closed(session)
-        report = await (await client.handle(session.handle.workflow_id)).result()
+        async with _workflows(client, recording.early):
+            histories = await _closed(session)
+            report = await (await client.handle(session.handle.workflow_id)).result()
     if report.status != recording.ends:
         raise NotShownError(f"has {report.status}, not {recording.ends}: {report.failures}")
-    seen = {EventType.Name(event.event_type).removeprefix("EVENT_TYPE_") for one in histories for event in one.events}
-    if missing := set(recording.shows) - seen:
+    seen = [EventType.Name(event.event_type).removeprefix("EVENT_TYPE_") for one in histories for event in one.events]
+    if missing := set(recording.shows) - set(seen):
         raise NotShownError(f"does not show {', '.join(sorted(missing))}")
+    if recording.first and seen.index(recording.first[0]) > seen.index(recording.first[1]):
+        raise NotShownError(f"has {recording.first[1]} before {recording.first[0]}")
     return histories
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from dev.histories.recording import Recording
@@ -12,11 +11,12 @@ __all__ = ["EDGES"]
 
 HOST = "noetl_temporal.workflow_host."
 BUDGET = "noetl_temporal.machine.budget."
-SHORT: dict[str, Any] = {f"{HOST}SOFT_EVENTS": 40}
-HARD: dict[str, Any] = {**SHORT, f"{HOST}HARD_EVENTS": 60}
-FEW_PENDING: dict[str, Any] = {f"{BUDGET}MAX_PENDING": 5}
+SHORT: dict[str, Any] = {f"{HOST}SOFT_EVENTS": 25}
+HARD: dict[str, Any] = {**SHORT, f"{HOST}HARD_EVENTS": 45}
+FEW_PENDING: dict[str, Any] = {f"{BUDGET}MAX_PENDING": 3}
 FEW_BYTES: dict[str, Any] = {f"{BUDGET}COMMAND_BYTES": 4_000}
 LITTLE_WORK: dict[str, Any] = {f"{BUDGET}MAX_WORK": 500}
+SHORT_BOTH: dict[str, Any] = {**SHORT, "noetl_temporal.trail.MARKER_BYTES": 600}
 SHORT_TRAIL: dict[str, Any] = {"noetl_temporal.trail.MARKER_BYTES": 4_000}
 WENT_ON = ("WORKFLOW_EXECUTION_CONTINUED_AS_NEW",)
 
@@ -46,20 +46,19 @@ LOOP = """\
 PAGES = """\
   - step: start
     spec: {timeout: 1h}
-    tool: {kind: noop, message: page, spec: {policy: {rules: [{when: "{{ true }}", then: {do: again, attempts: 20}}]}}}
+    tool: {kind: noop, message: page, spec: {policy: {rules: [{when: "{{ true }}", then: {do: again, attempts: 11}}]}}}
 """
 ENDLESS = ROUNDS % ("", 100_000)
 
 
 async def open_after_a_run(session: Session) -> None:
     """The branch beside holds up the rest until the hard limit is reached."""
-    while not (await session.handle.workflow.query("state")).get("holding"):
-        await asyncio.sleep(0.1)
+    await session.holding()
     session.gate.set()
 
 
 async def cancel_in_a_later_run(session: Session) -> None:
-    await session.called("round", 12)
+    await session.called("round", 8)
     await session.handle.cancel("enough")
 
 
@@ -71,15 +70,15 @@ def wide(branches: int) -> str:
 
 
 EDGES = {
-    "continued": Recording(ROUNDS % ("", 14), limits=SHORT, shows=WENT_ON),
+    "continued": Recording(ROUNDS % ("", 9), limits=SHORT, shows=WENT_ON),
     "continued_with_timers": Recording(
-        ROUNDS % (", {step: beside}", 14) + POLLS % LATER,
+        ROUNDS % (", {step: beside}", 9) + POLLS % LATER,
         head="executor: {spec: {timeout: 1h}}\n",
         limits=SHORT,
         shows=(*WENT_ON, "TIMER_FIRED"),
     ),
     "continued_at_the_hard_limit": Recording(
-        ROUNDS % (", {step: beside}", 14) + BESIDE, script=open_after_a_run, limits=HARD, shows=WENT_ON
+        ROUNDS % (", {step: beside}", 9) + BESIDE, script=open_after_a_run, limits=HARD, shows=WENT_ON
     ),
     "continued_and_timed_out": Recording(
         ENDLESS, head="executor: {spec: {timeout: 2s}}\n", limits=SHORT, ends="failed", shows=WENT_ON
@@ -88,11 +87,11 @@ EDGES = {
         ENDLESS, script=cancel_in_a_later_run, limits=SHORT, ends="cancelled", shows=WENT_ON
     ),
     "continued_pages": Recording(PAGES, limits=SHORT, shows=WENT_ON),
-    "continued_loop": Recording(LOOP % (12, "", "sequential", "{{ item }}"), limits=SHORT, shows=WENT_ON),
+    "continued_loop": Recording(LOOP % (8, "", "sequential", "{{ item }}"), limits=SHORT, shows=WENT_ON),
     "continued_loop_parallel": Recording(
-        LOOP % (16, "", "parallel, max_in_flight: 2", "{{ item }}"), limits=SHORT, shows=WENT_ON
+        LOOP % (10, "", "parallel, max_in_flight: 2", "{{ item }}"), limits=SHORT, shows=WENT_ON
     ),
-    "many_branches": Recording(wide(14), limits=FEW_PENDING),
+    "many_branches": Recording(wide(8), limits=FEW_PENDING),
     "many_bytes": Recording(LOOP % (9, "", "parallel", "{{ 'x' * 900 }}"), limits=FEW_BYTES, shows=("TIMER_FIRED",)),
     "much_work": Recording(
         LOOP % (300, ', where: "{{ item % 100 == 0 }}"', "sequential", "{{ item }}"),
@@ -103,8 +102,8 @@ EDGES = {
         LOOP % (20, "", "parallel", "{{ nothing }}"), limits=SHORT_TRAIL, ends="failed", shows=("MARKER_RECORDED",)
     ),
     "long_log_and_continued": Recording(
-        ROUNDS % ("", 14),
-        limits={**SHORT, "noetl_temporal.trail.MARKER_BYTES": 600},
+        ROUNDS % ("", 9),
+        limits=SHORT_BOTH,
         shows=("MARKER_RECORDED", *WENT_ON),
     ),
 }

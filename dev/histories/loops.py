@@ -25,6 +25,11 @@ BACK = """\
     next: {arcs: [{step: start, when: "{{ ctx.n < 2 }}"}, {step: after}]}
   - {step: after, tool: {kind: noop}}
 """
+BESIDE = """\
+  - {step: start, next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b}]}}
+  - {step: a, loop: {in: [1], iterator: item}, tool: {kind: noop}}
+  - {step: b, loop: {in: [1], iterator: item}, tool: {kind: noop}}
+"""
 TASKS = """\
   - step: start
     loop: {in: [1, 2, 3], iterator: item, spec: {mode: parallel, reduce: {ctx.all: append}}}
@@ -87,6 +92,7 @@ LOOPS = {
         shows=("CHILD_WORKFLOW_EXECUTION_STARTED",),
     ),
     "loop_in_a_loop_back": Recording(BACK),
+    "loops_beside_each_other": Recording(BESIDE),
     "loop_of_tasks": Recording(TASKS.replace("RETRY", RETRY).replace("JUMP", JUMP), shows=("TIMER_FIRED",)),
     "loop_cannot_begin": Recording(loop("mode: parallel, max_in_flight: \"{{ 'many' }}\""), ends="failed"),
     "loop_child_cancelled": Recording(

@@ -20,7 +20,8 @@ class Recording:
     """``workflow`` is the steps of a v10 playbook with ``head`` before them, or a whole playbook of any dialect.
 
     ``script`` interferes with the run. ``ends`` is the status of the run's report, ``shows`` the types of events that
-    its histories have to have among them, without ``EVENT_TYPE_``: a recording that shows something else is refused.
+    its histories have to have among them, without ``EVENT_TYPE_``; of ``first`` the one stands before any of the other.
+    A recording that shows something else is refused.
     """
 
     workflow: str
@@ -28,7 +29,10 @@ class Recording:
     script: Script | None = None
     ends: str = "completed"
     shows: tuple[str, ...] = ()
+    first: tuple[str, str] | None = None
     limits: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    early: bool = False
+    """Whether the script comes before the workers: what it does stands in the run's first workflow task."""
     alone: bool = False
     """Whether it must be the only one that is recorded: it holds up the whole process."""
 

@@ -7,8 +7,9 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
+from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import WorkflowHandle
@@ -75,6 +76,12 @@ class Session:
                     return event.event_id
         raise AssertionError(f"the run has ended without {kind}")
 
+    async def holding(self) -> None:
+        """Until the run waits for what is in flight, so that it can continue as new."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not (await self.handle.workflow.query("state")).get("holding"):  # noqa: ASYNC110 - tells no event
+                await asyncio.sleep(0.1)
+
     async def reset(self, event_id: int) -> None:
         """As a person does it in the UI: again from this completed workflow task."""
         temporal = self.client.temporal
@@ -82,7 +89,7 @@ class Session:
         await temporal.workflow_service.reset_workflow_execution(
             ResetWorkflowExecutionRequest(
                 namespace=temporal.namespace,
-                workflow_execution={"workflow_id": run.id, "run_id": run.run_id},
+                workflow_execution=WorkflowExecution(workflow_id=run.id, run_id=run.run_id),
                 reason="recorded",
                 workflow_task_finish_event_id=event_id,
                 request_id=f"reset-{run.run_id}",
@@ -141,8 +148,8 @@ def _error(message: str, *, retryable: bool) -> Outcome:
 
 
 def _page(request: Request) -> dict[str, Any]:
-    params = request.config.get("params")
-    page = int(params.get("page", 1)) if isinstance(params, dict) else 1
+    params = cast("dict[str, Any]", request.config.get("params") or {})
+    page = int(params.get("page", 1))
     body = {"items": [page * 10, page * 10 + 1], "more": page < PAGES, "page": page, "flag": page == 1}
     return {"status_code": 200, "headers": {}, "url": "http://api.test/items", "elapsed": 0, "data": body}
 

@@ -103,6 +103,12 @@ STEPS = {
         "  - {step: b, tool: {kind: noop}}\n",
         ends="failed",
     ),
+    "failure_of_the_workload": Recording(
+        "  - {step: start, tool: {kind: noop}}\n", head='workload: {n: "{{ 1 / 0 }}"}\n', ends="failed"
+    ),
+    "failure_of_a_large_call": Recording(
+        "  - {step: start, tool: {kind: noop, message: \"{{ ['x' * 900000, 'y' * 900000] }}\"}}\n", ends="failed"
+    ),
     "playbook_best_effort": Recording(BRANCHES % "slow", ends="failed"),
     "playbook_fail_fast": Recording(
         BRANCHES % "wait",

@@ -83,10 +83,10 @@ async def signal(session: Session) -> None:
 
 
 async def cancel_as_the_call_ends(session: Session) -> None:
-    """The call's end and the cancel come with one workflow task."""
+    """Its end comes after the cancel, and it ends well."""
     await session.called("gate")
-    session.gate.set()
     await cancel(session)
+    session.gate.set()
 
 
 async def terminate(session: Session) -> None:
@@ -121,7 +121,13 @@ async def reset_at_the_end(session: Session) -> None:
 
 
 STOPS = {
-    "cancel_before_any_call": Recording(THREE_CALLS + CLEAN, script=cancel, ends="cancelled", shows=CANCELLED),
+    "cancel_before_any_call": Recording(
+        THREE_CALLS + CLEAN,
+        script=cancel,
+        ends="cancelled",
+        first=("WORKFLOW_EXECUTION_CANCEL_REQUESTED", "ACTIVITY_TASK_SCHEDULED"),
+        early=True,
+    ),
     "cancel_in_a_call": Recording(
         ONE_CALL % "wait" + CLEAN, script=cancel_after("wait"), ends="cancelled", shows=CANCELLED
     ),
@@ -132,7 +138,10 @@ STOPS = {
         THREE_CALLS + CLEAN, script=cancel_between_calls, ends="cancelled", shows=CANCELLED
     ),
     "cancel_as_the_call_ends": Recording(
-        ONE_CALL % "gate" + CLEAN, script=cancel_as_the_call_ends, ends="cancelled", shows=CANCELLED
+        ONE_CALL % "gate" + CLEAN,
+        script=cancel_as_the_call_ends,
+        ends="cancelled",
+        first=("WORKFLOW_EXECUTION_CANCEL_REQUESTED", "ACTIVITY_TASK_COMPLETED"),
     ),
     "cancel_in_a_delayed_jump": Recording(
         DELAYED % "jump, to: poll" + CLEAN, script=cancel_in_a_delay, ends="cancelled", shows=("TIMER_CANCELED",)

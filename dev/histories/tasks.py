@@ -50,6 +50,7 @@ RULES = """\
       - {name: third, kind: noop}
 """
 SINK = "sink: {tool: postgres, auth: pg, table: t, %sdata: {n: 1}}"
+EACH, LAST = (SINK.removeprefix("sink: ") % level for level in ("level: attempt, ", ""))
 SINKS = """\
   - step: start
     tool:
@@ -80,10 +81,7 @@ TASKS = {
     "pages": Recording(PAGES % ""),
     "pages_with_delay": Recording(PAGES % "\n                delay: 0.05", shows=("TIMER_FIRED",)),
     "pages_with_sinks": Recording(
-        PAGES.replace(
-            "      spec:", f"      sink: [{{{SINK[7:-1] % 'level: attempt, '}}}, {{{SINK[7:-1] % ''}}}]\n      spec:"
-        )
-        % ""
+        PAGES.replace("      spec:", f"      sink: [{EACH}, {LAST}]\n      spec:") % "",
     ),
     "timeout_of_a_task": Recording(
         "  - {step: start, tool: {kind: noop, message: wait, spec: {timeout: 0.3}}}\n", ends="failed"

@@ -1,4 +1,4 @@
-"""The two workflows without the flag that keeps them out of the SDK's sandbox, and two that break its rules.
+"""The two workflows without the flag that keeps them out of the SDK's sandbox, and three that break its rules.
 
 The sandbox imports this module, and all of ours below it, anew for each workflow.
 """
@@ -11,12 +11,13 @@ from pathlib import Path
 from temporalio import workflow
 
 from dev.histories.limits import active, lower
+from noetl_temporal.ids import new_execution_id
 from noetl_temporal.loop_run import LoopEnd, LoopRun
 from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
 from noetl_temporal.run_input import RunInput, RunReport
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
 
-__all__ = ["ReadsAFile", "ReadsTheClock", "SandboxedLoop", "SandboxedPlaybook"]
+__all__ = ["ReadsAFile", "ReadsTheClock", "ReadsTheClockBelow", "SandboxedLoop", "SandboxedPlaybook"]
 
 lower(active)
 
@@ -58,6 +59,20 @@ class ReadsTheClock(PlaybookWorkflow):
     @workflow.run
     async def run(self, given: RunInput) -> RunReport:
         time.time()
+        return await super().run(given)
+
+
+@workflow.defn(name=PLAYBOOK_WORKFLOW)
+class ReadsTheClockBelow(PlaybookWorkflow):
+    """The same in a module of ours that the workflow calls: what a workflow imports is watched too."""
+
+    @workflow.init
+    def __init__(self, given: RunInput) -> None:
+        super().__init__(given)
+
+    @workflow.run
+    async def run(self, given: RunInput) -> RunReport:
+        new_execution_id()
         return await super().run(given)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from noetl_temporal.replay import history_in
 from noetl_temporal.trail import TrailInterceptor
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
 from tests.replay.sandbox import Sandbox
-from tests.replay.sandboxed import ReadsAFile, ReadsTheClock, SandboxedLoop, SandboxedPlaybook
+from tests.replay.sandboxed import ReadsAFile, ReadsTheClock, ReadsTheClockBelow, SandboxedLoop, SandboxedPlaybook
 
 FILES = sorted(FOLDER.glob("*.json"))
 MAX_BYTES = 4_000_000
@@ -42,6 +43,10 @@ async def replay(
     await replayer.replay_workflow(history)
 
 
+def history_of(file: Path) -> WorkflowHistory:
+    return history_in(file.read_text())
+
+
 def recorded(name: str) -> dict[str, Any]:
     """The first run of a recording."""
     found: dict[str, Any] = json.loads((FOLDER / f"{name}.1.playbook.json").read_text())
@@ -51,16 +56,16 @@ def recorded(name: str) -> dict[str, Any]:
 @each_file
 async def test_a_recorded_history_replays(file: Path) -> None:
     with limited(RECORDINGS[recording_of(file)].limits):
-        await replay(history_in(file.read_text()))
+        await replay(history_of(file))
 
 
 @each_file
 async def test_it_replays_in_the_sandbox(file: Path) -> None:
     with limited(RECORDINGS[recording_of(file)].limits):
-        await replay(history_in(file.read_text()), (SandboxedPlaybook, SandboxedLoop), Sandbox())
+        await replay(history_of(file), (SandboxedPlaybook, SandboxedLoop), Sandbox())
 
 
-@pytest.mark.parametrize("breaks", [ReadsTheClock, ReadsAFile])
+@pytest.mark.parametrize("breaks", [ReadsTheClock, ReadsTheClockBelow, ReadsAFile])
 async def test_the_sandbox_refuses_what_does_not_replay(breaks: type) -> None:
     history = history_in(json.dumps(recorded("sequence")))
     await replay(history, (breaks,))
@@ -73,12 +78,19 @@ def test_every_recording_has_its_files_and_they_are_small() -> None:
     assert sum(file.stat().st_size for file in FILES) < MAX_BYTES
 
 
-async def test_two_calls_that_changed_places_are_caught() -> None:
-    """Of the same type, in one workflow task: only their ids tell."""
-    history = recorded("join_wave")
-    one, other = (event for event in history["events"] if event.get("userMetadata") and _calls(event, "a#", "b#"))
-    attributes = "activityTaskScheduledEventAttributes"
-    assert one[attributes]["activityType"] == other[attributes]["activityType"]
+@pytest.mark.parametrize(
+    ("name", "event_type"),
+    [
+        ("join_wave", "ACTIVITY_TASK_SCHEDULED"),
+        ("loops_beside_each_other", "START_CHILD_WORKFLOW_EXECUTION_INITIATED"),
+    ],
+)
+async def test_two_calls_that_changed_places_are_caught(name: str, event_type: str) -> None:
+    """Of the same type, commanded by one workflow task: only their ids tell."""
+    history = recorded(name)
+    pairs = pairwise(history["events"])
+    one, other = next(pair for pair in pairs if {event["eventType"] for event in pair} == {f"EVENT_TYPE_{event_type}"})
+    attributes = next(key for key in one if key.endswith("Attributes"))
     one[attributes], other[attributes] = other[attributes], one[attributes]
     with pytest.raises(NondeterminismError):
         await replay(history_in(json.dumps(history)))
@@ -90,8 +102,3 @@ async def test_another_call_is_caught() -> None:
     scheduled[-1]["activityTaskScheduledEventAttributes"]["activityType"]["name"] = "noetl.http"
     with pytest.raises(NondeterminismError):
         await replay(history_in(json.dumps(history)))
-
-
-def _calls(event: dict[str, Any], *steps: str) -> bool:
-    id_: str = event.get("activityTaskScheduledEventAttributes", {}).get("activityId", "")
-    return id_.startswith(steps)
