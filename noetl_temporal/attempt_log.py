@@ -15,7 +15,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
@@ -29,7 +29,7 @@ from noetl_temporal.attempt_details import DETAIL_BYTES, Details, Segment, count
 from noetl_temporal.machine.call import AttemptCounts, AttemptRecord
 from noetl_temporal.value_store import ValueStore, until_done
 
-__all__ = ["BEAT", "AttemptLog", "now", "told_by_heartbeat"]
+__all__ = ["BEAT", "AttemptLog", "now"]
 
 BEAT = timedelta(seconds=2)
 """A call learns that it is cancelled by the answer to a heartbeat: this is how long a person waits for it."""
@@ -149,7 +149,7 @@ class AttemptLog:
 
     async def hand_on(self) -> None:
         """Leave the log to the next attempt: store what is too much for a heartbeat, and beat."""
-        if self._values.is_there and split(self._records):
+        if self._values.is_available and split(self._records):
             await self._store(split(self._records, SEGMENT_FROM))
         self._details = self._told()
         self.beat()
@@ -186,11 +186,6 @@ class AttemptLog:
             segment = msgspec.json.decode(text, type=Segment)
             records, older = (*segment.records, *records), segment.older
         return records if self._first is None else (self._first, *records)
-
-
-def told_by_heartbeat(details: Sequence[Any]) -> tuple[AttemptRecord, ...]:
-    """The records that a heartbeat left."""
-    return tuple(msgspec.convert(one, AttemptRecord) for one in details[0]) if details else ()
 
 
 def now() -> int:

@@ -7,8 +7,10 @@ millisecond more when the ordinals of a millisecond are spent.
 
 The lower half of the ordinals is for the events that a machine writes, the upper half for the rows that the mirror
 derives from history (attempts, sinks). A machine knows how many rows are derived from each fact, keeps the same
-count (``Ids.derived``), and writes its next event above them. A slot is given to another workflow only above the last
-millisecond that the one before it used. So two rows cannot have the same id, and sorting by id tells the story.
+count (``EventIds.derived``), and writes its next event above them. A slot is given to another workflow only above the
+last millisecond that the one before it used. So two rows cannot have the same id. In order of id a row follows its
+parent, and the events of one machine follow each other as they happened; rows of calls that ran at the same time may
+stand later than their time, because they are derived when the call ends.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ inbox; the host takes the facts one by one and feeds them, and then has all call
 is cancelled before is not started at all: Temporal would drop both commands of one workflow task, and the events in
 the first one's header with them. Nothing here decides.
 
-An activity's id is its call's and a child's that of its loop, so that a replay notices two calls that changed places.
+An activity has its call's id and a child its loop's, so that a replay detects two calls that swapped places.
 
-A value that Temporal cannot carry would make the workflow task fail for ever: its call or loop ends as too_large
-instead.
+A value that Temporal cannot carry would make the workflow task fail on every retry: its call or loop ends as
+``too_large`` instead.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from noetl_temporal.trail import Trail
 __all__ = ["Performer"]
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=20)
-"""A worker that is silent for so long is lost; its calls go to another."""
+"""A worker that sends no heartbeat for this long is lost; its calls go to another."""
 
 CALL_TIMEOUT = timedelta(days=3650)
-"""An activity needs a timeout. The call's own is kept inside of it, and a lost one shows by its missing heartbeats."""
+"""Temporal requires a timeout. The activity enforces the call's own; a lost call is detected by missing heartbeats."""
 
 _Task: TypeAlias = "asyncio.Task[Any]"
 _RETRY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30))

@@ -11,7 +11,7 @@ report has them all.
 
 Interrupted before the tool has answered, the attempt ends at once; afterwards it completes its sinks and reports
 (stopping.py). A report that is too large for history is stored from here, however long that takes (value_store.py):
-the tool is not run again because the payload store is away.
+an unavailable payload store never makes the tool run twice.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from noetl_temporal.value_store import ValueStore, until_done
 __all__ = ["MAX_LOST", "tool_activity"]
 
 MAX_LOST = 5
-"""Attempts that may be lost with their worker; after one more the call is given up: it may be what kills them."""
+"""Attempts that may be lost with their worker; one more fails the call, which may be what kills the workers."""
 
 
 def tool_activity(tool: Tool, source: CredentialSource, values: ValueStore) -> Callable[..., Any]:
@@ -63,7 +63,7 @@ def tool_activity(tool: Tool, source: CredentialSource, values: ValueStore) -> C
 
 
 async def _read(call: ToolCall | Unread, values: ValueStore) -> ToolCall | str:
-    """The call, read from the payload store however long that takes; why there is none, when it is gone."""
+    """The call, read from the payload store, however long that takes; a message when the store no longer has it."""
     if isinstance(call, ToolCall):
         return call
     try:
@@ -73,7 +73,7 @@ async def _read(call: ToolCall | Unread, values: ValueStore) -> ToolCall | str:
 
 
 class _Context:
-    """What the running tool may ask. See noetl_activities.tool.ToolContext."""
+    """Implements noetl_activities.tool.ToolContext for one attempt."""
 
     def __init__(self, log: AttemptLog, credentials: Credentials) -> None:
         self._log = log
@@ -91,8 +91,10 @@ class _Context:
 
 
 class _Answer(NamedTuple):
-    """What the sinks and the rules are about. ``is_taken`` from the ledger, ``is_refused`` when the call was not made
-    because of what became of earlier attempts: another attempt would be refused too.
+    """The outcome that sinks and rules work on.
+
+    ``is_taken``: it comes from the ledger. ``is_refused``: the call was not made because of earlier attempts, so
+    another attempt would be refused too.
     """
 
     outcome: Outcome

@@ -1,8 +1,8 @@
 """Why Temporal interrupts an activity, and how its attempt then ends (semantics.md 19a, 22a).
 
 ``cancelled``: the call was stopped, by a person, a timeout or a failed sibling. It is not run again.
-``paused``, ``reset``: a person did that to the activity. ``shutdown``: its worker was told to stop and its grace is
-over. The attempt is run again and counts for nothing.
+``paused``, ``reset``: a person did that to the activity. ``shutdown``: its worker was told to stop and the grace period
+is over. In these three cases the call is run again, and the attempt counts neither as failed nor as lost.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ INTERRUPTED = {
     "paused": ("paused", "the activity was paused: the call is run again when it goes on"),
     "reset": ("reset", "the activity was reset: the call is run again"),
 }
-"""The type and the message of the error with which such an attempt ends."""
+"""Reason -> type and message of the error with which the attempt ends."""
 
 T = TypeVar("T")
 
 
 def stop_reason() -> AttemptStatus | None:
-    """Why the running activity is interrupted; None when nobody told: its process is being torn down."""
+    """Why the running activity is interrupted; None when Temporal gives no reason: the process is being torn down."""
     details = activity.cancellation_details()
     if details is None:
         return None
@@ -44,7 +44,10 @@ def stop_reason() -> AttemptStatus | None:
 
 
 async def finished(work: asyncio.Task[T]) -> T:
-    """What the work comes to. Told to stop, it has FINISH_SECONDS more; then it is cancelled, and CancelledError."""
+    """The result of ``work``. When the caller is cancelled, the work has FINISH_SECONDS more and is then cancelled.
+
+    Raises CancelledError when it had to be.
+    """
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""Whatever becomes of a tool is an outcome: never a crash, which Temporal would repeat without end."""
+"""Turns whatever a tool or sink does into an outcome: an exception would be retried by Temporal without end."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ T = TypeVar("T")
 
 
 class Deadline(NamedTuple):
-    """Until when an attempt has time: ``at`` on the event loop's clock, ``seconds`` in all; None for no limit."""
+    """When an attempt times out: ``at`` on the event loop's clock, ``seconds`` after its start; None for no limit."""
 
     seconds: float | None
     at: float | None
 
     @classmethod
     def after(cls, seconds: float | None) -> Deadline:
-        """So many seconds from now."""
+        """The deadline ``seconds`` from now."""
         return cls(seconds, None if seconds is None else asyncio.get_running_loop().time() + seconds)
 
 
 async def attempted(run: Callable[[], Awaitable[T]], deadline: Deadline) -> tuple[T | None, PlainOutcome | None]:
-    """What a tool or sink gives, or None and the outcome that its failure is; only cancellation passes through."""
+    """(result, None) of a tool or sink, or (None, outcome) when it fails or times out. Raises only CancelledError."""
     timer = asyncio.timeout_at(deadline.at)
     try:
         async with timer:
@@ -50,7 +50,7 @@ async def attempted(run: Callable[[], Awaitable[T]], deadline: Deadline) -> tupl
 
 
 def refusal(kind: str, message: str) -> PlainOutcome:
-    """An error that the same call would meet again."""
+    """An error outcome that is not retryable."""
     return plain(Outcome("error", error=ErrorInfo(kind, _readable(message))))
 
 

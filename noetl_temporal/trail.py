@@ -31,7 +31,7 @@ __all__ = ["HEADER", "Trail", "TrailInterceptor", "record_trail"]
 HEADER = "noetl-trail"
 
 MARKER_BYTES = 200_000
-"""Of events that wait for a command. Temporal refuses values over 2 MB, and a header is one."""
+"""Size of collected events above which a marker carries them. Temporal refuses headers over 2 MB."""
 
 _RECORDED_SECONDS = 60
 
@@ -58,12 +58,12 @@ class Trail:
             self._markers.append(marker)
 
     def take(self) -> tuple[DomainEvent, ...]:
-        """All that was collected; the trail is empty after."""
+        """Return the collected events and clear the trail."""
         events, self._events, self._bytes = tuple(self._events), [], 0
         return events
 
     async def recorded(self) -> None:
-        """Wait until every marker stands in history."""
+        """Wait until every marker is recorded in history."""
         for marker in self._markers:
             while not marker.done():
                 try:
@@ -75,7 +75,7 @@ class Trail:
 
 @activity.defn(name=HEADER)
 async def record_trail(events: tuple[DomainEvent, ...]) -> tuple[DomainEvent, ...]:
-    """What it is given: as a local activity's result it stands in history."""
+    """Return the argument: the result of a local activity is recorded in history."""
     return events
 
 
@@ -84,7 +84,7 @@ class _Carrier(Protocol):
 
 
 class TrailInterceptor(Interceptor):
-    """Given to every worker that runs our workflows."""
+    """Moves the trail into the headers of outgoing commands; every worker of our workflows needs it."""
 
     def workflow_interceptor_class(
         self,

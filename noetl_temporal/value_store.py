@@ -25,14 +25,14 @@ __all__ = ["ValueStore", "until_done"]
 
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 5.0
-"""Seconds between attempts to store."""
+"""Seconds between attempts."""
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
 class ValueStore:
-    """Where the payloads of a converter lie that are too large for history. ``limit`` is the bytes of one value."""
+    """Stores payloads that are too large for history. ``limit`` is the largest value, in bytes."""
 
     def __init__(self, converter: DataConverter, limit: int | None = None) -> None:
         self._converter = converter
@@ -42,7 +42,7 @@ class ValueStore:
         self.limit = payload_limit(converter) if limit is None else limit
 
     @property
-    def is_there(self) -> bool:
+    def is_available(self) -> bool:
         """Whether values can be stored outside of history at all."""
         return self._driver is not None
 
@@ -83,7 +83,10 @@ class ValueStore:
 
 
 async def until_done(what: str, work: Callable[[], Awaitable[T]]) -> T:
-    """Do what needs the payload store, however long that is away. Raises LookupError for what is gone."""
+    """Retry ``work`` until the payload store answers; ``what`` is logged with each failure.
+
+    Raises LookupError for what is gone.
+    """
     delay = FIRST_DELAY
     while True:
         try:

@@ -20,7 +20,7 @@ from noetl_temporal.trail import TrailInterceptor, record_trail
 from noetl_temporal.value_store import ValueStore
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
 
-__all__ = ["GRACE", "UNTIL_DONE", "UnknownToolsError", "run_worker", "serving", "tool_worker", "workflow_worker"]
+__all__ = ["GRACE", "UNTIL_DONE", "UnknownToolsError", "serving", "tool_worker", "workflow_worker"]
 
 GRACE = timedelta(seconds=10)
 """How long calls in flight may go on when a worker is asked to stop that serves only for a while."""
@@ -96,15 +96,3 @@ async def serving(
             yield
         finally:  # all at once: none takes another call while one waits for its last
             await asyncio.gather(*(worker.shutdown() for worker in workers))
-
-
-async def run_worker(
-    client: Client,
-    tools: Mapping[str, Tool],
-    source: CredentialSource,
-    only: Collection[str] | None = None,
-    grace: timedelta = GRACE,
-) -> None:
-    """Serve until cancelled; see ``serving``."""
-    async with serving(client, tools, source, only, grace):
-        await asyncio.Event().wait()

@@ -1,11 +1,11 @@
-"""Drives one machine inside a workflow: feeds it facts, performs its commands, and knows when to continue as new.
+"""Drives one machine inside a workflow: feeds it facts, performs its commands, and decides when to continue as new.
 
 How it works. Each time something happens, the host feeds what happened, stops first, and performs what the machine
 commands. A cancel is asked for, not waited for: Temporal delivers it once, as an exception in whatever the workflow
 awaits, so the host looks at every turn whether one has been requested and feeds it before anything else. It cannot be
 lost to a call that ends at the same time, nor to a continue-as-new.
 
-A workflow task has a budget (machine/budget.py). Where it left work over, a timer of a millisecond brings the next one.
+A workflow task has a budget (machine/budget.py). When work is left over, a timer of a millisecond starts the next one.
 
 Continue-as-new. After the soft limit the host feeds facts while the machine *holds*, which begins nothing. If no call
 and no loop is in flight then, the run continues as new from the snapshot: timers are deadlines in it and start again.
@@ -34,9 +34,10 @@ SOFT_EVENTS = 2_000
 
 HARD_EVENTS = 10_000
 HARD_BYTES = 20_000_000
-"""From here on the run waits for such a moment. Temporal itself ends a run at 51,200 events or 50 MB."""
+"""Of history: above either, nothing begins until the run is idle. Temporal ends a run at 51,200 events or 50 MB."""
 
 NEXT_TASK_SECONDS = 0.001
+"""Delay of the timer that brings the next workflow task."""
 
 
 class WorkflowHost:
@@ -48,11 +49,11 @@ class WorkflowHost:
         self._limit = limit
         self._requests: list[str] = []
         self._is_cancel_fed = False
-        self._is_told_to_wait = False
+        self._is_wait_logged = False
         self._next_task: asyncio.Task[None] | None = None
 
     def request_cancel(self, reason: str) -> None:
-        """Somebody signals that the run is to stop."""
+        """Request a stop; the second request skips the cleanup."""
         self._requests.append(reason)
 
     def feed(self, event: Event) -> None:
@@ -60,7 +61,7 @@ class WorkflowHost:
         self._performer.perform(self._machine.feed(event))
 
     async def drive(self) -> Finish | None:
-        """Go on until the machine ends; None when the run is to continue as new, all of it in the snapshot."""
+        """Run until the machine ends; None when the run is to continue as new from the machine's snapshot."""
         while True:
             self._turn()
             is_to_continue = self._performer.finish is None and self._is_to_continue()
@@ -129,8 +130,8 @@ class WorkflowHost:
             return self._fits()
         if not self._is_at_hard_limit():
             self.feed(Continued(now()))
-        elif not self._is_told_to_wait:
-            self._is_told_to_wait = True
+        elif not self._is_wait_logged:
+            self._is_wait_logged = True
             self.feed(HoldRequested(now(), "the history is near its limit: waiting for what is in flight to end"))
         return False
 
@@ -139,7 +140,7 @@ class WorkflowHost:
         return info.get_current_history_length() > HARD_EVENTS or info.get_current_history_size() > HARD_BYTES
 
     def _fits(self) -> bool:
-        """A state that Temporal cannot carry would make the run hang: it is stopped instead."""
+        """Whether Temporal can carry the snapshot. One that is too large would hang the run, so the run is stopped."""
         size = self._performer.size_of(self._machine.snapshot())
         if size <= self._limit:
             return True

@@ -42,7 +42,7 @@ class CredentialSource:
         variable = "NOETL_CREDENTIAL_" + re.sub(r"\W", "_", name).upper()
         if variable not in self._environment:
             where = f"the file {self._file}" if self._file else "a file that NOETL_CREDENTIALS names"
-            raise CredentialError(f"no credential {name!r}: add it to {where}, or set {variable}")
+            raise CredentialError(f"no credential {name!r}: add it to {where}, or set {variable} for the worker")
         return _from_json(variable, self._environment[variable])
 
     def _from_file(self) -> Mapping[str, Credential]:

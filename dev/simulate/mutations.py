@@ -220,7 +220,7 @@ MUTATIONS = (
     Mutation("timers go on in a new run", lambda: _off(ENGINE, "_resume", _resume_nothing)),
     Mutation("a machine that holds begins nothing", lambda: _off(ENGINE, "_hold", _nothing)),
     Mutation("the budget of a workflow task", lambda: _off(Budget, "is_spent", property(_no))),
-    Mutation("calls in flight are bounded", lambda: _off(ResultSizes, "at_once", property(_very_many))),
+    Mutation("calls in flight are bounded", lambda: _off(ResultSizes, "max_in_flight", property(_very_many))),
     Mutation("ids leave room for derived rows", lambda: _off(EventIds, "leave_room", _nothing)),
     Mutation("ids stand above those of a loop", lambda: _off(EventIds, "rise", _nothing)),
     Mutation("a slot has one loop at a time", lambda: _off(loops, "_free_slot", _one)),

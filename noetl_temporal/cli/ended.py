@@ -63,8 +63,9 @@ class Ended(msgspec.Struct, frozen=True):
         if self.result is not None:
             console.print(Pretty(self.result, max_length=20, max_string=500))
         colour = COLOURS.get(self.status, "cyan")
+        status, time = self.status.replace("_", " "), "for" if self.status == "running" else "in"
         console.print(
-            f"[{colour}]{self.status}[/] in {self.duration_seconds:.1f} s, {self.events} events, "
+            f"[{colour}]{status}[/] {time} {self.duration_seconds:.1f} s, {self.events} events, "
             f"execution {self.execution_id}",
             highlight=False,
         )

@@ -46,6 +46,9 @@ def reach_running() -> Reach:
         return Reach()
     found = running(Home())
     if found is None:
-        raise StackError("no stack is up in this folder: start it with `noetl dev up`, its runs are kept")
+        raise StackError(
+            "no stack is up in this folder: start it with `noetl dev up` (its runs are kept), "
+            "or set TEMPORAL_ADDRESS to use a cluster"
+        )
     os.environ.update(found.environment())
     return Reach(found.ui)

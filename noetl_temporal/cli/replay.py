@@ -38,7 +38,7 @@ def replay_command(targets: tuple[str, ...], of_open: bool) -> None:
     noetl replay history.json
     """
     if not targets and not of_open:
-        raise click.UsageError("name an execution or a file, or say --open")
+        raise click.UsageError("name an execution or a file, or pass --open")
     files = [_file(target) for target in targets if not target.isdecimal()]
     executions = [int(target) for target in targets if target.isdecimal()]
     if executions or of_open:

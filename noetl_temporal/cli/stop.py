@@ -27,7 +27,7 @@ def cancel_command(execution: int, reason: str) -> None:
     """
     reach_running()
     skips = asyncio.run(_stop(execution, reason, at_once=False))
-    told = "had been cancelled already: skipping its cleanup" if skips else "cancelling; its cleanup runs"
+    told = "was cancelled already: skipping its cleanup" if skips else "cancelling; its cleanup runs"
     click.echo(f"run {execution}: {told}")
 
 

@@ -1,9 +1,9 @@
 """What a machine may ask of one workflow task (architecture.md 5).
 
-Temporal does not fail a run that asks for too much, it hangs or ends it: more than 2,000 pending activities or 4 MB of
-commands are refused for ever or terminate the run, and the SDK fails a workflow task that computes for two seconds. So
-a machine begins a call only while the budget allows it, and keeps the rest for the next workflow task. All of it is
-counted, nothing is timed, so that a replay stops at the same places.
+Temporal does not fail a run that asks for too much: it hangs, or is terminated. More than 2,000 pending activities or
+4 MB of commands are refused on every retry, and the SDK fails a workflow task that computes for two seconds. So a
+machine begins a call only while the budget allows it, and defers the rest to the next workflow task. Work is counted,
+never timed, so that a replay stops at the same points.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RESULT_BYTES = 8_000_000
 """Of the results that may arrive with one workflow task."""
 
 MAX_WORK = 300_000
-"""Computing of one workflow task beside its templates, in units of about a microsecond."""
+"""Computation of one workflow task, its templates excluded, in units of about a microsecond."""
 
 MAX_TEMPLATE_WORK = 2_000_000
 """Of all templates rendered in one workflow task, 0.14 to 0.3 s (templating/work.py)."""
@@ -35,7 +35,7 @@ CALL_WORK = 150
 
 
 class ResultSizes(msgspec.Struct):
-    """Sizes of the results so far, from which those of calls in flight are expected."""
+    """Count and total size of the results so far, an estimate for those of calls in flight."""
 
     count: int = 0
     bytes: int = 0
@@ -46,7 +46,7 @@ class ResultSizes(msgspec.Struct):
         self.bytes += min(inline, len(msgspec.json.encode(outcome)))
 
     @property
-    def at_once(self) -> int:
+    def max_in_flight(self) -> int:
         """How many calls may be in flight."""
         mean = self.bytes // self.count if self.count else 0
         return max(1, min(MAX_PENDING, RESULT_BYTES // max(mean, 1)))
@@ -69,7 +69,7 @@ class Budget:
         self._bytes += min(self.inline, size)
 
     def work(self, amount: int = CALL_WORK) -> None:
-        """Count computing, in units of about a microsecond."""
+        """Count computation, in units of about a microsecond."""
         self._work += amount
 
     @property

@@ -1,4 +1,4 @@
-"""The end of a playbook's run: its status, its last events, and the command that tells it all."""
+"""The end of a playbook's run: its status, its last events, and the Finish command."""
 
 from __future__ import annotations
 

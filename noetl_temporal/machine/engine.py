@@ -1,4 +1,4 @@
-"""The engine under every machine: which facts may come, where calls begin, how a machine stops.
+"""The engine of both machines: which facts are admitted, where calls begin, how a machine stops.
 
 How it works. A machine has *runs*: runs of steps in a playbook's machine, iterations in a loop's. A run works through
 a pipeline of tasks (tasks/pipeline.py), or waits for a loop. ``feed`` takes one fact, lets the run that it concerns go
@@ -19,7 +19,8 @@ The law of stopping
 3. A stop asks whatever is in flight to end (Cancel), drops delays, and begins nothing. What is in flight is still
    awaited, and recorded as it really ended.
 4. What a stop itself asks for is exempt: the final step of a playbook, as its cleanup (``_is_exempt``).
-5. A call or loop that ends as cancelled although nobody here asked for it failed: someone cancelled it from outside.
+5. A call or loop that ends as cancelled although this machine did not ask for it has failed: it was cancelled from
+   outside.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Engine(ABC, Generic[S, R]):
 
     @property
     def has_work(self) -> bool:
-        """The budget left something over that could begin with the next: feed Continued."""
+        """Something could begin that the budget deferred: feed Continued in the next workflow task."""
         may_begin = self._can_begin(ignoring_budget=True) or self.state.stop is not None
         return may_begin and self._is_waiting_for_budget()
 
@@ -93,7 +94,7 @@ class Engine(ABC, Generic[S, R]):
         return self.state.stop is not None and self.state.stop.kind == "cancel"
 
     def feed(self, event: Event) -> list[Command]:
-        """Take one fact; the commands are to be performed in their order. Raises ProtocolError, and then ever after."""
+        """Take one fact; perform the commands in their order. Raises ProtocolError, and then on every later call."""
         self._broken = self._broken or unexpected(event, self.state.phase, self.state.pending)
         if self._broken is not None:
             raise ProtocolError(self._broken)
@@ -169,7 +170,7 @@ class Engine(ABC, Generic[S, R]):
             self._warn(event.message)
 
     def _resume(self, event: Resumed) -> None:
-        """Start again every timer, for what is left of its time. The mirror counts rows from here on anew."""
+        """Restart every timer for its remaining time; the mirror's count of derived rows starts over."""
         self.state.holding = False
         self.state.ids.begin_run()
         for id_, one in self.state.pending.items():
@@ -226,7 +227,7 @@ class Engine(ABC, Generic[S, R]):
         state = self.state
         if state.holding or (self.budget.is_spent and not ignoring_budget):
             return False
-        return len(state.pending) < state.sizes.at_once or self._in_flight() < state.sizes.at_once
+        return len(state.pending) < state.sizes.max_in_flight or self._in_flight() < state.sizes.max_in_flight
 
     def _in_flight(self) -> int:
         return sum(1 for one in self.state.pending.values() if one.kind in ("call", "loop"))
@@ -243,7 +244,7 @@ class Engine(ABC, Generic[S, R]):
         self._ready(run)
 
     def _after(self, run: R, pipeline: Pipeline) -> None:
-        """Note for what the run waits now, or end it."""
+        """Record what the run waits for now, or end it."""
         state = pipeline.state
         if pipeline.end is not None:
             self._run_ended(run, pipeline.end, pipeline.last_kind())
@@ -271,7 +272,7 @@ class Engine(ABC, Generic[S, R]):
     # ---- stopping -------------------------------------------------------------------------------------------------
 
     def _stop(self, kind: str, reason: str = "") -> None:
-        """Stop the whole machine; a stop that is under way stays what it is."""
+        """Stop the whole machine; no effect when it is stopping already."""
         if self.state.stop is None:
             self.state.stop = msgspec.convert({"kind": kind, "at": self._journal.at, "reason": reason}, Stop)
             self._ask_to_end()
@@ -282,7 +283,7 @@ class Engine(ABC, Generic[S, R]):
                 self._ask_run_to_end(run)
 
     def _stop_run(self, run: R) -> None:
-        """Stop one run, whose time is over."""
+        """Stop one run, which timed out."""
         run.stop = "timeout"
         self._ask_run_to_end(run)
 

@@ -58,7 +58,7 @@ class EventIds(msgspec.Struct):
         self.rise(self.derived.ms)
 
     def begin_run(self) -> None:
-        """The workflow continued as new: ids of rows that are derived from the new run stand above all before."""
+        """The workflow continued as new: ids of rows derived from the new run stand above all earlier ones."""
         self.derived = IdClock(self.last, DERIVED)
 
     def rise(self, ms: int) -> None:

@@ -1,4 +1,4 @@
-"""Writes the NoETL log: domain events with their ids, times and places, as Emit commands among the others."""
+"""Writes the NoETL log: domain events with their ids, times and places, as Emit commands between the others."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from noetl_temporal.machine.commands import CallTool, Command, Emit, RunLoop
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.ids import EventIds
 
-__all__ = ["INLINE_BYTES", "Journal", "abridged", "seconds"]
+__all__ = ["Journal", "abridged"]
 
-INLINE_BYTES = 1024
-"""Results larger than this are not repeated in events; the attempt's own row has them."""
+RESULT_BYTES = 1024
+"""Larger results are not repeated in events; the attempt's own row has them."""
 
 
 class Journal:
@@ -70,7 +70,7 @@ class Journal:
             status=status,
             parent=parent,
             ends=ends,
-            duration=seconds(started, self.at),
+            duration=_elapsed(started, self.at),
             result=result,
             error=error[:500] if error else None,
             meta={name: value for name, value in found.items() if value is not None},
@@ -80,12 +80,12 @@ class Journal:
         return event.id
 
 
-def seconds(started: int | None, ended: int) -> float | None:
-    """Milliseconds between two times as seconds."""
+def _elapsed(started: int | None, ended: int) -> float | None:
+    """Seconds between two times in milliseconds; None without a start."""
     return None if started is None else (ended - started) / 1000
 
 
 def abridged(value: Json) -> Json:
     """The value, or its size when it is too large to repeat."""
     size = len(msgspec.json.encode(value))
-    return value if size <= INLINE_BYTES else {"_truncated": True, "_size": size}
+    return value if size <= RESULT_BYTES else {"_truncated": True, "_size": size}

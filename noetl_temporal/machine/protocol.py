@@ -1,4 +1,4 @@
-"""Which facts a machine takes when: tables, checked before a fact changes anything."""
+"""Tables of the facts that a machine admits in each phase, checked before a fact changes anything."""
 
 from __future__ import annotations
 
@@ -33,11 +33,14 @@ ANSWERED: Mapping[type[Event], tuple[str, ...]] = {
     LoopFinished: ("loop",),
     TimerFired: ("delay", "deadline"),
 }
-"""Fact -> the kinds of pending thing that it answers."""
+"""Fact -> the kinds of Pending that it ends."""
 
 
 def unexpected(event: Event, phase: str, pending: Mapping[str, Pending]) -> str | None:
-    """Why the fact does not fit, None when it does. A timer may fire just as it is cancelled."""
+    """Why the fact is not admitted; None when it is.
+
+    A timer that is not pending is admitted: it may fire just as it is cancelled.
+    """
     name = type(event).__name__
     if not isinstance(event, ADMITTED[phase]):
         return f"{name} while the machine is {phase}"

@@ -1,7 +1,7 @@
-"""What a template gave, as the duration, count or flag that a field of the playbook needs.
+"""Converts the value of a template to the duration, count or flag that a field of the playbook needs.
 
-A template may give anything: a text where a number belongs, ``nan``, a list. Whatever is not a quantity within its
-limits is a failure of the playbook, with the place and the name of the field, before anything is begun with it.
+A template may yield anything: text where a number belongs, ``nan``, a list. A value of the wrong kind or out of range
+is a failure of the playbook, with the place and the name of the field, before it is used.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from noetl_compiler.graph import Json, Span
 from noetl_compiler.numerals import duration, numeral
 from noetl_compiler.templates import TemplateFailure
 
-__all__ = ["LONGEST_SECONDS", "MOST", "count", "flag", "seconds"]
+__all__ = ["MAX_COUNT", "MAX_SECONDS", "count", "flag", "seconds"]
 
-LONGEST_SECONDS = 10 * 365.25 * 86400
-"""Ten years: no limit of a run is longer."""
+MAX_SECONDS = 10 * 365.25 * 86400
+"""Ten years, the longest duration that is accepted."""
 
-MOST = 1_000_000_000
-"""The highest count."""
+MAX_COUNT = 1_000_000_000
+"""The highest count that is accepted."""
 
 _TEXT_SHOWN = 40
 _DIGITS_SHOWN = 2**63
@@ -31,35 +31,36 @@ _FALSE = frozenset({"false", "no", "0"})
 def seconds(value: Json, what: str, span: Span | None) -> float:
     """A duration in seconds, from 0 to ten years: a number, or a text such as ``30s``, ``1.5m``, ``500ms``, ``2 h``.
 
-    ``what`` names the field in the failure: ``delay``. TemplateFailure for all else.
+    ``what`` names the field in the failure: ``delay``. Raises TemplateFailure for anything else.
     """
     found = _number(value, duration)
     if found is None or math.isnan(found):
-        raise _unfit(what, value, "seconds or a duration like 30s", span)
+        raise _failure(what, value, "seconds or a duration like 30s", span)
     if found < 0:
-        raise _unfit(what, value, "0 seconds or more", span)
-    if found > LONGEST_SECONDS:
-        raise _unfit(what, value, "a duration of at most 10 years", span)
+        raise _failure(what, value, "0 seconds or more", span)
+    if found > MAX_SECONDS:
+        raise _failure(what, value, "a duration of at most 10 years", span)
     return found
 
 
 def count(value: Json, what: str, span: Span | None, minimum: int = 0) -> int:
-    """A whole number from ``minimum`` to ``MOST``: 3, 3.0 or ``"3"``. TemplateFailure for all else."""
+    """A whole number from ``minimum`` to ``MAX_COUNT``: 3, 3.0 or ``"3"``. Raises TemplateFailure for
+    anything else.
+    """
     found = _number(value, numeral)
     if found is None or math.isnan(found):
-        raise _unfit(what, value, "a whole number", span)
+        raise _failure(what, value, "a whole number", span)
     if found < minimum:
-        raise _unfit(what, value, f"a whole number of {minimum} or more", span)
-    if found > MOST:
-        raise _unfit(what, value, f"a whole number of at most {MOST:,}", span)
+        raise _failure(what, value, f"a whole number of {minimum} or more", span)
+    if found > MAX_COUNT:
+        raise _failure(what, value, f"a whole number of at most {MAX_COUNT:,}", span)
     if not found.is_integer():
-        raise _unfit(what, value, "a whole number", span)
+        raise _failure(what, value, "a whole number", span)
     return int(found)
 
 
 def flag(value: Json, what: str, span: Span | None) -> bool:
-    """True or false, also as the numbers 1 and 0 and the words that a playbook has for them. TemplateFailure for all
-    else."""
+    """True or false, also as 1, 0, and the words yes, no, true and false. Raises TemplateFailure for anything else."""
     word = value.strip().lower() if isinstance(value, str) else None
     if value is True or value is False:
         return value
@@ -67,11 +68,11 @@ def flag(value: Json, what: str, span: Span | None) -> bool:
         return True
     if word in _FALSE or (word is None and _number(value, numeral) == 0):
         return False
-    raise _unfit(what, value, "true or false", span)
+    raise _failure(what, value, "true or false", span)
 
 
 def _number(value: Json, of_text: Callable[[str], float | None]) -> float | None:
-    """The number that a value is or says, infinite when it is too large for one; None for what is no number."""
+    """The value as a number, infinite when it is too large for a float; None when it is not a number."""
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
@@ -84,12 +85,12 @@ def _number(value: Json, of_text: Callable[[str], float | None]) -> float | None
         return math.copysign(math.inf, value > 0 or -1)
 
 
-def _unfit(what: str, value: Json, expected: str, span: Span | None) -> TemplateFailure:
+def _failure(what: str, value: Json, expected: str, span: Span | None) -> TemplateFailure:
     return TemplateFailure(f"{what} is {_shown(value)}, expected {expected}", span)
 
 
 def _shown(value: Json) -> str:
-    """The value in few words. Whatever is in a list or a mapping is not shown: it may be large, or secret."""
+    """The value, abbreviated. The contents of a list or a mapping are not shown: they may be large, or secret."""
     match value:
         case None:
             return "none"

@@ -28,9 +28,9 @@ _WORDS = {
     "reset": ("reset", "the call was reset"),
     "cancelled": ("cancelled", "the call was cancelled"),
 }
-"""Kind and message of an attempt that ended otherwise than by what its tool answered."""
+"""Kind and message of an attempt that ended without an answer of its tool."""
 
-_SINK = ("kind", "key", "table", "rows", "duplicate", "warning")
+_SINK_FIELDS = ("kind", "key", "table", "rows", "duplicate", "warning")
 
 
 def write_attempts(writer: RowWriter, call: Call, seen: Seen, records: list[dict[str, Json]], outcome: Json) -> None:
@@ -47,7 +47,7 @@ def write_attempts(writer: RowWriter, call: Call, seen: Seen, records: list[dict
 
 class _Attempt:
     """One record. ``previous`` is the row that this attempt repeats, ``following`` the record of the attempt after it;
-    ``first`` is this attempt's own first row. Who never told an end is taken to have ended when the next one began.
+    ``first`` is this attempt's own first row. An attempt without an end ended when the next one began.
     """
 
     def __init__(
@@ -142,9 +142,7 @@ class _Attempt:
 
     def _sinks(self, sinks: list[dict[str, Json]]) -> None:
         for sink in sinks:
-            told = {
-                name: sink[name] for name in ("kind", "key", "table", "rows", "duplicate", "warning") if name in sink
-            }
+            told = {name: sink[name] for name in _SINK_FIELDS if name in sink}
             meta: dict[str, Json] = {"sink": {**told, "attempt": self.record["number"]}}
             started, ended = self.seen.within(sink["started"]), self.seen.within(sink["ended"])
             began = self._row("sink.started", started, "STARTED", meta=meta, kind=sink["kind"])

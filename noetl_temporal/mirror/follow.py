@@ -1,7 +1,8 @@
 """Reads one run's history to its end, batch by batch, as it grows.
 
 A poll waits at the server until there is something new, so rows appear within milliseconds of their history event.
-Polls are bounded: a run waits for its turn, and while others wait too it polls briefly, so that all runs go on.
+The number of polls is bounded: a run waits for a free slot, and while others wait it polls briefly, so that all
+runs make progress.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from noetl_temporal.mirror.raw import LOOP, Run, at_end
 from noetl_temporal.mirror.store import GapError, Store, UnknownExecutionError, UnreadRunError
 
-__all__ = ["MAX_POLLS", "PASSING", "Follower", "Page", "Polls", "whole"]
+__all__ = ["MAX_POLLS", "TRANSIENT_ERRORS", "Follower", "Page", "Polls", "uninterrupted"]
 
 T = TypeVar("T")
 
@@ -37,10 +38,10 @@ LOOPS_SECONDS = 5.0
 """How long the end of a run is held back for loops whose history cannot be read now."""
 
 PAUSES = (0.02, 0.1, 0.5, 2.0, 5.0)
-"""Seconds between tries while the server or the database is away; the last one again and again."""
+"""Seconds between retries while the server or the database is unavailable; the last one repeats."""
 
 _WAITED = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
-PASSING = (
+TRANSIENT_ERRORS = (
     RPCError,
     OSError,
     asyncpg.PostgresConnectionError,
@@ -51,20 +52,20 @@ PASSING = (
     UnreadRunError,
     GapError,
 )
-"""What passes: the server or the database is away or busy, or another run has to be read first."""
+"""The server or the database is unavailable or busy, or another run has to be read first: retried."""
 
 
 class Polls:
-    """Turns at the server."""
+    """Limits how many polls wait at the server at once."""
 
     def __init__(self, limit: int = MAX_POLLS) -> None:
-        self._turns = asyncio.Semaphore(limit)
+        self._slots = asyncio.Semaphore(limit)
 
     async def poll(self, client: Client, run: Run, token: bytes | None) -> Page:
         """The next page of a run's history; without events when none came in time."""
-        async with self._turns:
+        async with self._slots:
             handle = client.get_workflow_handle(run.workflow_id, run_id=run.run_id)
-            patience = BRIEF if self._turns.locked() else LONG
+            patience = BRIEF if self._slots.locked() else LONG
             pages = handle.fetch_history_events(wait_new_event=True, next_page_token=token, rpc_timeout=patience)
             try:
                 await pages.fetch_next_page()
@@ -91,13 +92,14 @@ class Follower:
     async def follow(self, run: Run) -> None:
         """Return when the run is closed and stored, a loop with the runs that continue it.
 
-        Goes on where it was when server or database were away. What keeps the run from being read is noted with it.
+        Resumes where it was after the server or the database was unavailable. Raises whatever else keeps the run from
+        being read, which is noted in noetl.cursor.problem.
         """
         pauses = chain(PAUSES, repeat(PAUSES[-1]))
         while True:
             try:
                 return await self._read(run)
-            except PASSING as error:
+            except TRANSIENT_ERRORS as error:
                 if isinstance(error, RPCError) and error.status == RPCStatusCode.NOT_FOUND:
                     return await self.store.give_up(run)
                 level = logging.WARNING
@@ -108,8 +110,8 @@ class Follower:
                 _log.log(level, "%s run %s: %s; again in %g s", run.workflow_id, run.run_id, error, pause)
                 await asyncio.sleep(pause)
             except Exception as error:
-                with suppress(*PASSING):
-                    await whole(self.store.tell(run, f"{type(error).__name__}: {error}"))
+                with suppress(*TRANSIENT_ERRORS):
+                    await uninterrupted(self.store.note_problem(run, f"{type(error).__name__}: {error}"))
                 raise
 
     async def _read(self, run: Run) -> None:
@@ -126,7 +128,7 @@ class Follower:
 
     async def _store(self, run: Run, events: Sequence[HistoryEvent]) -> list[asyncio.Task[None]]:
         """Store a batch; the tasks that follow the loops which it tells of."""
-        found = await whole(self.store.ingest(run, events)) if events else []
+        found = await uninterrupted(self.store.ingest(run, events)) if events else []
         tasks = [(link, self.found(link)) for link in found]
         return [task for link, task in tasks if link.workflow_type == LOOP]
 
@@ -139,8 +141,8 @@ class Follower:
             await asyncio.wait(continued)
 
 
-async def whole(work: Coroutine[Any, Any, T]) -> T:
-    """Do the work to its end even when cancelled meanwhile: a connection that is being made would be left open."""
+async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
+    """Finish the work even when cancelled meanwhile: a connection that is being made would be left open."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

@@ -1,4 +1,4 @@
-"""The mirror as a service: finds runs, follows them, and makes up for what it missed.
+"""The mirror as a service: finds runs, follows them, and catches up on what it missed.
 
 Runs are found in two ways. The visibility list has every playbook that was started; a run's own history links to the
 loops and sub-playbooks it starts and to the run that goes on after it. Whatever is found is remembered before it is
@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 
 from temporalio.client import Client
 
-from noetl_temporal.mirror.follow import MAX_POLLS, PASSING, Follower, Polls, whole
+from noetl_temporal.mirror.follow import MAX_POLLS, TRANSIENT_ERRORS, Follower, Polls, uninterrupted
 from noetl_temporal.mirror.raw import PLAYBOOK, Run
 from noetl_temporal.mirror.reconcile import reconcile
 from noetl_temporal.mirror.store import Store, open_store
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 QUICK_SECONDS = 0.05
 SLOW_SECONDS = 0.25
-"""The visibility list is asked at these distances: quickly after something was found, then less often."""
+"""Seconds between queries of the visibility list: short after something was found, then longer."""
 
 OVERLAP = timedelta(seconds=30)
 """How far a look at the list goes back: the list may learn of a start late, and clocks differ."""
@@ -45,7 +45,7 @@ class Mirror:
         self._group = group
         self._follower = Follower(client, store, Polls(max_polls), self.follow)
         self._followed: dict[Run, asyncio.Task[None]] = {}
-        self._searches = [group.create_task(search) for search in (self._discover(), self._make_up())]
+        self._searches = [group.create_task(search) for search in (self._discover(), self._reconcile())]
 
     def follow(self, run: Run) -> asyncio.Task[None]:
         """Follow a run to its end, unless it is followed already."""
@@ -54,7 +54,7 @@ class Mirror:
         return self._followed[run]
 
     def stop(self) -> None:
-        """End once the transactions that have begun are over."""
+        """Stop following; transactions that have begun are finished."""
         for task in (*self._searches, *self._followed.values()):
             task.cancel()
 
@@ -72,8 +72,8 @@ class Mirror:
                 return
 
     async def _discover(self) -> None:
-        """Follow what was open and every playbook that the visibility list shows, for ever."""
-        for run in await whole(self._store.open_runs(self._client.namespace)):
+        """Follow what was open and every playbook that the visibility list shows. Never returns."""
+        for run in await uninterrupted(self._store.open_runs(self._client.namespace)):
             self.follow(run)
         since: datetime | None = None
         seen: set[Run] = set()
@@ -82,8 +82,8 @@ class Mirror:
             began = datetime.now(UTC)
             try:
                 listed = await self._listed(since)
-                fresh = await whole(self._store.enrol(sorted(listed - seen)))
-            except PASSING as error:
+                fresh = await uninterrupted(self._store.enrol(sorted(listed - seen)))
+            except TRANSIENT_ERRORS as error:
                 _log.warning("cannot look for new runs: %s", error)
                 pause = SLOW_SECONDS
             else:
@@ -100,15 +100,15 @@ class Mirror:
         listed = self._client.list_workflows(query, page_size=1000)
         return {Run(one.namespace, one.id, one.run_id, one.workflow_type) async for one in listed}
 
-    async def _make_up(self) -> None:
-        """Read again what events are missing of, now and then, for ever."""
+    async def _reconcile(self) -> None:
+        """Every RECONCILE_SECONDS, read runs again of which events are missing. Never returns."""
         since: datetime | None = None
         while True:
             await asyncio.sleep(RECONCILE_SECONDS)
             began = datetime.now(UTC)
             try:
-                gaps = await whole(reconcile(self._client, self._store, since))
-            except PASSING as error:
+                gaps = await uninterrupted(reconcile(self._client, self._store, since))
+            except TRANSIENT_ERRORS as error:
                 _log.warning("cannot compare with the server: %s", error)
                 continue
             since = began - OVERLAP

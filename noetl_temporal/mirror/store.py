@@ -87,17 +87,17 @@ class Store:
         return {Run(*record[:4]): record["stored"] for record in found}
 
     async def give_up(self, run: Run) -> None:
-        """Read no more of a run: the server has it no more."""
+        """Stop reading a run that the server has removed."""
         await self.pool.execute(sql.query("give_up"), *run)
 
-    async def tell(self, run: Run, problem: str) -> None:
-        """Note why a run cannot be read on, for whoever asks; reading on takes the note away."""
-        await self.pool.execute(sql.query("tell"), *run, problem.replace("\0", "\ufffd"))
+    async def note_problem(self, run: Run, problem: str) -> None:
+        """Note why a run cannot be read further; cleared when reading goes on."""
+        await self.pool.execute(sql.query("note_problem"), *run, problem.replace("\0", "\ufffd"))
 
     async def ingest(self, run: Run, events: Sequence[HistoryEvent]) -> list[Run]:
         """Store a whole batch of the run's events; the runs that it links to, newly known or not.
 
-        What is stored already is passed over.
+        Events that are stored already are ignored.
         Raises ConflictError, GapError, UnknownExecutionError, UnreadRunError, UnreadableRunError, asyncpg's errors.
         """
         async with self.pool.acquire() as connection, connection.transaction():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from noetl_compiler.graph import Span
 from noetl_compiler.templates import TemplateFailure
-from noetl_temporal.machine.quantities import LONGEST_SECONDS, MOST, count, flag, seconds
+from noetl_temporal.machine.quantities import MAX_COUNT, MAX_SECONDS, count, flag, seconds
 
 PLACE = Span(3, 7, 3, 20)
 
@@ -86,7 +86,7 @@ def test_a_count(value: Any, expected: int) -> None:
         ([], "limit is a list of 0, expected a whole number"),
         (math.nan, "limit is nan, expected a whole number"),
         (math.inf, "limit is inf, expected a whole number of at most 1,000,000,000"),
-        (10**30, f"limit is a whole number of 100 bits, expected a whole number of at most {MOST:,}"),
+        (10**30, f"limit is a whole number of 100 bits, expected a whole number of at most {MAX_COUNT:,}"),
         (0, "limit is 0, expected a whole number of 1 or more"),
         (-(2**1328), "limit is a whole number of 1,329 bits, expected a whole number of 1 or more"),
     ],
@@ -117,7 +117,7 @@ SCALARS = st.none() | st.booleans() | NUMBERS | TEXTS
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5)
 
 
-@pytest.mark.parametrize(("convert", "most"), [(seconds, LONGEST_SECONDS), (count, MOST), (flag, 1)])
+@pytest.mark.parametrize(("convert", "most"), [(seconds, MAX_SECONDS), (count, MAX_COUNT), (flag, 1)])
 @given(value=VALUES)
 def test_any_value_is_a_quantity_within_the_limits_or_a_failure(
     convert: Callable[[Any, str, Span], float], most: float, value: Any

@@ -45,7 +45,7 @@ MAX_EXECUTIONS = 1_000_000
 """Task executions of one pipeline (semantics.md 20)."""
 
 DEFAULT_PAGES = 100
-
+"""Pages of a task whose ``again`` rule has no ``attempts``."""
 
 FOLLOWS: Mapping[str, tuple[str, ...]] = {
     "ready": ("call", "done"),
@@ -160,7 +160,7 @@ class Pipeline:
         return asides.runs(task.guard, self.state, lambda: self.host.scope(self._names.of_task()))
 
     def _run_out(self) -> None:
-        """No task is left."""
+        """End: no task is left."""
         state = self.state
         if state.failure is None:
             self._end("ok", self._last_outcome())

@@ -36,7 +36,7 @@ ON CONFLICT (namespace, workflow_id, run_id) DO UPDATE SET position = 0, is_clos
 INSERT INTO noetl.cursor (namespace, workflow_id, run_id, workflow_type, is_closed) VALUES ($1, $2, $3, $4, true)
 ON CONFLICT (namespace, workflow_id, run_id) DO UPDATE SET is_closed = true
 
--- name: tell
+-- name: note_problem
 INSERT INTO noetl.cursor (namespace, workflow_id, run_id, workflow_type, problem) VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (namespace, workflow_id, run_id) DO UPDATE SET problem = $5, updated_at = now()
 
