@@ -1,4 +1,4 @@
-"""Execution ids: 63-bit, rising with time, of the family of every NoETL id (event-schema.md, Ids)."""
+"""Execution ids: 63-bit, rising with time, of the family of every NoETL id."""
 
 from __future__ import annotations
 

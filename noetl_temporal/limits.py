@@ -1,4 +1,4 @@
-"""How large values may get. Temporal's own limits do not fail a run, they hang or end it (temporal.md 6)."""
+"""How large values may get. Temporal's own limits do not fail a run, they hang or end it."""
 
 from __future__ import annotations
 

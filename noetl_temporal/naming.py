@@ -1,4 +1,4 @@
-"""The names that Temporal's users see (architecture.md 5), each short enough for every Temporal.
+"""The names that Temporal's users see, each short enough for every Temporal.
 
 Lengths. A workflow id may have 1,000 bytes at Temporal's front door, but 255 characters where it is stored in Postgres
 or MySQL; a keyword 2,048 bytes and 255 characters; a summary 400 bytes. What is longer makes a workflow task fail

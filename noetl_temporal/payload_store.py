@@ -1,4 +1,4 @@
-"""Large payloads in Postgres instead of Temporal's history (temporal.md 2, the claim check).
+"""Large payloads in Postgres instead of Temporal's history (the claim check, dev/decisions/0008).
 
 Temporal refuses payloads over 2 MB and workflow tasks over 4 MB, some of it by hanging. A payload is stored under
 the digest of its bytes: storing it again, in a retry or for another call, changes nothing. History has the digest.

@@ -1,7 +1,7 @@
 """The event trail: domain events travel in the header of the next command, so history alone has the whole log.
 
 A workflow collects events in its ``trail``; whenever it schedules an activity or starts a child, the interceptor
-moves what has been collected into that command's header (architecture.md 6). What no command carried goes out with
+moves what has been collected into that command's header. What no command carried goes out with
 the workflow's end; and where a lot has been collected without one, a marker in history carries it: a local activity
 that returns what it is given.
 """

@@ -1,4 +1,4 @@
-"""Large values stored from inside an activity, while it heartbeats (architecture.md 5).
+"""Large values stored from inside an activity, while it heartbeats (dev/decisions/0008).
 
 A result that Temporal cannot store makes it run the activity again, and with it the tool. So the activity stores the
 result itself, as often as it takes: the payload is the same, and so is its digest, so Temporal finds it stored.

@@ -30,7 +30,7 @@ from noetl_temporal.performer import Performer, now
 __all__ = ["WorkflowHost"]
 
 SOFT_EVENTS = 2_000
-"""History events after which a run continues as new at the next idle moment (temporal.md 0)."""
+"""History events after which a run continues as new at the next idle moment (dev/decisions/0015)."""
 
 HARD_EVENTS = 10_000
 HARD_BYTES = 20_000_000

@@ -1,7 +1,7 @@
 """The shell on Temporal: two workflows that perform what a machine commands and feed it what happened.
 
 They decide nothing. Every decision is the machine's, every effect the performer's, so what replays is: the order of
-facts. Workers run them unsandboxed (architecture.md 5); determinism is held by the machine's import law and by replay
+facts. Workers run them unsandboxed; determinism is held by the machine's import law and by replay
 tests.
 """
 

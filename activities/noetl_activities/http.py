@@ -1,4 +1,4 @@
-"""The http tool (dialects.md 3): one request, its response or its error."""
+"""The http tool: one request, its response or its error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An http task's fields as a request (dialects.md 3): where its data goes, what its body is, who it says it is."""
+"""An http task's fields as a request: where its data goes, what its body is, who it says it is."""
 
 from __future__ import annotations
 

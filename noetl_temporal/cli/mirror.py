@@ -52,13 +52,13 @@ def rebuild_command() -> None:
 
 @mirror_group.command("problems")
 def problems_command() -> None:
-    """List the runs whose history cannot be read on, and why; exits 1 when there are any."""
+    """List the runs whose history cannot be read further, and why; exits 1 when there are any."""
     found = asyncio.run(_problems(_dsn()))
     for one in found:
         click.echo(f"{one.workflow_id} run {one.run_id}, since {one.since:%Y-%m-%d %H:%M:%S} UTC: {one.problem}")
     if found:
         sys.exit(FAILED)
-    click.echo("every run is read on")
+    click.echo("no problems: every run is mirrored")
 
 
 async def _problems(dsn: str) -> list[Problem]:

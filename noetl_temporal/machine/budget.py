@@ -1,4 +1,4 @@
-"""What a machine may ask of one workflow task (architecture.md 5).
+"""What a machine may ask of one workflow task (dev/decisions/0015).
 
 Temporal does not fail a run that asks for too much: it hangs, or is terminated. More than 2,000 pending activities or
 4 MB of commands are refused on every retry, and the SDK fails a workflow task that computes for two seconds. So a

@@ -1,4 +1,4 @@
-"""Domain events: the NoETL log as the machine writes it (event-schema.md 0).
+"""Domain events: the NoETL log as the machine writes it.
 
 The machine emits decisions and boundaries; attempts and sinks are read out of the activity's report by the mirror.
 """
@@ -17,7 +17,6 @@ class DomainEvent(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``node`` is the step name (or the playbook's path, or ``workflow``), ``kind`` the node type (playbook, workflow,
     step, loop, iteration, or the tool kind of a task). ``ends`` is the id of the event that began what this one ends.
-    ``meta`` as event-schema.md 0 lists it.
     """
 
     id: int

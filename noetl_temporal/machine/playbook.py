@@ -1,4 +1,4 @@
-"""The machine of a playbook: events in, commands out (architecture.md 4).
+"""The machine of a playbook: events in, commands out.
 
 How it works. A run is a set of tokens. ``feed`` (engine.py) takes one fact, lets the step that it concerns go on, and
 then settles: arrivals at steps become runs of steps or wait at joins, until nothing more can happen without a new fact.

@@ -1,4 +1,4 @@
-"""What a machine remembers: plain values, so that a snapshot is their JSON (architecture.md 4).
+"""What a machine remembers: plain values, so that a snapshot is their JSON.
 
 ``VERSION`` is raised when an old snapshot would be misread; a machine refuses any other.
 """

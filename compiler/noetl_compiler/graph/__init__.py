@@ -1,7 +1,7 @@
 """The graph: what every dialect lowers to, and all that a run needs.
 
 A graph is self-contained, frozen and content-addressed. Lowering builds it, the machine interprets it,
-previews draw it. It names no Temporal concept but the symbolic queue of each task (architecture.md 3).
+previews draw it. It names no Temporal concept but the symbolic queue of each task.
 
 Templates are not a node type of their own inside configuration: a :class:`Value` is plain JSON plus a table
 ``templates`` from JSON pointer (RFC 6901, ``""`` is the root) to the span of the string standing there. A string

@@ -87,7 +87,7 @@ class Settling:
         return decision
 
     def _record(self, task: Task, outcome: Outcome) -> None:
-        """Keep the outcome under the task's label; ``last`` moves on success only (dialects.md 2.1)."""
+        """Keep the outcome under the task's label; ``last`` moves on success only."""
         state, how = self._state, collect_of(task)
         state.records[task.label] = TaskRecord(task.kind, outcome)
         if task.guard is None:
