@@ -55,19 +55,26 @@ _RETRY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=tim
 
 
 class Performer:
-    """``inbox`` has the facts not yet fed, ``finish`` the machine's last command. ``limit`` is the bytes that one value
+    """``inbox`` has the facts not yet fed; ``has_news`` when one came since the host looked last. ``finish`` is the
+    machine's last command. ``limit`` is the bytes that one value
     may have.
     """
 
     def __init__(self, trail: Trail, queues: Mapping[str, str], limit: int, on_emit: Callable[[Emit], None]) -> None:
         self.inbox: deque[Event] = deque()
         self.finish: Finish | None = None
+        self.has_news = False
         self._trail = trail
         self._queues = queues
         self._limit = limit
         self._on_emit = on_emit
         self._tasks: dict[str, _Task] = {}
         self._waiting: dict[str, CallTool | RunLoop] = {}
+
+    def note(self, fact: Event) -> None:
+        """Something happened that is to be fed."""
+        self.inbox.append(fact)
+        self.has_news = True
 
     def size_of(self, value: Any) -> int:
         """Bytes of a value in history."""
@@ -109,7 +116,7 @@ class Performer:
         call = command.call
         size = self.size_of(call)
         if size > self._limit:
-            self.inbox.append(ToolFinished(now(), call.id, _undecided("too_large", self._too_large("call", size))))
+            self.note(ToolFinished(now(), call.id, _undecided("too_large", self._too_large("call", size))))
             return
         handle = workflow.start_activity(
             activity_type(call.kind),
@@ -141,7 +148,7 @@ class Performer:
         size = self.size_of(given)
         if size > self._limit:
             report = _loop_failed(command, "too_large", self._too_large("loop", size))
-            self.inbox.append(LoopFinished(now(), command.loop_id, report))
+            self.note(LoopFinished(now(), command.loop_id, report))
             return
         task = asyncio.create_task(self._child(command, given))
         self._track(command.loop_id, task, lambda ended: _loop_finished(command, ended))
@@ -169,10 +176,10 @@ class Performer:
     def _cancel(self, command: Cancel) -> None:
         waiting = self._waiting.pop(command.id, None)
         if isinstance(waiting, CallTool):
-            self.inbox.append(ToolFinished(now(), command.id, _undecided("cancelled", "cancelled"), cancelled=True))
+            self.note(ToolFinished(now(), command.id, _undecided("cancelled", "cancelled"), cancelled=True))
         elif isinstance(waiting, RunLoop):
             report = LoopReport("cancelled", stats=_none_succeeded(waiting), clock=waiting.input.after)
-            self.inbox.append(LoopFinished(now(), command.id, report))
+            self.note(LoopFinished(now(), command.id, report))
         elif command.id in self._tasks:
             self._tasks[command.id].cancel()
 
@@ -183,7 +190,7 @@ class Performer:
             del self._tasks[id_]
             happened = fact(done)
             if happened is not None:
-                self.inbox.append(happened)
+                self.note(happened)
 
         task.add_done_callback(ended)
 

@@ -78,7 +78,7 @@ class WorkflowHost:
                 continue
 
     def _has_news(self) -> bool:
-        return bool(self._performer.inbox or self._requests) or self._is_cancel_new()
+        return self._performer.has_news or bool(self._requests) or self._is_cancel_new()
 
     def _is_cancel_new(self) -> bool:
         return workflow.cancellation_reason() is not None and not self._is_cancel_fed
@@ -87,14 +87,16 @@ class WorkflowHost:
 
     def _turn(self) -> None:
         self._machine.budget.renew()
+        self._performer.has_news = False
         self._feed_stops()
         if self._may_continue() and not self._machine.state.holding and self._performer.finish is None:
             self.feed(HoldRequested(now()))
         self._feed_news()
 
     def _feed_news(self) -> None:
+        """Feed what happened, as far as the budget goes; the rest waits for the next workflow task."""
         inbox = self._performer.inbox
-        while inbox and self._performer.finish is None:
+        while inbox and self._performer.finish is None and not self._machine.budget.is_spent:
             self.feed(inbox.popleft())
 
     def _feed_stops(self) -> None:
@@ -105,14 +107,14 @@ class WorkflowHost:
             self.feed(CancelRequested(now(), self._requests.pop(0)))
 
     def _ask_for_next_task(self) -> None:
-        if self._machine.has_work and self._next_task is None:
+        if (self._machine.has_work or self._performer.inbox) and self._next_task is None:
             task = asyncio.create_task(workflow.sleep(NEXT_TASK_SECONDS, summary="next workflow task"))
             task.add_done_callback(self._next_task_came)
             self._next_task = task
 
     def _next_task_came(self, _task: asyncio.Task[Any]) -> None:
         self._next_task = None
-        self._performer.inbox.append(Continued(now()))
+        self._performer.note(Continued(now()))
 
     # ---- continue-as-new ------------------------------------------------------------------------------------------
 
@@ -126,7 +128,7 @@ class WorkflowHost:
             if self._machine.state.holding:
                 self.feed(Continued(now()))
             return False
-        if self._machine.is_idle:
+        if self._machine.is_idle and not self._performer.inbox:
             return self._fits()
         if not self._is_at_hard_limit():
             self.feed(Continued(now()))

@@ -172,7 +172,7 @@ def _int(value: Any, *_: Any, **__: Any) -> int:
 
 
 def _nothing_is_pending(self: Any) -> bool:
-    return not self.state.pending
+    return not (self.state.pending or self.state.timers)
 
 
 def _untyped() -> list[Any]:

@@ -13,7 +13,7 @@ import msgspec
 from noetl_compiler import templates
 from noetl_compiler.graph import Json
 
-__all__ = ["MAX_PENDING", "Budget", "ResultSizes"]
+__all__ = ["FACT_WORK", "MAX_PENDING", "Budget", "ResultSizes"]
 
 MAX_PENDING = 500
 """Calls and loops in flight of one workflow."""
@@ -32,6 +32,9 @@ MAX_TEMPLATE_WORK = 2_000_000
 
 CALL_WORK = 150
 """Of a call or step that begins."""
+
+FACT_WORK = 300
+"""Of a fact that is taken."""
 
 
 class ResultSizes(msgspec.Struct):

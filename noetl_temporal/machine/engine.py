@@ -32,7 +32,7 @@ import msgspec
 
 from noetl_compiler.graph import Json
 from noetl_temporal.limits import inline_bytes
-from noetl_temporal.machine.budget import Budget
+from noetl_temporal.machine.budget import FACT_WORK, Budget
 from noetl_temporal.machine.commands import Cancel, Command, StartTimer
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import (
@@ -80,7 +80,7 @@ class Engine(ABC, Generic[S, R]):
     @property
     def is_idle(self) -> bool:
         """No call and no loop is in flight; timers may be."""
-        return not any(one.kind in ("call", "loop") for one in self.state.pending.values())
+        return not self.state.pending
 
     @property
     def has_work(self) -> bool:
@@ -95,10 +95,11 @@ class Engine(ABC, Generic[S, R]):
 
     def feed(self, event: Event) -> list[Command]:
         """Take one fact; perform the commands in their order. Raises ProtocolError, and then on every later call."""
-        self._broken = self._broken or unexpected(event, self.state.phase, self.state.pending)
+        self._broken = self._broken or unexpected(event, self.state)
         if self._broken is not None:
             raise ProtocolError(self._broken)
         self._journal.open(event.at)
+        self.budget.work(FACT_WORK)
         try:
             self._take(event)
             self._settle()
@@ -146,7 +147,7 @@ class Engine(ABC, Generic[S, R]):
         self._after(run, pipeline)
 
     def _timer_fired(self, event: TimerFired) -> None:
-        found = self.state.pending.pop(event.timer_id, None)
+        found = self.state.timers.pop(event.timer_id, None)
         if found is None:
             return
         if found.kind == "deadline":
@@ -173,9 +174,8 @@ class Engine(ABC, Generic[S, R]):
         """Restart every timer for its remaining time; the mirror's count of derived rows starts over."""
         self.state.holding = False
         self.state.ids.begin_run()
-        for id_, one in self.state.pending.items():
-            if one.kind in ("delay", "deadline"):
-                self._journal.send(StartTimer(id_, max(0, one.due - event.at) / 1000, "goes on in a new run"))
+        for id_, timer in self.state.timers.items():
+            self._journal.send(StartTimer(id_, max(0, timer.due - event.at) / 1000, "goes on in a new run"))
 
     # ---- settling -------------------------------------------------------------------------------------------------
 
@@ -186,21 +186,20 @@ class Engine(ABC, Generic[S, R]):
                 return
 
     def _begin_ready(self) -> bool:
-        """Begin the calls that may begin, in order; True when a run ended instead, so that there is more to settle."""
-        ended, waiting = False, list(self.state.ready)
+        """Begin the calls that may begin, in order; True when a run ended instead, so that there is more to settle.
+
+        It looks no further than the first run that may not begin: thousands may wait behind it, at every fact.
+        """
+        ended, waiting = False, self.state.ready
         self.state.ready = []
         for place, id_ in enumerate(waiting):
             run = self._runs[id_]
             is_stopped = self._is_stopped(run)
-            if self.budget.is_spent or not (is_stopped or self._can_begin()):
-                self.state.ready.append(id_)
-                continue
-            if not (self._end_stopped(run) if is_stopped else self._begin(run)):
-                continue
-            ended = True
-            if self.state.phase != "running":
-                self.state.ready += waiting[place + 1 :]
-                return False
+            if self.state.phase != "running" or self.budget.is_spent or not (is_stopped or self._can_begin()):
+                self.state.ready = waiting[place:] + self.state.ready
+                break
+            if self._end_stopped(run) if is_stopped else self._begin(run):
+                ended = True
         return ended
 
     def _begin(self, run: R) -> bool:
@@ -227,10 +226,7 @@ class Engine(ABC, Generic[S, R]):
         state = self.state
         if state.holding or (self.budget.is_spent and not ignoring_budget):
             return False
-        return len(state.pending) < state.sizes.max_in_flight or self._in_flight() < state.sizes.max_in_flight
-
-    def _in_flight(self) -> int:
-        return sum(1 for one in self.state.pending.values() if one.kind in ("call", "loop"))
+        return len(state.pending) < state.sizes.max_in_flight
 
     def _is_waiting_for_budget(self) -> bool:
         return bool(self.state.ready) and self.state.phase == "running"
@@ -262,11 +258,11 @@ class Engine(ABC, Generic[S, R]):
 
     def _start_timer(self, id_: str, kind: str, owner: str, seconds: float, summary: str) -> None:
         due = self._journal.at + round(seconds * 1000)
-        self.state.pending[id_] = Pending("delay" if kind == "delay" else "deadline", owner, due)
+        self.state.timers[id_] = Pending("delay" if kind == "delay" else "deadline", owner, due)
         self._journal.send(StartTimer(id_, seconds, summary))
 
     def _drop_timer(self, id_: str) -> None:
-        if self.state.pending.pop(id_, None) is not None:
+        if self.state.timers.pop(id_, None) is not None:
             self._journal.send(Cancel(id_))
 
     # ---- stopping -------------------------------------------------------------------------------------------------
@@ -285,6 +281,9 @@ class Engine(ABC, Generic[S, R]):
     def _stop_run(self, run: R) -> None:
         """Stop one run, which timed out."""
         run.stop = "timeout"
+        if run.id in self.state.ready:
+            self.state.ready.remove(run.id)
+            self.state.ready.insert(0, run.id)
         self._ask_run_to_end(run)
 
     def _ask_run_to_end(self, run: R) -> None:

@@ -290,7 +290,7 @@ class Machine(Engine[PlaybookState, StepRun]):
         """The final step that runs already is the cleanup, and has its time."""
         super()._ask_to_end()
         for run in self._runs.values():
-            if self._is_exempt(run) and deadline_id(run) not in self.state.pending:
+            if self._is_exempt(run) and deadline_id(run) not in self.state.timers:
                 self._set_deadline(self.graph.steps[run.step], run, None)
 
     def _finish(self) -> None:

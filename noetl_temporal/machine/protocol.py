@@ -16,7 +16,7 @@ from noetl_temporal.machine.events import (
     TimerFired,
     ToolFinished,
 )
-from noetl_temporal.machine.state import Pending
+from noetl_temporal.machine.state import MachineState
 
 __all__ = ["ADMITTED", "ANSWERED", "unexpected"]
 
@@ -36,17 +36,17 @@ ANSWERED: Mapping[type[Event], tuple[str, ...]] = {
 """Fact -> the kinds of Pending that it ends."""
 
 
-def unexpected(event: Event, phase: str, pending: Mapping[str, Pending]) -> str | None:
+def unexpected(event: Event, state: MachineState) -> str | None:
     """Why the fact is not admitted; None when it is.
 
     A timer that is not pending is admitted: it may fire just as it is cancelled.
     """
     name = type(event).__name__
-    if not isinstance(event, ADMITTED[phase]):
-        return f"{name} while the machine is {phase}"
+    if not isinstance(event, ADMITTED[state.phase]):
+        return f"{name} while the machine is {state.phase}"
     if isinstance(event, ToolFinished | LoopFinished | TimerFired):
         id_ = _answered_id(event)
-        found = pending.get(id_)
+        found = state.pending.get(id_) or state.timers.get(id_)
         if found is None and not isinstance(event, TimerFired):
             return f"{name}: nothing is pending under {id_!r}"
         if found is not None and found.kind not in ANSWERED[type(event)]:

@@ -154,13 +154,18 @@ class Iteration(Run, omit_defaults=True, kw_only=True):
 
 
 class MachineState(msgspec.Struct, omit_defaults=True):
-    """What every machine remembers. ``ready`` names the runs whose next call may begin, in order."""
+    """What every machine remembers.
+
+    ``pending`` are the calls and loops in flight, ``timers`` the delays and deadlines, by id. ``ready`` names the runs
+    whose next call may begin, in order.
+    """
 
     version: int = VERSION
     phase: Literal["new", "running", "ended"] = "new"
     started: int = 0
     ids: EventIds = msgspec.field(default_factory=EventIds)
     pending: dict[str, Pending] = {}
+    timers: dict[str, Pending] = {}
     ready: list[str] = []
     stop: Stop | None = None
     holding: bool = False
