@@ -34,6 +34,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from noetl_temporal.mirror.incidents import NO_INCIDENT
 from noetl_temporal.naming import activity_type, tool_queue
 
 __all__ = ["Attention", "attention_of"]
@@ -163,6 +164,8 @@ async def _incident(client: Client, found: DescribeWorkflowExecutionResponse, ex
     if failed is None:
         return None
     attributes = failed.workflow_task_failed_event_attributes
+    if attributes.cause in NO_INCIDENT:
+        return None
     cause = WorkflowTaskFailedCause.Name(attributes.cause).removeprefix("WORKFLOW_TASK_FAILED_CAUSE_")
     why = (attributes.failure.message.strip().splitlines() or [""])[0][:300]
     words = cause.lower().replace("_", " ")

@@ -16,10 +16,10 @@ from temporalio.api.history.v1 import HistoryEvent
 from noetl_temporal.mirror.event_row import RowWriter
 from noetl_temporal.mirror.payloads import Json
 
-__all__ = ["task_completed", "task_failed", "task_scheduled", "task_timed_out"]
+__all__ = ["NO_INCIDENT", "task_completed", "task_failed", "task_scheduled", "task_timed_out"]
 
 _Cause = WorkflowTaskFailedCause
-_NO_INCIDENT = {
+NO_INCIDENT = {
     _Cause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW,
     _Cause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND,
     _Cause.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND,
@@ -61,7 +61,7 @@ def task_failed(writer: RowWriter) -> None:
     """Open an incident unless the server failed the task for reasons of its own."""
     attributes = writer.event.workflow_task_failed_event_attributes
     writer.state.timeouts = 0
-    if attributes.cause not in _NO_INCIDENT:
+    if attributes.cause not in NO_INCIDENT:
         failure = attributes.failure
         _open(writer, _cause(attributes.cause, failure), _message(failure), attributes.identity)
 

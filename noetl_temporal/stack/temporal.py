@@ -28,13 +28,15 @@ RETENTION = "720h"
 
 # Without the poll rates a sequential activity takes 46 ms instead of 8; without the time shift a timer of 200
 # ms takes a second; one partition takes the p95 of a small workflow from 100 ms to 20. A workflow task that fails is
-# retried after up to ten minutes by default: a fixed build would be picked up late.
+# retried after up to ten minutes by default: a fixed build would be picked up late. And one during which over 100 results
+# come is failed by default, which 500 calls in flight bring about.
 DYNAMIC_CONFIG = {
     "history.transferProcessorMaxPollRPS": "2000",
     "history.timerProcessorMaxPollRPS": "2000",
     "history.visibilityProcessorMaxPollRPS": "2000",
     "history.timerProcessorMaxTimeShift": '"10ms"',
     "history.workflowTaskRetryMaxInterval": '"5s"',
+    "history.maximumBufferedEventsBatch": "1000",
     "matching.numTaskqueueReadPartitions": "1",
     "matching.numTaskqueueWritePartitions": "1",
 }
