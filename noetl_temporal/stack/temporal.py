@@ -28,8 +28,8 @@ RETENTION = "720h"
 
 # Without the poll rates a sequential activity takes 46 ms instead of 8; without the time shift a timer of 200
 # ms takes a second; one partition takes the p95 of a small workflow from 100 ms to 20. A workflow task that fails is
-# retried after up to ten minutes by default: a fixed build would be picked up late. And one during which over 100 results
-# come is failed by default, which 500 calls in flight bring about.
+# retried after up to ten minutes by default: a fixed build would be picked up late. And one is failed by default when
+# over 100 results come meanwhile, which 500 calls in flight bring about.
 DYNAMIC_CONFIG = {
     "history.transferProcessorMaxPollRPS": "2000",
     "history.timerProcessorMaxPollRPS": "2000",
