@@ -164,7 +164,7 @@ def _end(story: Story) -> None:
     started = [one for one in tale.events if one.type == "step.started" and one.node == final]
     if len(started) > 1:
         raise Finding("the final step runs more than once", f"{len(started)} times")
-    skips = _skips(story, tale)
+    skips = _skips(tale)
     began = any(one.type == "workflow.started" for one in tale.events)
     if not started and began and skips is None:
         raise Finding("a run does not meet its final step", "though nobody asked to skip it")
@@ -176,12 +176,10 @@ def _end(story: Story) -> None:
         _bounded(story, tale, started[0].at)
 
 
-def _skips(story: Story, tale: Tale) -> int | None:
-    """The turn of the first cancel that came when the run was stopping already."""
-    first = next(_playbook_stops(story, tale), None)
-    later = tale.turns[first[0] + 1 :] if first is not None else []
-    cancels = [number for number, turn in enumerate(later, len(tale.turns) - len(later)) if _is_cancel(turn.fact)]
-    return cancels[0] if cancels else None
+def _skips(tale: Tale) -> int | None:
+    """The turn of the second request to cancel."""
+    cancels = [number for number, turn in enumerate(tale.turns) if _is_cancel(turn.fact)]
+    return cancels[1] if len(cancels) > 1 else None
 
 
 def _is_cancel(fact: object) -> bool:

@@ -64,8 +64,17 @@ class Budget:
 
     def renew(self) -> None:
         """A new workflow task begins."""
-        self._bytes = self._work = 0
-        self._template_work = templates.work_done()
+        self._bytes = self._work = self._template_work = 0
+        self._since = templates.work_done()
+
+    def open(self) -> None:
+        """A feed begins: only what is rendered from here on counts, not what others of this process rendered."""
+        self._since = templates.work_done()
+
+    def close(self) -> None:
+        """The feed is over."""
+        done = templates.work_done()
+        self._template_work, self._since = self._template_work + done - self._since, done
 
     def charge(self, size: int) -> None:
         """Count the bytes of a command or event."""
@@ -80,4 +89,4 @@ class Budget:
         """Whether no more may begin in this workflow task."""
         if self._bytes >= COMMAND_BYTES or self._work >= MAX_WORK:
             return True
-        return templates.work_done() - self._template_work >= MAX_TEMPLATE_WORK
+        return self._template_work + templates.work_done() - self._since >= MAX_TEMPLATE_WORK

@@ -99,6 +99,7 @@ class Engine(ABC, Generic[S, R]):
         if self._broken is not None:
             raise ProtocolError(self._broken)
         self._journal.open(event.at)
+        self.budget.open()
         self.budget.work(FACT_WORK)
         try:
             self._take(event)
@@ -106,6 +107,8 @@ class Engine(ABC, Generic[S, R]):
         except BaseException as error:
             self._broken = f"the machine failed before: {type(error).__name__}: {error}"
             raise
+        finally:
+            self.budget.close()
         return self._journal.commands
 
     # ---- facts ----------------------------------------------------------------------------------------------------
