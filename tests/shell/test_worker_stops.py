@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -137,6 +138,7 @@ async def test_a_paused_and_a_reset_activity_go_on_as_if_nothing_had_been(server
         some.called.clear()
         await service.unpause_activity(UnpauseActivityRequest(**which))
         await some.called.wait()
+        await until(partial(has_told_of, handle, 2))
         some.called.clear()
         await service.reset_activity(ResetActivityRequest(**which))
         await some.called.wait()
@@ -146,6 +148,12 @@ async def test_a_paused_and_a_reset_activity_go_on_as_if_nothing_had_been(server
     [call] = await reports_of(handle, servers.postgres)
     assert [one.status for one in call.attempts] == ["paused", "reset", "ok"]
     assert call.counts == AttemptCounts(total=3, used=1, ok=1, cut=2)
+
+
+async def has_told_of(handle: RunHandle, attempts: int) -> bool:
+    """Whether the server knows so many attempts: a heartbeat that comes after the reset is refused."""
+    details = (await pending(handle)).heartbeat_details.payloads
+    return bool(details) and len(json.loads(details[0].data)["records"]) >= attempts
 
 
 async def is_in(handle: RunHandle, state: Any) -> bool:
