@@ -95,15 +95,18 @@ class NoetlClient:
         content: str | None = None,
         queues: Mapping[str, str] | None = None,
         execution_timeout: timedelta | None = None,
+        execution_id: int | None = None,
     ) -> RunHandle:
         """Start a run. ``playbook`` is a file's path or a compiled graph (then ``content`` is its text).
+
+        ``execution_id`` is one of ``new_execution_id``, for who wants to know it before the run has started.
 
         Raises CompileError, UnsupportedError or DeploymentError before anything has started."""
         graph, text = (playbook, content or "") if isinstance(playbook, Graph) else _compile(Path(playbook))
         problems = unsupported(graph, self._tools)
         if problems:
             raise UnsupportedError(problems)
-        execution_id = new_execution_id()
+        execution_id = execution_id or new_execution_id()
         limit = payload_limit(self.temporal.data_converter)
         given = RunInput(execution_id, graph, text, payload or {}, dict(queues or {}), limit=limit)
         try:
