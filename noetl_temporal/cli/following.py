@@ -30,6 +30,9 @@ __all__ = ["Following"]
 SETTLE_SECONDS = 15.0
 """How long a run may take beyond its cleanup to stop, and the event log to tell its end."""
 
+STOPPED = ("cancelled", "terminated")
+"""How a run ends that is stopped because its time is up; one may end by itself before it is asked."""
+
 ASK_SECONDS = 2.0
 """How long who leaves waits until Temporal was asked to cancel the run: three Ctrl-C may come at once."""
 
@@ -76,7 +79,7 @@ class Following:
             for task in (shown, watched, *self._stopping):
                 task.cancel()
         ended = await account_of(self._client, self._handle, ui, self._events)
-        if timed_out:
+        if timed_out and ended.status in STOPPED:
             ended = msgspec.structs.replace(ended, status="timed_out")
         return ended, self._interrupts.count > 0
 
@@ -125,11 +128,12 @@ class Following:
         self._stops += 1
         with _already_ended():
             if self._stops == 1:
-                step = self._graph.final
-                self._view.say(f"cancelling; waiting for the cleanup of step {step} (Ctrl-C again to skip it)")
+                again = " (Ctrl-C again to skip it)" if self._interrupts.count else ""
+                self._view.say(f"cancelling; waiting for the cleanup of step {self._graph.final}{again}")
                 await self._handle.cancel("noetl run was stopped")
             elif self._stops == 2:
-                self._view.say("skipping the cleanup (Ctrl-C again to leave without waiting)")
+                again = " (Ctrl-C again to leave without waiting)" if self._interrupts.count else ""
+                self._view.say(f"skipping the cleanup{again}")
                 await self._handle.cancel("noetl run was stopped twice")
             else:
                 self._view.say(f"leaving; to end the run at once: noetl terminate {self._handle.execution_id}")
