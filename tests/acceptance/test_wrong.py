@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.acceptance.site import ROOT, Site
@@ -74,3 +76,10 @@ def test_looking_where_nothing_runs(bare: Site, command: list[str]) -> None:
     assert done.returncode == (0 if command == ["dev", "down"] else 1)
     assert done.stdout + done.stderr
     assert not (bare.folder / ".noetl").exists(), "looking started something"
+
+
+def test_ctrl_c_while_the_command_is_imported_leaves_quietly(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare.write("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n", "click.py")
+    monkeypatch.setenv("PYTHONPATH", str(bare.folder), prepend=os.pathsep)
+    done = bare.noetl("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
