@@ -64,10 +64,19 @@ def test_a_file_that_is_no_playbook_is_told(bare: Site, text: str) -> None:
     assert "playbook.yaml:" in done.stderr
 
 
-def test_credentials_that_are_none_are_told(bare: Site) -> None:
-    done = bare.noetl("run", HELLO, "--credentials", str(bare.write("just text", "credentials.yaml")))
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("just text", "credentials.yaml holds no credentials"),
+        ("- just\n- texts", "credentials.yaml: entry 1 is no credential"),
+        ("a: 1\nb: [", "credentials.yaml:2:5: the credentials file is not valid YAML"),
+    ],
+)
+def test_credentials_that_are_none_are_told(bare: Site, text: str, says: str) -> None:
+    done = bare.noetl("run", HELLO, "--credentials", str(bare.write(text, "credentials.yaml")))
     assert done.returncode == 2
-    assert "holds no credentials" in done.stderr
+    assert says in done.stderr.splitlines()[-1]
+    assert not (bare.folder / ".noetl").exists(), "a stack was started"
 
 
 @pytest.mark.parametrize("command", [["status"], ["events"], ["status", "7"], ["dev", "down"], ["dev", "status"]])
