@@ -87,6 +87,13 @@ def test_looking_where_nothing_runs(bare: Site, command: list[str]) -> None:
     assert not (bare.folder / ".noetl").exists(), "looking started something"
 
 
+@pytest.mark.parametrize("command", [[], ["rebuild"], ["problems"]])
+def test_help_of_the_mirror_needs_no_stack(bare: Site, command: list[str]) -> None:
+    done = bare.noetl("mirror", *command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Usage:" in done.stdout
+
+
 def test_ctrl_c_while_the_command_is_imported_leaves_quietly(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     bare.write("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n", "click.py")
     monkeypatch.setenv("PYTHONPATH", str(bare.folder), prepend=os.pathsep)
