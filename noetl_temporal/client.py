@@ -17,7 +17,13 @@ from typing import Any, cast
 
 import asyncpg
 import msgspec
-from temporalio.client import Client, WorkflowExecutionDescription, WorkflowFailureError, WorkflowHandle
+from temporalio.client import (
+    Client,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+)
 from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
 from temporalio.service import RPCError, RPCStatusCode
@@ -95,22 +101,25 @@ class NoetlClient:
         content: str | None = None,
         queues: Mapping[str, str] | None = None,
         execution_timeout: timedelta | None = None,
+        execution_id: int | None = None,
     ) -> RunHandle:
         """Start a run. ``playbook`` is a file's path or a compiled graph (then ``content`` is its text).
+
+        ``execution_id`` is one of ``new_execution_id``, for who wants to know it before the run has started.
 
         Raises CompileError, UnsupportedError or DeploymentError before anything has started."""
         graph, text = (playbook, content or "") if isinstance(playbook, Graph) else _compile(Path(playbook))
         problems = unsupported(graph, self._tools)
         if problems:
             raise UnsupportedError(problems)
-        execution_id = new_execution_id()
+        execution_id = execution_id or new_execution_id()
         limit = payload_limit(self.temporal.data_converter)
         given = RunInput(execution_id, graph, text, payload or {}, dict(queues or {}), limit=limit)
         try:
             handle = await self._start(given, execution_timeout)
         except RPCError as error:
             raise rpc_problem(error, self.temporal.namespace) or error from error
-        return RunHandle(handle, execution_id, self.dsn)
+        return RunHandle(self.temporal, handle, execution_id, self.dsn)
 
     async def _start(self, given: RunInput, execution_timeout: timedelta | None) -> WorkflowHandle[Any, RunReport]:
         source = given.graph.source
@@ -139,7 +148,7 @@ class NoetlClient:
         query = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND {EXECUTION_ID.name} = {execution_id}"
         try:
             async for found in self.temporal.list_workflows(query, limit=1):
-                return RunHandle(self._workflow(found.id), execution_id, self.dsn)
+                return RunHandle(self.temporal, self._workflow(found.id), execution_id, self.dsn)
         except RPCError as error:
             raise rpc_problem(error, self.temporal.namespace) or error from error
         raise UnknownRunError(f"Temporal has no run {execution_id}")
@@ -156,7 +165,7 @@ class NoetlClient:
         execution_id = found.typed_search_attributes.get(EXECUTION_ID)
         if execution_id is None:
             raise UnknownRunError(f"workflow {workflow_id!r} runs no playbook: it has no {EXECUTION_ID.name}")
-        return RunHandle(workflow, execution_id, self.dsn)
+        return RunHandle(self.temporal, workflow, execution_id, self.dsn)
 
     def _workflow(self, workflow_id: str) -> WorkflowHandle[Any, RunReport]:
         return self.temporal.get_workflow_handle(workflow_id, result_type=RunReport)
@@ -172,7 +181,10 @@ def _compile(path: Path) -> tuple[Graph, str]:
 class RunHandle:
     """One run."""
 
-    def __init__(self, workflow: WorkflowHandle[Any, RunReport], execution_id: int, dsn: str | None) -> None:
+    def __init__(
+        self, temporal: Client, workflow: WorkflowHandle[Any, RunReport], execution_id: int, dsn: str | None
+    ) -> None:
+        self._temporal = temporal
         self.workflow = workflow
         self.execution_id = execution_id
         self._dsn = dsn
@@ -193,7 +205,22 @@ class RunHandle:
         try:
             return await self.workflow.result()
         except WorkflowFailureError as error:
+            if isinstance(error.cause, TerminatedError) and await self._goes_on():
+                return await RunHandle(self._temporal, self._latest(), self.execution_id, self._dsn).result()
             return await self._report_of(error.cause)
+
+    async def _goes_on(self) -> bool:
+        """Whether a terminated run was replaced by one that a reset made: then the latest run is not terminated."""
+        try:
+            return (await self._latest().describe()).status is not WorkflowExecutionStatus.TERMINATED
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return False
+
+    def _latest(self) -> WorkflowHandle[Any, RunReport]:
+        """The workflow by its id alone, so that it means the latest of its runs."""
+        return self._temporal.get_workflow_handle(self.workflow_id, result_type=RunReport)
 
     async def _report_of(self, cause: BaseException) -> RunReport:
         if isinstance(cause, ApplicationError) and cause.type in REPORTING:

@@ -19,7 +19,7 @@ from noetl_activities.errors import CredentialError
 from noetl_activities.scrub import scrub
 from noetl_activities.tool import Credential, Json
 
-__all__ = ["CredentialSource", "Credentials"]
+__all__ = ["CredentialSource", "Credentials", "read_credentials"]
 
 _NAMES = ("credential", "key", "name")
 _PUBLIC = frozenset({"type", "db_host", "db_port", "db_name", "db_user", "host", "port", "database", "user", "service"})
@@ -52,9 +52,9 @@ class CredentialSource:
         try:
             changed = self._file.stat().st_mtime
             if self._read is None or self._read[0] != changed:
-                self._read = (changed, _parse(self._file))
+                self._read = (changed, read_credentials(self._file))
         except OSError as error:
-            raise CredentialError(f"cannot read the credentials file {self._file}: {error.strerror}") from error
+            raise _unreadable(self._file, error) from error
         return self._read[1]
 
 
@@ -68,19 +68,33 @@ def _from_json(variable: str, text: str) -> Credential:
     return cast("Credential", found)
 
 
-def _parse(file: Path) -> Mapping[str, Credential]:
+def read_credentials(file: Path) -> Mapping[str, Credential]:
+    """The credentials of a file by name. Raises CredentialError, in one line and without any of its values."""
     try:
-        found = yaml.safe_load(file.read_text())
-    except yaml.YAMLError as error:
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise _unreadable(file, error) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         place = getattr(error, "problem_mark", None)
         line = f":{place.line + 1}:{place.column + 1}" if place else ""
         raise CredentialError(f"{file}{line}: the credentials file is not valid YAML") from error
     if isinstance(found, list):
-        items = cast("list[dict[str, Any]]", found)
-        return {str(one.get("name")): {**one.get("data", {}), "type": one.get("type")} for one in items}
+        return dict(_listed(file, number, one) for number, one in enumerate(cast("list[Any]", found), 1))
     if isinstance(found, dict):
         return {str(name): _flat(fields) for name, fields in cast("dict[str, Any]", found).items()}
-    raise CredentialError(f"{file}: a credentials file maps names to fields")
+    raise CredentialError(f"{file} holds no credentials: write NAME: {{type: postgres, db_host: ...}}")
+
+
+def _listed(file: Path, number: int, one: Any) -> tuple[str, Credential]:
+    fields = cast("dict[str, Any]", one) if isinstance(one, dict) else {}
+    data = fields.get("data", {})
+    if not isinstance(fields.get("name"), str) or not isinstance(data, dict):
+        raise CredentialError(f"{file}: entry {number} is no credential: write {{name: ..., type: ..., data: {{...}}}}")
+    return fields["name"], {**cast("dict[str, Any]", data), "type": fields.get("type")}
+
+
+def _unreadable(file: Path, error: OSError) -> CredentialError:
+    return CredentialError(f"cannot read the credentials file {file}: {error.strerror}")
 
 
 def _flat(fields: Json) -> Credential:

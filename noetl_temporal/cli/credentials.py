@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import yaml
+
+from noetl_activities.credentials import read_credentials
+from noetl_activities.errors import CredentialError
 
 __all__ = ["check_credentials"]
 
@@ -13,8 +15,6 @@ __all__ = ["check_credentials"]
 def check_credentials(file: Path) -> None:
     """Raises UsageError when ``file`` cannot hold credentials."""
     try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise click.UsageError(f"cannot read credentials from {file}: {error}") from None
-    if not isinstance(found, dict | list):
-        raise click.UsageError(f"{file} holds no credentials: write NAME: {{type: postgres, db_host: ...}}")
+        read_credentials(file)
+    except CredentialError as error:
+        raise click.UsageError(str(error)) from None

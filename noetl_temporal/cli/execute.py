@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import AsyncGenerator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,10 +21,12 @@ from noetl_activities.tool import Tool
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.ended import Ended
 from noetl_temporal.cli.following import Following
+from noetl_temporal.cli.interrupts import taken_interrupts
 from noetl_temporal.cli.playbook import Playbook
 from noetl_temporal.cli.reach import Reach
+from noetl_temporal.cli.submission import submitted
 from noetl_temporal.cli.view import View
-from noetl_temporal.client import NoetlClient
+from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.config import credential_source
 from noetl_temporal.deployment import check_postgres
 from noetl_temporal.mirror.service import mirroring
@@ -51,16 +54,25 @@ async def execute(order: Order, reach: Reach, view: View) -> tuple[Ended, bool]:
     if client.dsn:
         await check_postgres(client.dsn)
     async with _served(client, order, reach) as queues:
-        graph, text = order.playbook
-        handle = await client.submit(graph, order.request, content=text, queues=queues)
-        try:
-            with view:
-                return await Following(client, handle, view, graph, order.timeout).follow(reach.ui)
-        except RPCError as error:
-            raise StackError(
-                f"lost the connection to Temporal ({error.message}); the run goes on when its stack is up: "
-                f"noetl status {handle.execution_id}"
-            ) from error
+        with taken_interrupts() as interrupts, view:
+            handle = await submitted(partial(_submit, client, order, queues), interrupts, view.say)
+            following = Following(client, handle, view, order.playbook.graph, order.timeout, interrupts)
+            return await _follow(following, reach)
+
+
+async def _submit(client: NoetlClient, order: Order, queues: Mapping[str, str], execution_id: int) -> RunHandle:
+    graph, text = order.playbook
+    return await client.submit(graph, order.request, content=text, queues=queues, execution_id=execution_id)
+
+
+async def _follow(following: Following, reach: Reach) -> tuple[Ended, bool]:
+    try:
+        return await following.follow(reach.ui)
+    except RPCError as error:
+        raise StackError(
+            f"lost the connection to Temporal ({error.message}); the run goes on when its stack is up: "
+            f"noetl status {following.execution_id}"
+        ) from error
 
 
 @contextlib.asynccontextmanager

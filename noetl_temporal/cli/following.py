@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import Generator
 from typing import Any
 
@@ -21,6 +20,7 @@ from noetl_compiler.graph import Graph
 from noetl_temporal.cli.account import account_of
 from noetl_temporal.cli.attention import attention_of
 from noetl_temporal.cli.ended import Ended
+from noetl_temporal.cli.interrupts import Interrupts
 from noetl_temporal.cli.view import View
 from noetl_temporal.client import NoetlClient, NoEventLogError, RunHandle
 from noetl_temporal.machine.playbook import CLEANUP_SECONDS
@@ -30,41 +30,58 @@ __all__ = ["Following"]
 SETTLE_SECONDS = 15.0
 """How long a run may take beyond its cleanup to stop, and the event log to tell its end."""
 
+STOPPED = ("cancelled", "terminated")
+"""How a run ends that is stopped because its time is up; one may end by itself before it is asked."""
+
+ASK_SECONDS = 2.0
+"""How long who leaves waits until Temporal was asked to cancel the run: three Ctrl-C may come at once."""
+
 LOOK_SECONDS = 2.0
 """How often is asked what keeps the run from going on."""
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
 
 class Following:
-    """One run. ``timeout`` in seconds."""
+    """One run. ``timeout`` in seconds. ``interrupts`` may have come before: then the run is stopped at once."""
 
-    def __init__(self, client: NoetlClient, handle: RunHandle, view: View, graph: Graph, timeout: float | None) -> None:
+    def __init__(
+        self,
+        client: NoetlClient,
+        handle: RunHandle,
+        view: View,
+        graph: Graph,
+        timeout: float | None,
+        interrupts: Interrupts,
+    ) -> None:
         self._client, self._handle, self._view = client, handle, view
-        self._graph, self._timeout = graph, timeout
-        self._interrupts = self._stops = self._events = 0
+        self._graph, self._timeout, self._interrupts = graph, timeout, interrupts
+        self._stops = self._events = 0
         self._left = asyncio.Event()
         self._stopping: list[asyncio.Task[None]] = []
+
+    @property
+    def execution_id(self) -> int:
+        """Of the run."""
+        return self._handle.execution_id
 
     async def follow(self, ui: str | None) -> tuple[Ended, bool]:
         """Show how it goes until it has ended or was left; whether it was interrupted comes along."""
         shown, watched = asyncio.create_task(self._show()), asyncio.create_task(self._watch())
-        loop = asyncio.get_running_loop()
-        for number in _SIGNALS:
-            loop.add_signal_handler(number, self._interrupt)
+        for _ in range(self._interrupts.count):
+            self._interrupt()
         try:
-            timed_out = await self._wait()
-            if not self._left.is_set():
-                await asyncio.wait([shown], timeout=SETTLE_SECONDS)
+            with self._interrupts.handled(self._interrupt):
+                timed_out = await self._wait()
+                if not self._left.is_set():
+                    await asyncio.wait([shown], timeout=SETTLE_SECONDS)
+            if self._stopping:
+                await asyncio.wait(self._stopping, timeout=ASK_SECONDS)
         finally:
             for task in (shown, watched, *self._stopping):
                 task.cancel()
-            for number in _SIGNALS:
-                loop.remove_signal_handler(number)
         ended = await account_of(self._client, self._handle, ui, self._events)
-        if timed_out:
+        if timed_out and ended.status in STOPPED:
             ended = msgspec.structs.replace(ended, status="timed_out")
-        return ended, self._interrupts > 0
+        return ended, self._interrupts.count > 0
 
     # ---- stopping ---------------------------------------------------------------------------------------------------
 
@@ -72,7 +89,7 @@ class Following:
         """Return when the run has ended or was left; whether it was stopped because its time was up."""
         ended, left = asyncio.ensure_future(self._handle.result()), asyncio.ensure_future(self._left.wait())
         try:
-            timed_out = not await self._ends(ended, left, self._timeout) and not self._interrupts
+            timed_out = not await self._ends(ended, left, self._timeout) and not self._interrupts.count
             if timed_out:
                 self._view.say(f"timed out after {self._timeout:g} s")
                 await self._stop_step_by_step(ended, left)
@@ -104,7 +121,6 @@ class Following:
         return float(total) if isinstance(total, int | float) else CLEANUP_SECONDS
 
     def _interrupt(self) -> None:
-        self._interrupts += 1
         self._stopping.append(asyncio.create_task(self._stop()))
 
     async def _stop(self) -> None:
@@ -112,11 +128,12 @@ class Following:
         self._stops += 1
         with _already_ended():
             if self._stops == 1:
-                step = self._graph.final
-                self._view.say(f"cancelling; waiting for the cleanup of step {step} (Ctrl-C again to skip it)")
+                again = " (Ctrl-C again to skip it)" if self._interrupts.count else ""
+                self._view.say(f"cancelling; waiting for the cleanup of step {self._graph.final}{again}")
                 await self._handle.cancel("noetl run was stopped")
             elif self._stops == 2:
-                self._view.say("skipping the cleanup (Ctrl-C again to leave without waiting)")
+                again = " (Ctrl-C again to leave without waiting)" if self._interrupts.count else ""
+                self._view.say(f"skipping the cleanup{again}")
                 await self._handle.cancel("noetl run was stopped twice")
             else:
                 self._view.say(f"leaving; to end the run at once: noetl terminate {self._handle.execution_id}")

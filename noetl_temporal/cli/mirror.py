@@ -34,10 +34,8 @@ def mirror_group(context: click.Context) -> None:
     noetl mirror problems
     noetl mirror rebuild
     """
-    reach_running()
-    log_to_terminal()
     if context.invoked_subcommand is None:
-        asyncio.run(_follow(_dsn()))
+        asyncio.run(_follow(_reached()))
 
 
 @mirror_group.command("rebuild")
@@ -46,14 +44,15 @@ def rebuild_command() -> None:
     from noetl_temporal.codec import data_converter
     from noetl_temporal.mirror.rebuild import rebuild
 
-    rows = asyncio.run(rebuild(_dsn(), data_converter(_dsn())))
+    dsn = _reached()
+    rows = asyncio.run(rebuild(dsn, data_converter(dsn)))
     click.echo(f"{rows} rows in noetl.event")
 
 
 @mirror_group.command("problems")
 def problems_command() -> None:
     """List the runs whose history cannot be read further, and why; exits 1 when there are any."""
-    found = asyncio.run(_problems(_dsn()))
+    found = asyncio.run(_problems(_reached()))
     for one in found:
         click.echo(f"{one.workflow_id} run {one.run_id}, since {one.since:%Y-%m-%d %H:%M:%S} UTC: {one.problem}")
     if found:
@@ -83,7 +82,10 @@ async def _follow(dsn: str) -> None:
             await stopped.wait()
 
 
-def _dsn() -> str:
+def _reached() -> str:
+    """The DSN of the event log. Asked for by each command, so that --help needs no stack."""
+    reach_running()
+    log_to_terminal()
     dsn = os.environ.get("NOETL_POSTGRES")
     if dsn is None:
         raise StackError("no Postgres is known to mirror into: set NOETL_POSTGRES to its DSN")

@@ -37,7 +37,8 @@ def reach_to_run() -> Generator[Reach]:
         return
     with use(Home(), lambda: click.echo("another run uses this stack: waiting for it", err=True)) as used:
         os.environ.update(used.addresses.environment())
-        yield Reach(used.addresses.ui, used.owned)
+        # Nobody can open the web UI of a stack that stops with the run.
+        yield Reach(None if used.owned else used.addresses.ui, used.owned)
 
 
 def reach_running() -> Reach:

@@ -41,6 +41,7 @@ def test_what_a_person_sees(site: Site) -> None:
 @pytest.mark.parametrize("stack", ["joined", "own"])
 def test_failed_is_told_with_its_place(site: Site, bare: Site, stack: str) -> None:
     told = (site if stack == "joined" else bare).run(PLAYBOOKS / "fails.yaml")
+    assert (told["ui_url"] is None) == (stack == "own"), "a link to a server that has stopped"
     (failure,) = told["failures"]
     assert told["status"] == "failed"
     assert (failure["step"], failure["line"], failure["col"]) == ("start", 7, 7)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.acceptance.site import ROOT, Site
@@ -62,10 +64,19 @@ def test_a_file_that_is_no_playbook_is_told(bare: Site, text: str) -> None:
     assert "playbook.yaml:" in done.stderr
 
 
-def test_credentials_that_are_none_are_told(bare: Site) -> None:
-    done = bare.noetl("run", HELLO, "--credentials", str(bare.write("just text", "credentials.yaml")))
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("just text", "credentials.yaml holds no credentials"),
+        ("- just\n- texts", "credentials.yaml: entry 1 is no credential"),
+        ("a: 1\nb: [", "credentials.yaml:2:5: the credentials file is not valid YAML"),
+    ],
+)
+def test_credentials_that_are_none_are_told(bare: Site, text: str, says: str) -> None:
+    done = bare.noetl("run", HELLO, "--credentials", str(bare.write(text, "credentials.yaml")))
     assert done.returncode == 2
-    assert "holds no credentials" in done.stderr
+    assert says in done.stderr.splitlines()[-1]
+    assert not (bare.folder / ".noetl").exists(), "a stack was started"
 
 
 @pytest.mark.parametrize("command", [["status"], ["events"], ["status", "7"], ["dev", "down"], ["dev", "status"]])
@@ -74,3 +85,17 @@ def test_looking_where_nothing_runs(bare: Site, command: list[str]) -> None:
     assert done.returncode == (0 if command == ["dev", "down"] else 1)
     assert done.stdout + done.stderr
     assert not (bare.folder / ".noetl").exists(), "looking started something"
+
+
+@pytest.mark.parametrize("command", [[], ["rebuild"], ["problems"]])
+def test_help_of_the_mirror_needs_no_stack(bare: Site, command: list[str]) -> None:
+    done = bare.noetl("mirror", *command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Usage:" in done.stdout
+
+
+def test_ctrl_c_while_the_command_is_imported_leaves_quietly(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare.write("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n", "click.py")
+    monkeypatch.setenv("PYTHONPATH", str(bare.folder), prepend=os.pathsep)
+    done = bare.noetl("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

@@ -50,6 +50,14 @@ async def test_forms_of_auth(auth: Any, expected: dict[str, str]) -> None:
     assert dict(await credentials(PG={"user": "u"}).resolve(auth)) == expected
 
 
+@pytest.mark.parametrize("text", ["- hush", "- {name: a, data: hush}", "- {data: {token: hush}}", "- [hush]"])
+async def test_a_list_of_something_else_is_told_without_its_values(tmp_path: Path, text: str) -> None:
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(CredentialError, match=r"c\.yaml: entry 1 is no credential") as told:
+        await credentials(tmp_path / "c.yaml").resolve("a")
+    assert "hush" not in str(told.value)
+
+
 async def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     found = Credentials(CredentialSource(environment={"NOETL_CREDENTIAL_BAD": "not json"}))
     for name, message in [("nope", "NOETL_CREDENTIAL_NOPE"), ("bad", "is not JSON"), (5, "write a credential's name")]:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from noetl_compiler import compile_file, compile_text, preview
-from noetl_temporal.cli.main import cli
+from noetl_temporal.cli.commands import cli
 
 ROOT = Path(__file__).parent.parent.parent
 README = (ROOT / "README.md").read_text()

@@ -8,6 +8,7 @@ import json
 import pytest
 
 from noetl_activities.testing import FakeTool
+from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.cli.account import account_of
 from noetl_temporal.client import NoetlClient, UnknownRunError
@@ -15,11 +16,13 @@ from noetl_temporal.codec import data_converter
 from noetl_temporal.naming import PATH
 from noetl_temporal.replay import NoHistoryError, histories_of, history_in, open_histories, replay
 from noetl_temporal.stack.addresses import Addresses
+from tests.mirror.resets import reset
 
 from .conftest import Shell, history_of
 
 ONE = "  - step: start\n    tool: {kind: noop}\n"
 LOOP = "  - step: start\n    loop: {in: [1, 2], iterator: n}\n    tool: {kind: noop}\n"
+TWO = ONE + "    next: {arcs: [{step: later}]}\n  - step: later\n    tool: {kind: noop}\n"
 TURNS = """
   - step: start
     tool: {kind: noop}
@@ -90,6 +93,26 @@ async def test_the_duration_is_that_of_all_its_runs(shell: Shell, monkeypatch: p
     assert account.duration_seconds == pytest.approx(last.close_time.timestamp() - report.started / 1000, abs=0.5)
     assert len(runs) > 1
     assert [verdict.problem for verdict in verdicts] == [None] * len(runs)
+
+
+async def test_a_run_that_is_reset_meanwhile_is_followed_to_its_end(shell: Shell) -> None:
+    entered, let_go = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: Request, _context: ToolContext) -> int:
+        if "later#" in request.key:
+            entered.set()
+            await let_go.wait()
+        return 1
+
+    async with shell.client(answer) as client:
+        handle = await shell.submit(client, TWO)
+        waiting = asyncio.create_task(handle.result())
+        await asyncio.wait_for(entered.wait(), 30)
+        again = await reset(client.temporal, handle.workflow, handle.run_id or "")
+        let_go.set()
+        report = await waiting
+        assert (await account_of(client, handle, None, 0)).run_id == again
+    assert report.status == "completed"
 
 
 async def test_a_loop_is_replayed_with_its_playbook_and_open_runs_are_found(shell: Shell) -> None:

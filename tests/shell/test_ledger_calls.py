@@ -17,7 +17,7 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.sinks.postgres_ledger import DDL
 from noetl_activities.testing import FakeTool
 from noetl_compiler.graph import Span, Value
-from noetl_temporal.cli.main import cli
+from noetl_temporal.cli.commands import cli
 from noetl_temporal.codec import data_converter
 from noetl_temporal.machine.call import CallRule, SinkCall, ToolCall, ToolReport
 from noetl_temporal.run_tool import tool_activity

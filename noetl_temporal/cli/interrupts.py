@@ -1,0 +1,49 @@
+"""SIGINT and SIGTERM while a run is submitted and followed: counted, and handed to whoever acts on them now."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+__all__ = ["Interrupts", "taken_interrupts"]
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupts:
+    """``count`` is how many came so far."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._acts: Callable[[], None] | None = None
+
+    @contextmanager
+    def handled(self, act: Callable[[], None]) -> Generator[None]:
+        """Call ``act`` at each signal."""
+        self._acts = act
+        try:
+            yield
+        finally:
+            self._acts = None
+
+    def arrived(self) -> None:
+        """One more."""
+        self.count += 1
+        if self._acts is not None:
+            self._acts()
+
+
+@contextmanager
+def taken_interrupts() -> Generator[Interrupts]:
+    """Until left, a signal cancels no task of this loop: what was asked of a server is not given up half way."""
+    interrupts = Interrupts()
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, interrupts.arrived)
+    try:
+        yield interrupts
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)

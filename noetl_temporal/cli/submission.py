@@ -1,0 +1,70 @@
+"""Submit a run so that Ctrl-C cannot lose it: what Temporal was asked to start is cancelled, or else told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+import click
+from temporalio.service import RPCError, RPCStatusCode
+
+from noetl_temporal.cli.exits import INTERRUPTED
+from noetl_temporal.cli.interrupts import Interrupts
+from noetl_temporal.client import RunHandle
+from noetl_temporal.deployment import DeploymentError
+from noetl_temporal.ids import new_execution_id
+from noetl_temporal.stack.errors import StackError
+
+__all__ = ["submitted"]
+
+ANSWER_SECONDS = 15.0
+"""How long the answer of Temporal is waited for once the run is to be stopped."""
+
+_UNKNOWN = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
+"""With these the server may have done what it was asked for."""
+
+
+class LeftError(click.ClickException):
+    """Stopped by a signal before it was known whether the run had started."""
+
+    exit_code = INTERRUPTED
+
+
+async def submitted(
+    submit: Callable[[int], Awaitable[RunHandle]], interrupts: Interrupts, say: Callable[[str], None]
+) -> RunHandle:
+    """The handle of the run that ``submit`` starts under the execution id it is given.
+
+    A first signal waits for the answer, so that the run can be cancelled; a second one, or no answer, gives up.
+    Raises what ``submit`` does, StackError or LeftError where the run may have started nevertheless."""
+    execution_id = new_execution_id()
+    await asyncio.sleep(0)  # a signal from before the handlers were there cancels here, when nothing was asked for yet
+    submitting, arrived = asyncio.ensure_future(submit(execution_id)), asyncio.Event()
+    leaving = asyncio.create_task(_given_up(arrived, say))
+    try:
+        with interrupts.handled(arrived.set):
+            await asyncio.wait([submitting, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if not submitting.done():
+            raise LeftError(f"left without an answer of Temporal. {_advice(execution_id)}")
+        return submitting.result()
+    except DeploymentError as error:
+        if isinstance(error.__cause__, RPCError) and error.__cause__.status in _UNKNOWN:
+            raise StackError(f"{error}. {_advice(execution_id)}") from error
+        raise
+    finally:
+        leaving.cancel()
+        submitting.cancel()
+
+
+async def _given_up(arrived: asyncio.Event, say: Callable[[str], None]) -> None:
+    """Return when the answer is not to be waited for any longer. A signal sets ``arrived``."""
+    await arrived.wait()
+    say("cancelling as soon as Temporal says that the run has started (Ctrl-C again to leave)")
+    arrived.clear()
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(arrived.wait(), ANSWER_SECONDS)
+
+
+def _advice(execution_id: int) -> str:
+    return f"Whether the run has started is not known; to end it: noetl terminate {execution_id}"
