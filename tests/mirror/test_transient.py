@@ -94,4 +94,5 @@ async def test_a_task_that_is_tried_again_until_it_completes_is_stored_as_histor
     MENDED.set()
     await following
     assert await _stored(log, handle) == [one.SerializeToString() for one in (await handle.fetch_history()).events]
-    assert ("playbook.completed", "COMPLETED") in await log.story(execution_id)
+    assert (await log.story(execution_id))[-1] == ("playbook.completed", "COMPLETED")
+    assert await audit_execution(dsn, execution_id) == []
