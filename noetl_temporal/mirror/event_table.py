@@ -30,7 +30,7 @@ _ESCAPED_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 class ConflictError(Exception):
-    """Two rows of the log have the same id, or one place in history gave two rows."""
+    """Two rows of the log have the same id, one place in history gave two rows, or history is not what is stored."""
 
 
 class UnknownExecutionError(Exception):

@@ -20,7 +20,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from noetl_temporal.mirror.raw import LOOP, Run, at_end
+from noetl_temporal.mirror.raw import LOOP, Run, at_end, settled
 from noetl_temporal.mirror.store import GapError, Store, UnknownExecutionError, UnreadRunError
 
 __all__ = ["MAX_POLLS", "TRANSIENT_ERRORS", "Follower", "Page", "Polls", "uninterrupted"]
@@ -116,10 +116,12 @@ class Follower:
 
     async def _read(self, run: Run) -> None:
         token: bytes | None = None
+        pending: Sequence[HistoryEvent] = ()
         loops: list[asyncio.Task[None]] = []
         while True:
             page = await self.polls.poll(self.client, run, token)
-            events, end = at_end(page.events)
+            known, pending = settled(pending, page.events)
+            events, end = at_end(known)
             loops += await self._store(run, events)
             if end:
                 await self._store_end(run, end, loops)

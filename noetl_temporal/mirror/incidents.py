@@ -16,7 +16,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from noetl_temporal.mirror.event_row import RowWriter
 from noetl_temporal.mirror.payloads import Json
 
-__all__ = ["NO_INCIDENT", "task_completed", "task_failed", "task_scheduled", "task_timed_out"]
+__all__ = ["NO_INCIDENT", "task_completed", "task_failed", "task_scheduled", "task_started", "task_timed_out"]
 
 _Cause = WorkflowTaskFailedCause
 NO_INCIDENT = {
@@ -43,17 +43,24 @@ def task_scheduled(writer: RowWriter) -> None:
     writer.state.task_attempt = writer.event.workflow_task_scheduled_event_attributes.attempt
 
 
+def task_started(writer: RowWriter) -> None:
+    """Remember when: what the machine writes in the task has that time."""
+    writer.state.task_began = writer.at
+
+
 def task_completed(writer: RowWriter) -> None:
-    """A build carried the run on: an incident is over."""
+    """A build carried the run on: an incident is over, since before what the machine wrote in this task."""
     state = writer.state
     state.timeouts = 0
     if state.incident is None:
         return
     opened = state.open[state.incident]
-    told: dict[str, Json] = {"ends": state.incident, "duration": max(0, writer.at - opened.at) / 1000}
+    at = max(opened.at, state.task_began - 1)
+    told: dict[str, Json] = {"ends": state.incident, "duration": (at - opened.at) / 1000}
     attributes = writer.event.workflow_task_completed_event_attributes
     who = _present(worker=attributes.identity, build=_build_of(writer.event), attempt=state.task_attempt)
-    writer.of_run("incident.resolved", "COMPLETED", parent=state.incident, meta={"incident": who}, **told)
+    given: dict[str, Json] = {"meta": {"incident": who}, **told}
+    writer.derived("incident.resolved", at, state.node, state.kind, "COMPLETED", parent=state.incident, **given)
     state.incident = None
 
 

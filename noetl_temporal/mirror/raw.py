@@ -10,7 +10,19 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.enums.v1 import ContinueAsNewInitiator, EventType
 from temporalio.api.history.v1 import HistoryEvent
 
-__all__ = ["LOOP", "PLAYBOOK", "Run", "at_end", "closes", "continues", "from_row", "links", "milliseconds", "to_row"]
+__all__ = [
+    "LOOP",
+    "PLAYBOOK",
+    "Run",
+    "at_end",
+    "closes",
+    "continues",
+    "from_row",
+    "links",
+    "milliseconds",
+    "settled",
+    "to_row",
+]
 
 PLAYBOOK = "noetl.playbook"
 LOOP = "noetl.loop"
@@ -57,6 +69,25 @@ def from_row(proto: bytes) -> HistoryEvent:
 def closes(events: Sequence[HistoryEvent]) -> bool:
     """Whether the run ends with these events."""
     return bool(events) and events[-1].event_type in _CLOSES
+
+
+def settled(
+    pending: Sequence[HistoryEvent], events: Sequence[HistoryEvent]
+) -> tuple[Sequence[HistoryEvent], Sequence[HistoryEvent]]:
+    """The events that are in history for good, and those of which that is known when something follows them.
+
+    ``pending`` are those of the last call. While a workflow task is tried again, the server ends its answer with that
+    task's WORKFLOW_TASK_SCHEDULED and STARTED, which it writes into history only when the task completes: what happens
+    before has their ids. They cannot be told from others, so every task at the end of an answer waits.
+    """
+    if events:
+        pending = [event for event in pending if event.event_id < events[0].event_id]
+    known = [*pending, *events]
+    place = len(known)
+    for kind in (EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED, EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED):
+        if place and known[place - 1].event_type == kind:
+            place -= 1
+    return known[:place], known[place:]
 
 
 def at_end(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from temporalio.client import Client
 
 from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, Run
-from noetl_temporal.mirror.store import Store
+from noetl_temporal.mirror.store import Store, Stored
 
 __all__ = ["Gap", "reconcile"]
 
@@ -17,21 +17,30 @@ _BATCH = 500
 
 
 class Gap(NamedTuple):
-    """A run that is open in no mirror and of which events are missing."""
+    """A run that is closed at the server, which has ``expected`` events of it, and not as a whole in the store.
+
+    ``is_open`` when it has not been read to its end: it is read now, or nobody reads it.
+    """
 
     run: Run
     expected: int
-    stored: int
+    stored: Stored
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was known and not read to its end."""
+        return self.stored.events > 0 and not self.stored.is_closed
 
 
 async def reconcile(client: Client, store: Store, since: datetime | None = None) -> list[Gap]:
-    """Have runs read again of which events are missing; these runs. ``since`` leaves out what closed before."""
+    """Runs to be read, from their start where something is missing. ``since`` leaves out what closed before."""
     gaps: list[Gap] = []
     async for lengths in _closed(client, since):
-        stored = await store.closed_counts(list(lengths))
-        gaps += [Gap(run, lengths[run], count) for run, count in stored.items() if count < lengths[run]]
+        stored = await store.stored(list(lengths))
+        gaps += [Gap(run, lengths[run], one) for run, one in stored.items() if one != Stored(True, lengths[run], True)]
     for gap in gaps:
-        await store.rewind(gap.run)
+        if not gap.is_open:
+            await store.rewind(gap.run)
     return gaps
 
 

@@ -214,6 +214,7 @@ _HANDLERS: Mapping[int, Callable[[RowWriter], None]] = {
     EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED: _memo_modified,
     EventType.EVENT_TYPE_MARKER_RECORDED: _marker_recorded,
     EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED: incidents.task_scheduled,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED: incidents.task_started,
     EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED: incidents.task_completed,
     EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED: _task_failed,
     EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT: incidents.task_timed_out,

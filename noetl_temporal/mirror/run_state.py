@@ -29,8 +29,9 @@ class RunState(msgspec.Struct, omit_defaults=True):
     ``pages`` maps a paginating task to the row of its last page. ``started`` is the row that a row about
     the run as a whole has as its parent: the playbook's first, or the loop's beginning. ``ended`` says whether the
     playbook has told its end. A loop's run has a ``loop_id``, and its step's name in ``node``. ``workload`` is kept
-    until the first event, whose context it is. ``task_attempt`` is that of the workflow task that runs, ``timeouts``
-    how many of them timed out in a row, ``incident`` the row of the incident that is open.
+    until the first event, whose context it is. ``task_attempt`` is that of the workflow task that runs, ``task_began``
+    the millisecond in which it was started, ``timeouts`` how many of them timed out in a row, ``incident`` the row
+    of the incident that is open.
     """
 
     namespace: str
@@ -50,6 +51,7 @@ class RunState(msgspec.Struct, omit_defaults=True):
     pages: dict[str, int] = {}
     workload: dict[str, Json] = {}
     task_attempt: int = 1
+    task_began: int = 0
     timeouts: int = 0
     incident: int | None = None
 

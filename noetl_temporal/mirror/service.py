@@ -17,7 +17,7 @@ from temporalio.client import Client
 
 from noetl_temporal.mirror.follow import MAX_POLLS, TRANSIENT_ERRORS, Follower, Polls, uninterrupted
 from noetl_temporal.mirror.raw import PLAYBOOK, Run
-from noetl_temporal.mirror.reconcile import reconcile
+from noetl_temporal.mirror.reconcile import Gap, reconcile
 from noetl_temporal.mirror.store import Store, open_store
 
 __all__ = ["Mirror", "follow_execution", "mirroring", "run_mirror"]
@@ -113,10 +113,14 @@ class Mirror:
                 continue
             since = began - OVERLAP
             for gap in gaps:
-                _log.warning(
-                    "%s run %s has %d of %d events", gap.run.workflow_id, gap.run.run_id, gap.stored, gap.expected
-                )
-                self.follow(gap.run)
+                self._read_again(gap)
+
+    def _read_again(self, gap: Gap) -> None:
+        """Follow a run of which something is missing; one that is followed has not been read to its end yet."""
+        if gap.run not in self._followed:
+            names = gap.run.workflow_id, gap.run.run_id
+            _log.warning("%s run %s has %d of %d events or not its end", *names, gap.stored.events, gap.expected)
+            self.follow(gap.run)
 
 
 @asynccontextmanager

@@ -30,6 +30,7 @@ __all__ = [
     "Connection",
     "GapError",
     "Store",
+    "Stored",
     "UnknownExecutionError",
     "UnreadRunError",
     "migrate",
@@ -53,6 +54,14 @@ class UnreadRunError(Exception):
     def __init__(self, run: Run) -> None:
         super().__init__(f"{run.workflow_id} run {run.run_id} has to be read to its end first")
         self.run = run
+
+
+class Stored(NamedTuple):
+    """What is stored of a run: whether it was read to its end, how many events, and whether the last one closes it."""
+
+    is_closed: bool
+    events: int
+    has_end: bool
 
 
 class _Cursor(NamedTuple):
@@ -81,10 +90,10 @@ class Store:
         """Have a run read from its start, again or at last; what is stored of it stays."""
         await self.pool.execute(sql.query("rewind"), *run)
 
-    async def closed_counts(self, runs: Sequence[Run]) -> dict[Run, int]:
-        """How many events are stored of each of these runs, those left out that are open."""
-        found = await self.pool.fetch(sql.query("closed_counts"), *_columns_of(runs))
-        return {Run(*record[:4]): record["stored"] for record in found}
+    async def stored(self, runs: Sequence[Run]) -> dict[Run, Stored]:
+        """What is stored of each of these runs, known or not."""
+        found = await self.pool.fetch(sql.query("stored"), *_columns_of(runs))
+        return {Run(*record[:4]): Stored(*record[4:]) for record in found}
 
     async def give_up(self, run: Run) -> None:
         """Stop reading a run that the server has removed."""
@@ -97,18 +106,17 @@ class Store:
     async def ingest(self, run: Run, events: Sequence[HistoryEvent]) -> list[Run]:
         """Store a whole batch of the run's events; the runs that it links to, newly known or not.
 
-        Events that are stored already are ignored.
+        Events that are stored already add nothing, and have to be those that are stored.
         Raises ConflictError, GapError, UnknownExecutionError, UnreadRunError, UnreadableRunError, asyncpg's errors.
         """
         async with self.pool.acquire() as connection, connection.transaction():
             cursor = await _locked(connection, run)
             fresh = [event for event in events if event.event_id > cursor.position]
             found = links(run, events)
+            if len(fresh) < len(events) or not cursor.position:
+                await _compare(connection, run, events)
             if fresh:
-                if fresh[0].event_id != cursor.position + 1:
-                    raise GapError(
-                        f"{run.workflow_id} run {run.run_id}: stored up to {cursor.position}, read {fresh[0].event_id}"
-                    )
+                _follow_on(run, cursor.position, fresh)
                 await connection.execute(sql.query("add_history"), *run[:3], *zip(*map(to_row, fresh), strict=True))
                 await _enrol(connection, found)
                 state = await self.add_rows(connection, run, cursor.state, fresh)
@@ -174,6 +182,26 @@ async def _locked(connection: Connection, run: Run) -> _Cursor:
         await _enrol(connection, [run])
         return await _locked(connection, run)
     return _Cursor(record["position"], record["is_closed"], _state_of(record))
+
+
+async def _compare(connection: Connection, run: Run, events: Sequence[HistoryEvent]) -> None:
+    """Raise ConflictError where the server has another event than is stored under its id."""
+    told = {row[0]: row[1] for row in map(to_row, events)}
+    for record in await connection.fetch(sql.query("stored_types"), *run[:3], list(told)):
+        id_, stored = record
+        if stored != told[id_]:
+            raise ConflictError(
+                f"{run.workflow_id} run {run.run_id}: event {id_} is {told[id_]} at the server and stored as {stored}"
+            )
+
+
+def _follow_on(run: Run, position: int, events: Sequence[HistoryEvent]) -> None:
+    """Raise GapError unless the events follow what is stored, and each other."""
+    for expected, event in enumerate(events, position + 1):
+        if event.event_id != expected:
+            raise GapError(
+                f"{run.workflow_id} run {run.run_id}: stored up to {position}, read {event.event_id} for {expected}"
+            )
 
 
 def _state_of(record: asyncpg.Record) -> RunState | None:

@@ -6,6 +6,7 @@ With it a test reaches what a playbook seldom does: workers that vanish, runs th
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from datetime import timedelta
 from typing import Any
@@ -19,6 +20,9 @@ from noetl_temporal.trail import HEADER, Trail
 from tests.mirror.story import Story
 
 QUEUE = "mirror-tests"
+
+MENDED = threading.Event()
+"""While it is not set, a workflow task that comes to a ``crash`` fails."""
 
 Json = dict[str, Any]
 
@@ -126,12 +130,20 @@ class _Scripted:
                     workflow.continue_as_new({**given, "script": line["script"], **kept})
                 case "memo":
                     workflow.upsert_memo({HEADER: self.trail.take()})
-                case "break":
-                    raise ApplicationError(line["why"], non_retryable=True)
                 case _:
-                    raise ApplicationError(line["why"], {"trail": self.trail.take()}, non_retryable=True)
+                    self._fail(line)
         await self.trail.recorded()
         return {"status": "completed", "trail": self.trail.take()}
+
+    def _fail(self, line: Json) -> None:
+        match line["do"]:
+            case "crash":
+                if not MENDED.is_set():
+                    raise RuntimeError(line["why"])
+            case "break":
+                raise ApplicationError(line["why"], non_retryable=True)
+            case _:
+                raise ApplicationError(line["why"], {"trail": self.trail.take()}, non_retryable=True)
 
     def _stamped(self, event: Any) -> Any:
         """With its id and time, and those to which it refers."""

@@ -7,7 +7,7 @@ import pytest
 
 from noetl_temporal.mirror.event_row import EventRow
 from tests.audit import audit
-from tests.mirror.built import START, History, begun, loop, playbook
+from tests.mirror.built import START, History, begun, loop, payloads, playbook
 from tests.mirror.story import Story
 
 EXCEPTION = "WORKFLOW_WORKER_UNHANDLED_FAILURE"
@@ -36,8 +36,25 @@ def test_a_task_that_fails_opens_an_incident_and_one_that_completes_resolves_it(
     assert opened.meta["incident"] == told
     assert (opened.event_type, opened.node_type, opened.node_name) == ("incident.opened", "playbook", "tests/built")
     assert (opened.status, opened.error) == ("STARTED", "no such key")
-    assert (resolved.event_type, resolved.status, resolved.duration) == ("incident.resolved", "COMPLETED", 2.5)
+    assert (resolved.event_type, resolved.status, resolved.duration) == ("incident.resolved", "COMPLETED", 2.499)
     assert resolved.meta["ends"] == str(opened.event_id)
+
+
+def test_an_incident_that_the_last_task_resolves_stands_before_the_last_rows() -> None:
+    history, story = playbook(1), Story(START)
+    trail = story.opening()
+    history.task()
+    history.call(1, trail)
+    history.task_fails(EXCEPTION, "no such key")
+    history.now = story.now = START + 2000
+    scheduled = history.add("WORKFLOW_TASK_SCHEDULED", attempt=3)
+    started = history.add("WORKFLOW_TASK_STARTED", scheduled_event_id=scheduled)
+    history.now += 30
+    history.add("WORKFLOW_TASK_COMPLETED", scheduled_event_id=scheduled, started_event_id=started)
+    history.add("WORKFLOW_EXECUTION_COMPLETED", result=payloads({"status": "completed", "trail": story.closing()}))
+    rows = sorted(history.rows(), key=lambda row: row.event_id)
+    assert [row.event_type for row in rows][-3:] == ["incident.resolved", "workflow.finished", "playbook.completed"]
+    assert audit([msgspec.structs.asdict(row) for row in rows], status="COMPLETED", stopped=False) == []
 
 
 @pytest.mark.parametrize(

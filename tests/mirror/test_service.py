@@ -158,9 +158,27 @@ async def test_what_is_missing_is_read_again(
         "DELETE FROM noetl.event WHERE stream_id = $1 AND stream_version > 5", "/".join(run[1:3])
     )
     found = {gap.run: gap for gap in await reconcile(scripts.client, store)}
-    assert (found[run].stored, found[run].expected) == (5, len((await handle.fetch_history()).events))
+    assert (found[run].stored.events, found[run].expected) == (5, len((await handle.fetch_history()).events))
     await follow_execution(scripts.client, dsn, handle.id)
     assert await log.everything() == before
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        "UPDATE noetl.cursor SET is_closed = false",
+        "UPDATE noetl.history SET event_type = 'WORKFLOW_TASK_STARTED' WHERE event_type ~ 'EXECUTION_COMPLETED'",
+    ],
+)
+async def test_a_run_that_closed_and_is_not_stored_to_its_end_is_found(
+    spoil: str, scripts: Scripts, dsn: str, log: Log, store: Store, execution_id: int
+) -> None:
+    handle = await scripts.start(execution_id, *_lines(execution_id))
+    await follow_execution(scripts.client, dsn, handle.id)
+    run = Run("default", handle.id, handle.first_execution_run_id or "", "noetl.playbook")
+    assert run not in [gap.run for gap in await reconcile(scripts.client, store)]
+    await log.database.execute(spoil)
+    assert run in [gap.run for gap in await reconcile(scripts.client, store)]
 
 
 async def test_a_playbook_is_in_the_catalog_once_for_each_content(scripts: Scripts, dsn: str, log: Log) -> None:

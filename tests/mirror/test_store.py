@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from noetl_temporal.mirror.raw import Run
-from noetl_temporal.mirror.store import GapError, Store, UnknownExecutionError, open_store
+from noetl_temporal.mirror.store import ConflictError, GapError, Store, UnknownExecutionError, open_store
 from tests.mirror.conftest import Log
 from tests.mirror.recorded import Recorded, read
 
@@ -69,8 +69,25 @@ async def test_a_batch_is_stored_whole_or_not_at_all(store: Store, log: Log) -> 
 async def test_a_batch_after_a_gap_is_refused(store: Store) -> None:
     [flaky] = read("flaky")
     await store.ingest(flaky.run, flaky.events()[:3])
-    with pytest.raises(GapError, match="stored up to 3, read 5"):
+    with pytest.raises(GapError, match="stored up to 3, read 5 for 4"):
         await store.ingest(flaky.run, flaky.events()[4:])
+
+
+async def test_a_batch_with_a_gap_is_refused(store: Store) -> None:
+    [flaky] = read("flaky")
+    with pytest.raises(GapError, match="stored up to 0, read 4 for 3"):
+        await store.ingest(flaky.run, [*flaky.events()[:2], *flaky.events()[3:]])
+
+
+@pytest.mark.parametrize("is_rewound", [False, True])
+async def test_an_event_that_is_stored_as_another_is_an_error(store: Store, log: Log, is_rewound: bool) -> None:
+    [flaky] = read("flaky")
+    await store.ingest(flaky.run, flaky.events())
+    await log.database.execute("UPDATE noetl.history SET event_type = 'WORKFLOW_TASK_SCHEDULED' WHERE event_id = 5")
+    if is_rewound:
+        await store.rewind(flaky.run)
+    with pytest.raises(ConflictError, match=r"event 5 is \w+ at the server and stored as WORKFLOW_TASK_S"):
+        await store.ingest(flaky.run, flaky.events())
 
 
 async def test_links_are_remembered_with_the_rows(store: Store) -> None:

@@ -59,6 +59,10 @@ ON CONFLICT DO NOTHING
 SELECT event_id, proto FROM noetl.history
 WHERE (namespace, workflow_id, run_id) = ($1, $2, $3) AND event_id = ANY($4::bigint[])
 
+-- name: stored_types
+SELECT event_id, event_type FROM noetl.history
+WHERE (namespace, workflow_id, run_id) = ($1, $2, $3) AND event_id = ANY($4::bigint[])
+
 -- name: history_after
 SELECT proto FROM noetl.history
 WHERE (namespace, workflow_id, run_id) = ($1, $2, $3) AND event_id > $4
@@ -183,11 +187,16 @@ GROUP BY step
 HAVING count(*) FILTER (WHERE event_type ~ '^step\.') > 0
 ORDER BY min(event_id)
 
--- name: closed_counts
--- Events stored of runs that nobody reads; a run that is not known has none.
+-- name: stored
+-- What is stored of runs; of one that is not known nothing.
 SELECT r.namespace, r.workflow_id, r.run_id, r.workflow_type,
-       (SELECT count(*) FROM noetl.history h
-        WHERE (h.namespace, h.workflow_id, h.run_id) = (r.namespace, r.workflow_id, r.run_id)) AS stored
+       coalesce(c.is_closed, false) AS is_closed, h.stored,
+       coalesce(h.types[1] IN ('WORKFLOW_EXECUTION_COMPLETED', 'WORKFLOW_EXECUTION_FAILED', 'WORKFLOW_EXECUTION_CANCELED',
+                               'WORKFLOW_EXECUTION_CONTINUED_AS_NEW', 'WORKFLOW_EXECUTION_TIMED_OUT',
+                               'WORKFLOW_EXECUTION_TERMINATED'), false) AS has_end
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS r (namespace, workflow_id, run_id, workflow_type)
 LEFT JOIN noetl.cursor c USING (namespace, workflow_id, run_id)
-WHERE coalesce(c.is_closed, true)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS stored, array_agg(event_type ORDER BY event_id DESC) AS types FROM noetl.history e
+    WHERE (e.namespace, e.workflow_id, e.run_id) = (r.namespace, r.workflow_id, r.run_id)
+) h
