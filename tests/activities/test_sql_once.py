@@ -31,15 +31,14 @@ class Base:
         self.key = f"42/{uuid.uuid4().hex}"
 
     async def run(self, sql: str, n: int = 1, *params: Any, context: Context | None = None) -> Answer:
-        config = {"query": sql, "params": list(params)} if params else {"query": sql}
-        called = request("postgres", "pg", **config)
+        called = request("postgres", "pg", query=sql, params=list(params) or None)
         return await postgres_tool.TOOL.run_once(called, context or self.context, self.once(n))
 
     async def find(self, n: int = 1) -> Answer | None:
         return await postgres_tool.TOOL.find(request("postgres", "pg"), self.context, self.once(n))
 
     def once(self, n: int) -> Once:
-        return Once(self.key, n, lambda outcome: msgspec.json.encode(outcome).decode())
+        return Once(self.key, n, _text)
 
     async def ids(self) -> list[int]:
         return [record["id"] for record in await self.owner.fetch("select id from t order by id")]
@@ -49,6 +48,10 @@ class Base:
 
     async def entries(self) -> list[Any]:
         return [record["n"] for record in await self.owner.fetch("select n from noetl.ledger order by n")]
+
+
+def _text(outcome: Outcome) -> str:
+    return msgspec.json.encode(outcome).decode()
 
 
 @pytest.fixture
@@ -70,7 +73,7 @@ async def base(servers: Addresses) -> AsyncGenerator[Base]:
 
 async def guest(base: Base) -> Context:
     """The same database as the role that owns nothing."""
-    parts = urlsplit((await base.context.credential("pg"))["dsn"])
+    parts = urlsplit(str((await base.context.credential("pg"))["dsn"]))
     name = parts.path.strip("/")
     host = parts.netloc.rpartition("@")[2]
     return Context(pg={"type": "postgres", "dsn": parts._replace(netloc=f"{name}:guest@{host}").geturl()})
@@ -163,8 +166,11 @@ async def test_statements_that_refuse_a_transaction_run_again(base: Base) -> Non
 
 async def test_what_is_kept_is_what_the_caller_gives(base: Base) -> None:
     """The caller takes secrets out, and what is too large."""
-    short = json.dumps({"status": "ok", "result": "***"})
-    once = Once(base.key, 1, lambda _outcome: short)
+
+    def short(_outcome: Outcome) -> str:
+        return json.dumps({"status": "ok", "result": "***"})
+
+    once = Once(base.key, 1, short)
     called = request("postgres", "pg", query=INSERT)
     assert (await postgres_tool.TOOL.run_once(called, base.context, once)).outcome.result["rows"] == [{"n": 1}]
     assert (await postgres_tool.TOOL.run_once(called, base.context, once)).outcome == Outcome("ok", "***")
@@ -213,7 +219,7 @@ async def test_statements_that_take_another_role_run_all_the_same(base: Base) ->
 
 async def test_a_call_that_asks_in_vain_says_why() -> None:
     gone = Context(pg={"type": "postgres", "db_host": "127.0.0.1", "db_port": 1, "db_user": "u"})
-    found = await postgres_tool.TOOL.find(request("postgres", "pg"), gone, Once("k", 1, lambda _outcome: ""))
+    found = await postgres_tool.TOOL.find(request("postgres", "pg"), gone, Once("k", 1, _text))
     assert found is not None
     assert found.outcome.error is not None
     assert (found.outcome.error.kind, found.is_taken) == ("connection", False)
