@@ -5,6 +5,7 @@ workflow is reset.
 from __future__ import annotations
 
 import asyncio
+import json
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -15,12 +16,18 @@ import pytest
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.testing import ActivityEnvironment
 
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.tool import load_tools
 from noetl_compiler import compile_or_raise
+from noetl_compiler.graph import Value
 from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.codec import data_converter
+from noetl_temporal.machine.call import SinkCall, ToolCall, ToolReport
+from noetl_temporal.run_tool import tool_activity
 from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.value_store import ValueStore
 from noetl_temporal.worker import serving
 
 from .conftest import HEAD
@@ -46,6 +53,9 @@ class Base:
     async def make(self) -> None:
         for table in (self.calls, self.rows, self.gate):
             await self._connection.execute(f"create table {table} (n int)")
+
+    async def fetch(self, sql: str, *values: Any) -> Any:
+        return await self._connection.fetchval(sql, *values)
 
     async def count(self, table: str) -> int:
         return int(await self._connection.fetchval(f"select count(*) from {table}"))
@@ -166,3 +176,55 @@ async def _reset(client: NoetlClient, handle: RunHandle) -> None:
         workflow_task_finish_event_id=next(one.event_id for one in history.events if one.event_type == wanted),
     )
     await client.temporal.workflow_service.reset_workflow_execution(request)
+
+
+# ---- one attempt after the other, each as if the workflow had been reset ---------------------------------------------
+
+
+class Attempts:
+    """Of one call of the postgres tool."""
+
+    def __init__(self, servers: Addresses, sql: str, *sinks: SinkCall) -> None:
+        fields = {"dsn": servers.playbooks, "token": "hush-hush"}
+        self._source = CredentialSource(environment={"NOETL_CREDENTIAL_PG": json.dumps(fields)})
+        key = f"1/{uuid.uuid4().hex}"
+        self.call = ToolCall(
+            "c", key, 1, "step", "task", "postgres", 1, "v10", {"query": sql}, auth="pg", sinks=sinks
+        )  # fmt: skip
+
+    async def attempt(self, limit: int = 1_000_000) -> ToolReport:
+        store = ValueStore(data_converter(), limit)
+        activity = tool_activity(load_tools()["postgres"], self._source, store)
+        found: ToolReport = await ActivityEnvironment().run(activity, self.call)
+        return found
+
+    async def kept(self, base: Base) -> str:
+        return str(await base.fetch("select outcome from noetl.ledger where key = $1", self.call.key))
+
+
+async def test_secrets_are_not_kept(servers: Addresses, base: Base) -> None:
+    calls = Attempts(servers, f"insert into {base.calls} values (1); select 'the hush-hush' as text")
+    first = await calls.attempt()
+    assert "hush" not in await calls.kept(base)
+    assert (await calls.attempt()).outcome == first.outcome
+    assert first.outcome["result"]["rows"] == [{"text": "the ***"}]
+    assert await base.count(base.calls) == 1
+
+
+async def test_what_is_too_large_is_kept_as_the_error_that_it_is(servers: Addresses, base: Base) -> None:
+    calls = Attempts(servers, f"insert into {base.calls} values (1); select repeat('x', 5000) as text")
+    for _ in range(2):
+        assert (await calls.attempt(limit=2000)).outcome["error"]["kind"] == "too_large"
+    assert len(await calls.kept(base)) < 2000
+    assert await base.count(base.calls) == 1
+
+
+async def test_a_failed_sink_is_done_again_without_the_statements(servers: Addresses, base: Base) -> None:
+    sink = SinkCall("postgres", Value({"table": base.rows, "data": [{"n": 1}]}), f"1/{uuid.uuid4().hex}", auth="pg")
+    calls = Attempts(servers, f"insert into {base.calls} values (1)", sink)
+    await base.fetch(f"alter table {base.rows} rename to {base.rows}_away")
+    assert (await calls.attempt()).outcome["status"] == "error"
+    await base.fetch(f"alter table {base.rows}_away rename to {base.rows}")
+    report = await calls.attempt()
+    assert (report.outcome["status"], report.attempts[-1].is_taken) == ("ok", True)
+    assert (await base.count(base.calls), await base.count(base.rows)) == (1, 1)
