@@ -1,7 +1,8 @@
 """The sinks of a call and the ledger beside their rows (semantics.md 26, 26a).
 
-The first sink that has a transaction stores the call's outcome in it. So an attempt can take the outcome that one
-before it left there: it does not make the call again, and the sinks that had not stored yet store from that outcome.
+The first sink that has a transaction stores the call's outcome in it, unless the tool itself has kept it (a SQL call).
+So an attempt can take the outcome that one before it left there: it does not make the call again, and the sinks that
+had not stored yet store from that outcome.
 """
 
 from __future__ import annotations
@@ -10,8 +11,6 @@ import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, cast
-
-import msgspec
 
 from noetl_activities import sinks
 from noetl_activities.credentials import Credentials
@@ -24,7 +23,7 @@ from noetl_temporal.attempt_log import now
 from noetl_temporal.machine.call import Outcome, SinkCall, SinkRecord, ToolCall
 from noetl_temporal.machine.policy import allows
 from noetl_temporal.machine.scope import sink_config
-from noetl_temporal.tool_outcome import Deadline, attempted, fitted
+from noetl_temporal.tool_outcome import Deadline, attempted, noted_text
 
 __all__ = ["CallSinks", "Kept", "Performed"]
 
@@ -93,7 +92,8 @@ class CallSinks:
         records: list[SinkRecord] = []
         for sink in self._call.sinks if outcome["status"] == "ok" else ():
             started = now()
-            noted = None if is_kept or self._call.store is not None else self._noted(outcome)
+            is_noted = is_kept or self._call.store is not None
+            noted = None if is_noted else noted_text(outcome, self._credentials, self._limit)
             work = partial(self._store, sink, outcome, scope, noted)
             stored, failure = await attempted(work, self._deadline)
             if failure is not None:
@@ -117,10 +117,6 @@ class CallSinks:
         content = _content(self._call, outcome)
         config = sink_config(sink.config, names)
         return await sinks.store(sink.kind, config, sink.mode, entry, content, sink.auth, self._context)
-
-    def _noted(self, outcome: Outcome) -> str:
-        """The outcome as the call's report will have it."""
-        return msgspec.json.encode(fitted(self._credentials.scrubbed(outcome), self._limit)).decode()
 
     def _of_sink(self, sink: SinkCall, failure: Outcome) -> Outcome:
         message = self._credentials.scrubbed(str(failure["error"]["message"]))

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from temporalio import activity
 
 from noetl_activities.credentials import Credentials, CredentialSource
+from noetl_activities.once import Answer, Once, OnceTool
 from noetl_activities.tool import Credential, Json, Request, Tool
 from noetl_compiler import templates
 from noetl_temporal.attempt_end import AttemptEnd, interrupted
@@ -34,7 +35,7 @@ from noetl_temporal.machine.call import Outcome, ToolCall, ToolReport
 from noetl_temporal.machine.scope import Chain, call_names
 from noetl_temporal.naming import activity_type
 from noetl_temporal.stopping import finished, stop_reason
-from noetl_temporal.tool_outcome import Deadline, attempted, fitted, plain, refusal
+from noetl_temporal.tool_outcome import Deadline, attempted, fitted, noted_text, plain, refusal
 from noetl_temporal.value_store import ValueStore, until_done
 
 __all__ = ["MAX_LOST", "tool_activity"]
@@ -93,12 +94,13 @@ class _Context:
 class _Answer(NamedTuple):
     """The outcome that sinks and rules work on.
 
-    ``is_taken``: it comes from the ledger. ``is_refused``: the call was not made because of earlier attempts, so
-    another attempt would be refused too.
+    ``is_taken``: it comes from the ledger. ``is_kept``: it stands there now. ``is_refused``: the call was not made
+    because of earlier attempts, so another attempt would be refused too.
     """
 
     outcome: Outcome
     is_taken: bool = False
+    is_kept: bool = False
     is_refused: bool = False
 
 
@@ -133,18 +135,39 @@ class _Attempt:
             return _Answer(self.call.store)
         kept = await self._sinks.kept()
         if kept.outcome is not None:
-            return _Answer(kept.outcome, is_taken=True)
+            return _Answer(kept.outcome, is_taken=True, is_kept=True)
         if kept.failure is not None:
             return _Answer(kept.failure)
         refused = self._refused()
         if refused is not None:
-            return _Answer(refused, is_refused=True)
+            return await self._found() or _Answer(refused, is_refused=True)
         self.is_called.set()
-        outcome, failure = await attempted(self._run_tool, self._deadline)
-        return _Answer(failure or outcome or {})
+        answer, failure = await attempted(self._run_tool, self._deadline)
+        return answer or _Answer(failure or {})
 
-    async def _run_tool(self) -> Outcome:
-        return plain(await self.tool.run(self._request(), self._context))
+    async def _run_tool(self) -> _Answer:
+        if not isinstance(self.tool, OnceTool):
+            return _Answer(plain(await self.tool.run(self._request(), self._context)))
+        return _as_answer(await self.tool.run_once(self._request(), self._context, self._once()))
+
+    async def _found(self) -> _Answer | None:
+        """What the tool itself has kept of a call that is not made again."""
+        tool = self.tool
+        if not isinstance(tool, OnceTool):
+            return None
+        found, failure = await attempted(
+            lambda: tool.find(self._request(), self._context, self._once()), self._deadline
+        )
+        if failure is not None:
+            return _Answer(failure)
+        return None if found is None else _as_answer(found)
+
+    def _once(self) -> Once:
+        return Once(
+            self.call.key,
+            self.log.n,
+            lambda outcome: noted_text(plain(outcome), self.credentials, self.values.limit),
+        )
 
     def _refused(self) -> Outcome | None:
         """An outcome instead of another attempt, when an earlier one vanished and must not be repeated."""
@@ -173,13 +196,13 @@ class _Attempt:
     # ---- after the call -------------------------------------------------------------------------------------------
 
     async def _finish(self, answer: _Answer) -> ToolReport:
-        performed = await self._sinks.perform(answer.outcome, self._scope, answer.is_taken)
+        performed = await self._sinks.perform(answer.outcome, self._scope, answer.is_kept)
         outcome = fitted(self.credentials.scrubbed(performed.outcome), self.values.limit)
         return await self._end.concluded(
             outcome,
             may_retry=not answer.is_refused,
             sinks=performed.records,
-            is_called=self.is_called.is_set(),
+            is_called=self.is_called.is_set() and not answer.is_taken,
             is_taken=answer.is_taken,
         )
 
@@ -190,3 +213,7 @@ class _Attempt:
         names = call_names(call.dialect, call.step, kind, outcome, self.log.used, call.page or 1)
         clock = {"now": templates.Clock(now())}
         return Chain(clock, call.scope, names) if call.aside else Chain(names, clock, call.scope)
+
+
+def _as_answer(answer: Answer) -> _Answer:
+    return _Answer(plain(answer.outcome), answer.is_taken, answer.is_kept)

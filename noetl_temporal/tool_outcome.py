@@ -8,12 +8,13 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
+from noetl_activities.credentials import Credentials
 from noetl_activities.errors import SinkError, ToolError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import Outcome as PlainOutcome
 
-__all__ = ["Deadline", "attempted", "fitted", "plain", "refusal"]
+__all__ = ["Deadline", "attempted", "fitted", "noted_text", "plain", "refusal"]
 
 T = TypeVar("T")
 
@@ -63,6 +64,11 @@ def fitted(outcome: PlainOutcome, limit: int) -> PlainOutcome:
     if size > limit:
         return refusal("too_large", f"the result has {size:,} bytes, over {limit:,}: {_REMEDY}")
     return outcome
+
+
+def noted_text(outcome: PlainOutcome, credentials: Credentials, limit: int) -> str:
+    """The outcome as the call's report will have it, in JSON for the ledger."""
+    return msgspec.json.encode(fitted(credentials.scrubbed(outcome), limit)).decode()
 
 
 _REMEDY = "store it in a sink or ask for less at once, or set NOETL_POSTGRES, where large values are kept"

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 import duckdb
 
 from noetl_activities.tool import Json
 
-__all__ = ["database_of", "in_thread"]
+__all__ = ["database_of", "in_thread", "turn_of"]
 
 T = TypeVar("T")
+_turns: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
 
 def database_of(config: dict[str, Json], execution_id: str) -> str:
@@ -25,6 +28,11 @@ def database_of(config: dict[str, Json], execution_id: str) -> str:
     folder = Path(os.environ.get("NOETL_HOME", ".noetl")) / "duckdb"
     folder.mkdir(parents=True, exist_ok=True)
     return str(folder / f"{execution_id or 'adhoc'}.duckdb")
+
+
+def turn_of(database: str, *of: str) -> threading.Lock:
+    """What those hold in turn who write to a file's ledger, or to what of it else is named."""
+    return _turns.setdefault("\n".join((os.path.realpath(database), *of)), threading.Lock())
 
 
 async def in_thread(database: str, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:

@@ -2,26 +2,32 @@
 
 One transaction, so that an attempt that fails half-way leaves nothing behind and its retry doubles nothing.
 Where one of them refuses a transaction (VACUUM, CREATE DATABASE ...), all of it was undone, and all run without one.
+The transaction keeps the outcome beside what it wrote (postgres_once.py); without one the statements may run twice.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import asyncpg
 
 from noetl_activities.errors import ConfigError
+from noetl_activities.once import Answer, Once, taken
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres_connect import Connection, connected, sql_error
+from noetl_activities.postgres_once import Ran, run_once
 from noetl_activities.postgres_values import bound
 from noetl_activities.rows import Statement, sql_result, statement
+from noetl_activities.sinks import postgres_ledger
 from noetl_activities.sql import statements_of
 from noetl_activities.tool import Json, Request, ToolContext, ToolSpec
 
 __all__ = ["TOOL", "PostgresTool"]
 
 _COUNT = re.compile(r"(\d+)$")
+_FAILS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
 _REFUSES = (asyncpg.ActiveSQLTransactionError, asyncpg.InvalidTransactionTerminationError)
 
 
@@ -32,14 +38,30 @@ class PostgresTool:
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
         """Result ``{status, rows, columns, row_count, statement_count, statements?}``."""
+        return (await self._run(request, context, None)).outcome
+
+    async def run_once(self, request: Request, context: ToolContext, once: Once) -> Answer:
+        """The same, but for an outcome that the ledger of the database has. See noetl_activities.once.OnceTool."""
+        return await self._run(request, context, once)
+
+    async def find(self, request: Request, context: ToolContext, once: Once) -> Answer | None:
+        """See noetl_activities.once.OnceTool."""
+        auth, config, seconds = request.auth, request.config, request.connect_timeout
+        try:
+            async with connected(auth, config, context, seconds, with_codecs=False) as connection:
+                text = await postgres_ledger.find(connection, once.key, once.n)
+        except _FAILS as error:
+            return Answer(sql_error(error))
+        return None if text is None else taken(text)
+
+    async def _run(self, request: Request, context: ToolContext, once: Once | None) -> Answer:
         statements = statements_of(request.config, "postgres")
         params = _params(request.config.get("params"), statements)
         try:
             async with connected(request.auth, request.config, context, request.connect_timeout) as connection:
-                results = await _run(connection, statements, params)
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-            return sql_error(error)
-        return Outcome("ok", sql_result(results), pg={"code": None, "sqlstate": "00000"})
+                return await _made(connection, lambda: _all(connection, statements, params), once)
+        except _FAILS as error:
+            return Answer(sql_error(error))
 
 
 def _params(params: Json, statements: list[str]) -> list[Any]:
@@ -52,22 +74,32 @@ def _params(params: Json, statements: list[str]) -> list[Any]:
     return list(cast("list[Any]", params))
 
 
-async def _run(connection: Connection, statements: list[str], params: list[Any]) -> list[Statement]:
+async def _made(connection: Connection, run: Callable[[], Awaitable[Ran]], once: Once | None) -> Answer:
     try:
+        if once is not None:
+            return await run_once(connection, run, once)
         async with connection.transaction():
-            return [await _one(connection, text, params) for text in statements]
+            return Answer((await run()).outcome)
     except _REFUSES:
-        return [await _one(connection, text, params) for text in statements]
+        return Answer((await run()).outcome)
 
 
-async def _one(connection: Connection, text: str, params: list[Any]) -> Statement:
+async def _all(connection: Connection, statements: list[str], params: list[Any]) -> Ran:
+    ended = [await _one(connection, text, params) for text in statements]
+    result = sql_result([found for found, _ in ended])
+    return Ran(Outcome("ok", result, pg={"code": None, "sqlstate": "00000"}), [tag for _, tag in ended])
+
+
+async def _one(connection: Connection, text: str, params: list[Any]) -> tuple[Statement, str]:
+    """What it gave, and the tag with which Postgres ended it: ``INSERT 0 1``."""
     prepared = await connection.prepare(text)
     records = await prepared.fetch(*bound(prepared, params))
     columns = [attribute.name for attribute in prepared.get_attributes()]
+    tag = prepared.get_statusmsg() or ""
     if columns:
-        return statement(columns, (tuple(record.values()) for record in records))
-    count = _COUNT.search(prepared.get_statusmsg() or "")
-    return statement([], [], int(count.group(1)) if count else 0)
+        return statement(columns, (tuple(record.values()) for record in records)), tag
+    count = _COUNT.search(tag)
+    return statement([], [], int(count.group(1)) if count else 0), tag
 
 
 TOOL = PostgresTool()

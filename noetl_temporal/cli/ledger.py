@@ -9,15 +9,15 @@ __all__ = ["ledger_group"]
 
 @click.group("ledger")
 def ledger_group() -> None:
-    """What sinks keep beside their rows, so that a crash stores nothing twice."""
+    """What SQL calls and sinks keep beside their rows, so that a crash stores nothing twice."""
 
 
 @ledger_group.command("sql")
 def sql_command() -> None:
     """Print the SQL that makes noetl.ledger.
 
-    A sink makes the table itself where its role may. Where it may not, somebody who may runs this once in each
-    database that sinks store in, and grants the role of the credential what it needs.
+    A SQL call or a sink makes the table itself where its role may. Where it may not, somebody who may runs this once in
+    each database that they write to, and grants the role of the credential what it needs.
 
     \b
     noetl ledger sql | psql ...
@@ -25,6 +25,6 @@ def sql_command() -> None:
     from noetl_activities.sinks.postgres_ledger import DDL
 
     click.echo(DDL, nl=False)
-    click.echo("-- for the role of each sink's credential:")
+    click.echo("-- for the role of each credential:")
     click.echo("-- grant usage on schema noetl to ROLE;")
     click.echo("-- grant select, insert, delete on noetl.ledger to ROLE;")

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
-from weakref import WeakValueDictionary
 
 import duckdb
 
-from noetl_activities.duckdb_file import database_of, in_thread
+from noetl_activities.duckdb_file import database_of, in_thread, turn_of
 from noetl_activities.errors import SinkError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.sinks import duckdb_ledger as ledger
@@ -28,7 +25,6 @@ __all__ = ["find_duckdb", "store_duckdb"]
 
 T = TypeVar("T")
 _TYPES = ColumnTypes("boolean", "bigint", "double", "json", "varchar")
-_turns: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
 
 async def store_duckdb(
@@ -39,7 +35,7 @@ async def store_duckdb(
     rows, keys = rows_of(config, result), keys_of(config, mode)
     table = ".".join(f'"{part}"' for part in parts_of(config.get("table")))
     database = _database(config, entry.key)
-    turn = _turn_of(database)
+    turn = turn_of(database)
 
     def work(connection: duckdb.DuckDBPyConnection) -> Stored:
         with turn:
@@ -54,10 +50,6 @@ async def find_duckdb(config: dict[str, Json], key: str, n: int) -> str | None:
     if not await asyncio.to_thread(Path(database).exists):
         return None
     return await _run(database, lambda connection: ledger.find(connection, key, n))
-
-
-def _turn_of(database: str) -> threading.Lock:
-    return _turns.setdefault(os.path.realpath(database), threading.Lock())
 
 
 def _database(config: dict[str, Json], key: str) -> str:

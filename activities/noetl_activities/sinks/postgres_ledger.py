@@ -1,4 +1,4 @@
-"""The ledger in the Postgres of a sink: the table noetl.ledger.
+"""The ledger in the Postgres of a sink or of a SQL call: the table noetl.ledger.
 
 An entry is inserted in the transaction that writes the rows. A rival with the same key waits at the unique key until
 that transaction has ended, and then finds the entry or may write.
@@ -8,13 +8,30 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from typing import Literal, NamedTuple, TypeAlias
 
 import asyncpg
 
 from noetl_activities.postgres_connect import Connection
 from noetl_activities.sinks.ledger import DAYS_KEPT, PRUNED_AT_ONCE
 
-__all__ = ["DDL", "NO_LEDGER", "claim", "ensure", "find", "keep", "prune"]
+__all__ = [
+    "DDL",
+    "NO_LEDGER",
+    "Access",
+    "Noted",
+    "access",
+    "claim",
+    "ensure",
+    "find",
+    "has_written",
+    "keep",
+    "make",
+    "note",
+    "outcome",
+    "prune",
+    "warn",
+]
 
 DDL = """\
 create schema if not exists noetl;
@@ -29,9 +46,12 @@ create index if not exists ledger_stored_at on noetl.ledger (stored_at);
 """
 
 NO_LEDGER = (
-    "the role of this credential may not use noetl.ledger: rows may be stored twice after a crash, and mode: replace "
-    "empties the table at every call (`noetl ledger sql` prints the SQL that makes the ledger)"
+    "the role of this credential may not use noetl.ledger: after a crash SQL may run twice and rows may be stored "
+    "twice, and mode: replace empties the table at every call (`noetl ledger sql` prints the SQL that makes the ledger)"
 )
+
+Access: TypeAlias = Literal["usable", "missing", "forbidden"]
+"""What the role of a connection may do with the ledger."""
 
 _log = logging.getLogger(__name__)
 _warned: set[str] = set()
@@ -43,6 +63,11 @@ select has_table_privilege(to_regclass('noetl.ledger'), 'select')
 _INSERT = """
 insert into noetl.ledger (key, n, outcome) values ($1, $2, $3) on conflict do nothing returning key
 """
+_NOTE = """
+insert into noetl.ledger (key, n, outcome) select $1, $2, $3 where pg_current_xact_id_if_assigned() is not null
+on conflict do nothing returning key
+"""
+_HAS_WRITTEN = "select where pg_current_xact_id_if_assigned() is not null"
 _OUTCOME = "select outcome from noetl.ledger where key = $1 and n = $2"
 _PRUNE = """
 delete from noetl.ledger where ctid = any(array(
@@ -51,18 +76,40 @@ delete from noetl.ledger where ctid = any(array(
 """
 
 
-async def ensure(connection: Connection) -> bool:
-    """Whether the ledger can be used; it is made when it is missing. A role that may not is warned of once."""
+class Noted(NamedTuple):
+    """``is_kept`` when the outcome stands in the ledger now; ``rival`` is another that stood there before."""
+
+    is_kept: bool = False
+    rival: str | None = None
+
+
+async def access(connection: Connection) -> Access:
+    """What the role may do with the ledger. To be asked outside of a transaction, which a refusal would end."""
     try:
         usable = await connection.fetchval(_IS_USABLE)
-        if usable is None:
-            await _create(connection)
-            usable = True
     except asyncpg.InsufficientPrivilegeError:
-        usable = False
-    if not usable:
-        _warn(str(await connection.fetchval("select current_user || ' in ' || current_database()")))
-    return bool(usable)
+        return "forbidden"
+    if usable is None:
+        return "missing"
+    return "usable" if usable else "forbidden"
+
+
+async def ensure(connection: Connection) -> bool:
+    """Whether the ledger can be used; it is made when it is missing. A role that may not is warned of once."""
+    found = await access(connection)
+    if found == "usable" or (found == "missing" and await make(connection)):
+        return True
+    await warn(connection)
+    return False
+
+
+async def make(connection: Connection) -> bool:
+    """Make the ledger, also within a transaction; False when the role may not."""
+    try:
+        await _create(connection)
+    except (asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError):
+        return False
+    return True
 
 
 async def _create(connection: Connection) -> None:
@@ -73,7 +120,9 @@ async def _create(connection: Connection) -> None:
         await connection.execute(DDL.split("\n", 1)[1] if has_schema else DDL)
 
 
-def _warn(role: str) -> None:
+async def warn(connection: Connection) -> None:
+    """Tell once for each role and database that there is no ledger."""
+    role = str(await connection.fetchval("select current_user || ' in ' || current_database()"))
     if role not in _warned:
         _warned.add(role)
         _log.warning("%s: %s", role, NO_LEDGER)
@@ -81,13 +130,25 @@ def _warn(role: str) -> None:
 
 async def find(connection: Connection, key: str, n: int) -> str | None:
     """The outcome of a call, None when the ledger has none or cannot be read."""
-    try:
-        if not await connection.fetchval(_IS_USABLE):
-            return None
-    except asyncpg.InsufficientPrivilegeError:
-        return None
+    return await outcome(connection, key, n) if await access(connection) == "usable" else None
+
+
+async def outcome(connection: Connection, key: str, n: int) -> str | None:
+    """The outcome of a call in a ledger that can be used; None when there is none."""
     found = await connection.fetchval(_OUTCOME, key, n)
     return None if found is None else str(found)
+
+
+async def has_written(connection: Connection) -> bool:
+    """Whether the running transaction has changed anything. One round trip: the answer is the number of rows."""
+    return await connection.execute(_HAS_WRITTEN) == "SELECT 1"
+
+
+async def note(connection: Connection, key: str, n: int, text: str) -> Noted:
+    """Note a call's outcome in the running transaction, if that has changed anything. Waits for a rival to end."""
+    if await connection.fetchval(_NOTE, key, n, text) is not None:
+        return Noted(is_kept=True)
+    return Noted(rival=await outcome(connection, key, n))
 
 
 async def keep(connection: Connection, key: str, n: int, outcome: str) -> str | None:
@@ -103,6 +164,6 @@ async def claim(connection: Connection, key: str, n: int) -> bool:
 
 
 async def prune(connection: Connection) -> None:
-    """Delete entries that are too old. A role that may not delete leaves them."""
-    with contextlib.suppress(asyncpg.InsufficientPrivilegeError):
+    """Delete entries that are too old. A role that may not delete leaves them: what was stored stays stored."""
+    with contextlib.suppress(asyncpg.PostgresError):
         await connection.execute(_PRUNE, DAYS_KEPT, PRUNED_AT_ONCE)

@@ -1,0 +1,68 @@
+"""A call of the duckdb tool whose outcome commits with what it wrote to the file (semantics.md 26a).
+
+DuckDB does not say whether a transaction has written. So the kinds of the statements tell it, before they run: a call
+that only reads needs no ledger, and one that attaches another file or has a transaction of its own runs without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import duckdb
+
+from noetl_activities.duckdb_file import turn_of
+from noetl_activities.once import Answer, Once, taken
+from noetl_activities.outcome import Outcome
+from noetl_activities.sinks import duckdb_ledger as ledger
+from noetl_activities.sinks.ledger import is_time_to_prune
+
+__all__ = ["keeps", "run_once"]
+
+_READS = frozenset({"SELECT", "EXPLAIN", "PRAGMA", "SET", "LOAD", "CALL"})
+_OUTSIDE = frozenset({"ATTACH", "DETACH", "TRANSACTION"})
+"""An attached file stays attached when a transaction is undone, and only one file can be written in a transaction."""
+
+_REFUSALS = ("within a transaction", "Cannot CHECKPOINT", "a single transaction can only write to a single")
+"""DuckDB has the same exception for conflicts with other calls. Of what is refused nothing is left."""
+
+
+def keeps(connection: duckdb.DuckDBPyConnection, statements: Sequence[str]) -> bool:
+    """Whether a call with these statements writes in one transaction. Raises duckdb.Error when they cannot be read."""
+    kinds = {str(one.type.name) for text in statements for one in connection.extract_statements(text)}
+    return not kinds <= _READS and not kinds & _OUTSIDE
+
+
+def run_once(connection: duckdb.DuckDBPyConnection, run: Callable[[], Outcome], once: Once, database: str) -> Answer:
+    """Run the statements in one transaction, unless the ledger has their outcome. Raises what they raise.
+
+    Only one process has the file open, so rivals are in this one. They take turns: at the ledger's unique key DuckDB
+    would refuse the second while the first may still fail.
+    """
+    with turn_of(database, once.key, str(once.n)):
+        with turn_of(database):
+            ledger.ensure(connection)
+        text = ledger.find(connection, once.key, once.n)
+        if text is not None:
+            return taken(text)
+        try:
+            return _in_transaction(connection, run, once)
+        except duckdb.TransactionException as error:
+            if any(words in str(error) for words in _REFUSALS):
+                return Answer(run())
+            raise
+
+
+def _in_transaction(connection: duckdb.DuckDBPyConnection, run: Callable[[], Outcome], once: Once) -> Answer:
+    connection.begin()
+    try:
+        outcome = run()
+        ledger.keep(connection, once.key, once.n, once.text(outcome))
+        if is_time_to_prune():
+            ledger.prune(connection)
+        connection.commit()
+    except BaseException:
+        with suppress(duckdb.Error):  # a commit that failed has ended the transaction
+            connection.rollback()
+        raise
+    return Answer(outcome, is_kept=True)

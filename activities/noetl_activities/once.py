@@ -1,0 +1,57 @@
+"""The seam of tools that keep the outcome of a call beside what it wrote (semantics.md 26a).
+
+Such a tool commits the outcome in the call's own transaction. Whoever makes the call again, after a crash or a reset of
+the workflow, finds it there: it is taken, and nothing runs again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import msgspec
+
+from noetl_activities.outcome import Outcome
+from noetl_activities.tool import Request, ToolContext, ToolSpec
+
+__all__ = ["Answer", "Once", "OnceTool", "taken"]
+
+
+class Once(NamedTuple):
+    """Under what the outcome is kept: the call's ``key``, and ``n`` for each time that it is meant to be made.
+
+    ``text`` gives the JSON that is stored: without secrets, and an error instead of what is too large.
+    """
+
+    key: str
+    n: int
+    text: Callable[[Outcome], str]
+
+
+class Answer(NamedTuple):
+    """``is_taken``: the outcome was kept by an attempt before, and nothing ran. ``is_kept``: it is kept now."""
+
+    outcome: Outcome
+    is_taken: bool = False
+    is_kept: bool = False
+
+
+@runtime_checkable
+class OnceTool(Protocol):
+    """A tool that keeps outcomes; the call itself is as in noetl_activities.tool.Tool."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    async def run_once(self, request: Request, context: ToolContext, once: Once) -> Answer:
+        """Make the call, unless its outcome is found; keep the outcome if the call wrote something."""
+        ...
+
+    async def find(self, request: Request, context: ToolContext, once: Once) -> Answer | None:
+        """The outcome that is kept; None when there is none. An error that nothing kept when nobody could be asked."""
+        ...
+
+
+def taken(text: str) -> Answer:
+    """The answer that a kept JSON is."""
+    return Answer(msgspec.json.decode(text, type=Outcome), is_taken=True, is_kept=True)

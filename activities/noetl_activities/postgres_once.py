@@ -1,0 +1,103 @@
+"""A SQL call whose outcome commits with what its transaction wrote (semantics.md 26a).
+
+    ledger ──► begin ──► statements ──► wrote something? ──► entry ──► commit
+      │ has the outcome: taken                                 │ a rival was first: roll back, take its outcome
+
+The ledger is read before the transaction begins, so that it is not made, and not even named, where it is missing:
+a database that calls only read from stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+import asyncpg
+
+from noetl_activities.once import Answer, Once, taken
+from noetl_activities.outcome import Outcome
+from noetl_activities.postgres_connect import Connection
+from noetl_activities.sinks import postgres_ledger as ledger
+from noetl_activities.sinks.ledger import is_time_to_prune
+
+__all__ = ["Ran", "run_once"]
+
+_READ_ONLY = ("SELECT", "SHOW", "EXPLAIN")
+"""How Postgres tags statements that may have written nothing, though a function in them may have."""
+
+_BROKEN = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
+
+
+class Ran(NamedTuple):
+    """What the statements came to, and the tags with which Postgres ended them."""
+
+    outcome: Outcome
+    tags: Sequence[str]
+
+
+class _RivalError(Exception):
+    """Another attempt of the call committed first: ``text`` is its outcome."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+
+class _LedgerError(Exception):
+    """The entry was refused, and the transaction with it."""
+
+
+async def run_once(connection: Connection, run: Callable[[], Awaitable[Ran]], once: Once) -> Answer:
+    """Run the statements in one transaction, unless the ledger has their outcome. Raises what they raise."""
+    access = await ledger.access(connection)
+    text = await ledger.outcome(connection, once.key, once.n) if access == "usable" else None
+    if text is not None:
+        return taken(text)
+    try:
+        answer = await _run(connection, run, once, access)
+    except _RivalError as rival:
+        return taken(rival.text)
+    except _LedgerError:
+        await ledger.warn(connection)
+        async with connection.transaction():
+            return Answer((await run()).outcome)
+    except asyncpg.PostgresError:
+        text = await _found(connection, once)
+        if text is None:
+            raise
+        return taken(text)
+    if answer.is_kept and is_time_to_prune():
+        await ledger.prune(connection)
+    return answer
+
+
+async def _run(connection: Connection, run: Callable[[], Awaitable[Ran]], once: Once, access: ledger.Access) -> Answer:
+    async with connection.transaction():
+        ran = await run()
+        is_kept = await _keep(connection, ran, once, access)
+    return Answer(ran.outcome, is_kept=is_kept)
+
+
+async def _keep(connection: Connection, ran: Ran, once: Once, access: ledger.Access) -> bool:
+    """Note the outcome in the running transaction, if that wrote something."""
+    may_be_asked = access != "usable" or all(tag.startswith(_READ_ONLY) for tag in ran.tags)
+    if may_be_asked and not await ledger.has_written(connection):
+        return False
+    if access == "forbidden" or (access == "missing" and not await ledger.make(connection)):
+        await ledger.warn(connection)
+        return False
+    try:
+        noted = await ledger.note(connection, once.key, once.n, once.text(ran.outcome))
+    except (asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError) as error:
+        raise _LedgerError from error
+    if noted.rival is not None:
+        raise _RivalError(noted.rival)
+    return noted.is_kept
+
+
+async def _found(connection: Connection, once: Once) -> str | None:
+    """After an error: a rival that committed what these statements wanted to write may be its cause."""
+    with suppress(*_BROKEN):
+        return await ledger.find(connection, once.key, once.n)
+    return None

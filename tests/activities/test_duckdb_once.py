@@ -1,0 +1,120 @@
+"""A call of the duckdb tool keeps its outcome in the file that it wrote to."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import msgspec
+import pytest
+
+from noetl_activities import duckdb as duckdb_tool
+from noetl_activities.once import Answer, Once, OnceTool
+from noetl_activities.outcome import Outcome
+
+from .conftest import Context, request
+
+
+class File:
+    """A file with a table ``t``, and one call."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.query("create table t (id int)")
+
+    def query(self, sql: str) -> list[Any]:
+        with duckdb.connect(str(self.path)) as opened:
+            return [row[0] for row in opened.execute(sql).fetchall()]
+
+    def ids(self) -> list[int]:
+        return self.query("select id from t order by id")
+
+    def has_ledger(self) -> bool:
+        return "noetl_ledger" in self.query("show tables")
+
+    async def run(self, sql: str, n: int = 1, key: str = "42/k") -> Answer:
+        called = request("duckdb", command=sql, database=str(self.path))
+        return await duckdb_tool.TOOL.run_once(called, Context(), _once(n, key))
+
+    async def find(self) -> Answer | None:
+        called = request("duckdb", database=str(self.path))
+        return await duckdb_tool.TOOL.find(called, Context(), _once(1, "42/k"))
+
+
+def _once(n: int, key: str) -> Once:
+    return Once(key, n, _text)
+
+
+def _text(outcome: Outcome) -> str:
+    return msgspec.json.encode(outcome).decode()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> File:
+    return File(tmp_path / "l.duckdb")
+
+
+INSERT = "insert into t values (1); select count(*) as n from t"
+
+
+async def test_a_second_attempt_takes_the_outcome(file: File) -> None:
+    assert isinstance(duckdb_tool.TOOL, OnceTool)
+    assert await file.find() is None
+    first = await file.run(INSERT)
+    second = await file.run(INSERT)
+    assert (first.is_kept, first.is_taken, second.is_taken) == (True, False, True)
+    assert second.outcome == first.outcome
+    assert file.ids() == [1]
+    assert await file.find() == second
+    assert (await file.run(INSERT, 2)).outcome.result["rows"] == [{"n": 2}]
+
+
+async def test_a_call_that_reads_leaves_no_entry(file: File) -> None:
+    for _ in range(2):
+        answer = await file.run("set threads = 2; select * from t; show tables")
+        assert (answer.outcome.error, answer.is_kept, answer.is_taken) == (None, False, False)
+    assert not file.has_ledger()
+
+
+async def test_an_error_leaves_neither_rows_nor_entry(file: File) -> None:
+    failed = await file.run("insert into t values (1); select nope")
+    assert (failed.outcome.status, failed.is_kept) == ("error", False)
+    assert file.ids() == []
+    assert await file.find() is None
+
+
+async def test_rivals_take_effect_once(file: File) -> None:
+    sql = "insert into t select 1 from range(3000000) having count(*) > 0; select uuid() as id"
+    answers = await asyncio.gather(*(file.run(sql) for _ in range(4)))
+    assert file.ids() == [1]
+    assert len({one.outcome.result["rows"][0]["id"] for one in answers}) == 1
+
+
+async def test_other_calls_of_the_file_are_no_rivals(file: File) -> None:
+    answers = await asyncio.gather(*(file.run(f"insert into t values ({n})", key=f"42/{n}") for n in range(6)))
+    assert [one.outcome.error for one in answers] == [None] * 6
+    assert file.ids() == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "begin; insert into t values (1); commit",
+        "insert into t values (1); checkpoint",
+        "attach '{other}' as o; create or replace table o.u (a int); insert into t values (1); detach o",
+    ],
+)
+async def test_statements_that_refuse_a_transaction_run_again(file: File, sql: str, tmp_path: Path) -> None:
+    for _ in range(2):
+        answer = await file.run(sql.format(other=tmp_path / "other.duckdb"))
+        assert (answer.outcome.error, answer.is_kept) == (None, False)
+    assert file.ids() == [1, 1]
+
+
+async def test_a_file_that_is_missing_is_not_made_by_asking(tmp_path: Path) -> None:
+    path = tmp_path / "none.duckdb"
+    called = request("duckdb", database=str(path))
+    assert await duckdb_tool.TOOL.find(called, Context(), _once(1, "k")) is None
+    assert not await asyncio.to_thread(path.exists)

@@ -1,0 +1,225 @@
+"""A SQL call keeps its outcome beside what it wrote: whoever makes it again takes that, and nothing runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import uuid
+from collections.abc import AsyncGenerator
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+import msgspec
+import pytest
+
+from noetl_activities import postgres as postgres_tool
+from noetl_activities.once import Answer, Once, OnceTool
+from noetl_activities.outcome import Outcome
+from noetl_temporal.stack.addresses import Addresses
+
+from .conftest import Context, request
+
+
+class Base:
+    """A table ``t`` in a database of its own, and one call. ``owner`` sees what the call did."""
+
+    def __init__(self, context: Context, owner: asyncpg.Connection[asyncpg.Record]) -> None:
+        self.context = context
+        self.owner = owner
+        self.key = f"42/{uuid.uuid4().hex}"
+
+    async def run(self, sql: str, n: int = 1, *params: Any, context: Context | None = None) -> Answer:
+        called = request("postgres", "pg", query=sql, params=list(params) or None)
+        return await postgres_tool.TOOL.run_once(called, context or self.context, self.once(n))
+
+    async def find(self, n: int = 1) -> Answer | None:
+        return await postgres_tool.TOOL.find(request("postgres", "pg"), self.context, self.once(n))
+
+    def once(self, n: int) -> Once:
+        return Once(self.key, n, _text)
+
+    async def ids(self) -> list[int]:
+        return [record["id"] for record in await self.owner.fetch("select id from t order by id")]
+
+    async def has_ledger(self) -> bool:
+        return await self.owner.fetchval("select to_regclass('noetl.ledger')") is not None
+
+    async def entries(self) -> list[Any]:
+        return [record["n"] for record in await self.owner.fetch("select n from noetl.ledger order by n")]
+
+
+def _text(outcome: Outcome) -> str:
+    return msgspec.json.encode(outcome).decode()
+
+
+@pytest.fixture
+async def base(servers: Addresses) -> AsyncGenerator[Base]:
+    """A database without a ledger, with a role ``guest`` of its name that may use nothing but ``t``."""
+    name = f"once_{uuid.uuid4().hex[:8]}"
+    root = await asyncpg.connect(servers.postgres)
+    await root.execute(f"create role {name} login password 'guest'")
+    await root.execute(f"create database {name}")
+    owner = await asyncpg.connect(servers.postgres, database=name)
+    await owner.execute(f"create table t (id int); grant select, insert on t to {name}")
+    parts = urlsplit(servers.postgres)
+    yield Base(Context(pg={"type": "postgres", "dsn": parts._replace(path=f"/{name}").geturl()}), owner)
+    await owner.close()
+    await root.execute(f"drop database {name} with (force)")
+    await root.execute(f"drop role {name}")
+    await root.close()
+
+
+async def guest(base: Base) -> Context:
+    """The same database as the role that owns nothing."""
+    parts = urlsplit(str((await base.context.credential("pg"))["dsn"]))
+    name = parts.path.strip("/")
+    host = parts.netloc.rpartition("@")[2]
+    return Context(pg={"type": "postgres", "dsn": parts._replace(netloc=f"{name}:guest@{host}").geturl()})
+
+
+INSERT = "insert into t values (1); select count(*)::int as n from t"
+
+
+async def test_a_second_attempt_takes_the_outcome(base: Base) -> None:
+    assert isinstance(postgres_tool.TOOL, OnceTool)
+    assert await base.find() is None
+    first = await base.run(INSERT)
+    second = await base.run(INSERT)
+    assert (first.is_kept, first.is_taken, second.is_kept, second.is_taken) == (True, False, True, True)
+    assert second.outcome == first.outcome
+    assert first.outcome.result["rows"] == [{"n": 1}]
+    assert await base.ids() == [1]
+    assert await base.find() == second
+
+
+async def test_another_n_is_another_call(base: Base) -> None:
+    for n in (1, 2, 2):
+        assert (await base.run(INSERT, n)).outcome.result["rows"] == [{"n": n}]
+    assert await base.ids() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("sql", "params"),
+    [
+        ("with added as (insert into t values (1) returning id) select id from added", ()),
+        ("select f()", ()),
+        ("do $$ begin insert into t values (1); end $$", ()),
+        ("insert into t values ($1) returning id", (1,)),
+        ("merge into t using (select 1 as id) s on t.id = s.id when not matched then insert values (s.id)", ()),
+    ],
+)
+async def test_whatever_writes_writes_once(base: Base, sql: str, params: tuple[Any, ...]) -> None:
+    await base.owner.execute("create function f() returns int language sql as 'insert into t values (1) returning id'")
+    for _ in range(2):
+        assert (await base.run(sql, 1, *params)).outcome.error is None
+    assert await base.ids() == [1]
+
+
+@pytest.mark.parametrize(
+    "sql", ["select 1", "select * from t; show search_path", "update t set id = 2 where id = 5", "set x.y = 1"]
+)
+async def test_a_call_that_wrote_nothing_leaves_no_entry(base: Base, sql: str) -> None:
+    for _ in range(2):
+        answer = await base.run(sql)
+        assert (answer.outcome.status, answer.is_kept, answer.is_taken) == ("ok", False, False)
+        assert not await base.has_ledger()
+    await base.run(INSERT, 2)
+    assert not (await base.run(sql, 3)).is_kept
+    assert await base.entries() == [2]
+
+
+async def test_rivals_take_effect_once(base: Base) -> None:
+    """All of them run at once, also where the ledger is still to be made."""
+    sql = "insert into t values (1); select pg_sleep(0.3); select gen_random_uuid() as id"
+    answers = await asyncio.gather(*(base.run(sql) for _ in range(5)))
+    assert await base.ids() == [1]
+    assert len({one.outcome.result["rows"][0]["id"] for one in answers}) == 1
+    assert sorted(one.is_taken for one in answers) == [False, True, True, True, True]
+
+
+async def test_a_rival_that_meets_the_row_of_the_first_takes_its_outcome(base: Base) -> None:
+    """It waits at the table's own unique key, not at that of the ledger, and would report a duplicate."""
+    await base.owner.execute("alter table t add primary key (id)")
+    answers = await asyncio.gather(*(base.run("insert into t values (1); select pg_sleep(0.3)") for _ in range(3)))
+    assert [one.outcome.status for one in answers] == ["ok"] * 3
+    assert await base.ids() == [1]
+    other = await base.run("insert into t values (1)", 2)
+    assert other.outcome.pg is not None
+    assert other.outcome.pg["sqlstate"] == "23505"
+
+
+async def test_an_error_leaves_no_entry(base: Base) -> None:
+    failed = await base.run("insert into t values (1); select 1/0")
+    assert (failed.outcome.status, failed.is_kept) == ("error", False)
+    assert await base.find() is None
+    assert (await base.run(INSERT)).outcome.result["rows"] == [{"n": 1}]
+
+
+async def test_statements_that_refuse_a_transaction_run_again(base: Base) -> None:
+    for _ in range(2):
+        answer = await base.run("insert into t values (1); vacuum t")
+        assert (answer.outcome.error, answer.is_kept) == (None, False)
+    assert await base.ids() == [1, 1]
+
+
+async def test_what_is_kept_is_what_the_caller_gives(base: Base) -> None:
+    """The caller takes secrets out, and what is too large."""
+
+    def short(_outcome: Outcome) -> str:
+        return json.dumps({"status": "ok", "result": "***"})
+
+    once = Once(base.key, 1, short)
+    called = request("postgres", "pg", query=INSERT)
+    assert (await postgres_tool.TOOL.run_once(called, base.context, once)).outcome.result["rows"] == [{"n": 1}]
+    assert (await postgres_tool.TOOL.run_once(called, base.context, once)).outcome == Outcome("ok", "***")
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+
+
+async def test_a_role_that_may_not_make_the_ledger_runs_again_and_is_warned(
+    base: Base, caplog: pytest.LogCaptureFixture
+) -> None:
+    limited = await guest(base)
+    await base.run("select 1", context=limited)
+    assert warnings(caplog) == []
+    for _ in range(2):
+        answer = await base.run(INSERT, context=limited)
+        assert (answer.outcome.status, answer.is_kept) == ("ok", False)
+    assert await base.ids() == [1, 1]
+    [told] = warnings(caplog)
+    assert "noetl ledger sql" in told
+
+
+@pytest.mark.parametrize("rights", ["", "usage on schema noetl", "select on noetl.ledger"])
+async def test_a_role_that_may_not_use_the_ledger_runs_again(base: Base, rights: str) -> None:
+    limited = await guest(base)
+    await base.run("insert into t values (0)", 9)
+    name = await base.owner.fetchval("select current_database()")
+    if rights:
+        await base.owner.execute(f"grant {rights} to {name}")
+    for _ in range(2):
+        assert (await base.run(INSERT, context=limited)).outcome.error is None
+    assert await base.ids() == [0, 1, 1]
+
+
+async def test_statements_that_take_another_role_run_all_the_same(base: Base) -> None:
+    """The entry would be written by a role that may not: the statements count, not their entry."""
+    await base.run("insert into t values (0)", 9)
+    name = await base.owner.fetchval("select current_database()")
+    answer = await base.run(f"set local role {name}; insert into t values (1)")
+    assert (answer.outcome.error, answer.is_kept) == (None, False)
+    assert await base.ids() == [0, 1]
+    answer = await base.run("set transaction read only; select 1 as one", 2)
+    assert (answer.outcome.error, answer.is_kept) == (None, False)
+
+
+async def test_a_call_that_asks_in_vain_says_why() -> None:
+    gone = Context(pg={"type": "postgres", "db_host": "127.0.0.1", "db_port": 1, "db_user": "u"})
+    found = await postgres_tool.TOOL.find(request("postgres", "pg"), gone, Once("k", 1, _text))
+    assert found is not None
+    assert found.outcome.error is not None
+    assert (found.outcome.error.kind, found.is_taken) == ("connection", False)
