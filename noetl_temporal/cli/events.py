@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -35,7 +36,7 @@ def events_command(execution: int | None, last: int | None, as_json: bool) -> No
     noetl events 754318462739161088 --json | jq 'select(.event_type == "task.attempt.failed")'
     """
     reach_running()
-    rows = asyncio.run(_read(execution))[-(last or 0) :]
+    rows = sorted(asyncio.run(_read(execution)), key=_moment)[-(last or 0) :]
     if as_json:
         for row in rows:
             click.echo(msgspec.json.encode(row).decode())
@@ -54,6 +55,11 @@ async def _read(execution: int | None) -> list[Event]:
     if not rows:
         raise StackError("the event log is empty" if execution is None else f"the event log has no run {execution}")
     return rows
+
+
+def _moment(row: Event) -> tuple[datetime, int]:
+    """What an attempt did is stored, and gets its id, after what happened meanwhile."""
+    return row.event_time, row.event_id
 
 
 async def _latest() -> int | None:

@@ -119,3 +119,27 @@ workflow:
     )
     assert site.run(playbook, "--credentials", str(credentials))["status"] == "completed"
     assert site.run(playbook)["status"] == "failed"
+
+
+def test_events_are_told_in_the_order_they_happened(site: Site, api: Api) -> None:
+    playbook = site.write(
+        """\
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: two, path: tests/two}
+workload: {api_url: ""}
+workflow:
+  - step: start
+    loop: {in: [1, 2], iterator: n, spec: {mode: parallel}}
+    tool: {kind: http, url: "{{ workload.api_url }}/api/v1/concurrency/probe", params: {delay_seconds: 0.5}}
+""",
+        "two.yaml",
+    )
+    id_ = str(site.run(playbook, "--set", f"api_url={api.url}")["execution_id"])
+    events = [json.loads(line) for line in site.noetl("events", id_, "--json").stdout.splitlines()]
+    moments = [(one["event_time"], one["event_id"]) for one in events]
+    assert moments == sorted(moments)
+    ids = [one["event_id"] for one in events]
+    assert ids != sorted(ids), "nothing was stored later than it happened"
+    times = [line.split()[0] for line in site.noetl("events", id_).stdout.splitlines()[1:]]
+    assert times == sorted(times)
