@@ -102,11 +102,11 @@ class Follower:
             except TRANSIENT_ERRORS as error:
                 if isinstance(error, RPCError) and error.status == RPCStatusCode.NOT_FOUND:
                     return await self.store.give_up(run)
-                level = logging.WARNING
                 if isinstance(error, UnreadRunError):
                     self.found(error.run)
-                    level = logging.DEBUG
                 pause = next(pauses)
+                is_early = isinstance(error, UnreadRunError | UnknownExecutionError) and pause < PAUSES[-1]
+                level = logging.DEBUG if is_early else logging.WARNING
                 _log.log(level, "%s run %s: %s; again in %g s", run.workflow_id, run.run_id, error, pause)
                 await asyncio.sleep(pause)
             except Exception as error:
