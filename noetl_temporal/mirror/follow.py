@@ -21,7 +21,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.mirror.raw import LOOP, Run, at_end, settled
-from noetl_temporal.mirror.store import GapError, Store, UnknownExecutionError, UnreadRunError
+from noetl_temporal.mirror.store import REMOVED, GapError, Store, UnknownExecutionError, UnreadRunError
 
 __all__ = ["MAX_POLLS", "TRANSIENT_ERRORS", "Follower", "Page", "Polls", "uninterrupted"]
 
@@ -101,6 +101,7 @@ class Follower:
                 return await self._read(run)
             except TRANSIENT_ERRORS as error:
                 if isinstance(error, RPCError) and error.status == RPCStatusCode.NOT_FOUND:
+                    _log.warning("%s run %s: %s", run.workflow_id, run.run_id, REMOVED)
                     return await self.store.give_up(run)
                 if isinstance(error, UnreadRunError):
                     self.found(error.run)
