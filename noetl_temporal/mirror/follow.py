@@ -128,6 +128,8 @@ class Follower:
                 await self._store_end(run, end, loops)
                 return
             token = page.token
+            if token is None:
+                raise GapError(f"{run.workflow_id} run {run.run_id}: the server's answer ends before the run does")
 
     async def _store(self, run: Run, events: Sequence[HistoryEvent]) -> list[asyncio.Task[None]]:
         """Store a batch; the tasks that follow the loops which it tells of."""

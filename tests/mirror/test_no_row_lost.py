@@ -165,6 +165,21 @@ async def test_a_run_that_the_server_removed_before_its_end_is_a_problem(
     assert await store.open_runs("default") == []
 
 
+async def test_an_answer_that_ends_before_the_run_is_asked_for_again(
+    store: Store, log: Log, caplog: pytest.LogCaptureFixture, execution_id: int
+) -> None:
+    history = _answering(execution_id, "r1", 1)
+    following = asyncio.create_task(
+        Follower(None, store, _Pages(history), _none).follow(history.run)  # type: ignore[arg-type]
+    )
+    async with asyncio.timeout(20):
+        while "answer ends before the run does" not in caplog.text:
+            await asyncio.sleep(0.02)
+        history.add("WORKFLOW_EXECUTION_TERMINATED", reason="enough", identity="me")
+        await following
+    assert (await log.story(execution_id))[-1] == ("playbook.cancelled", "TERMINATED")
+
+
 async def test_why_a_run_cannot_be_read_on_is_told_until_it_can(store: Store, log: Log, execution_id: int) -> None:
     first, other = _answering(execution_id, "r1", 1), _answering(execution_id, "r2", 2)
     await store.ingest(first.run, first.events)
