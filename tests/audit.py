@@ -4,7 +4,7 @@
 knows what the playbook was; so any test that has a log may ask it.
 
 Rows that a reset took back are left out first: what the run before wrote after the point to which it was reset
-(``meta.reset`` of playbook.resumed), with all that came of it.
+(``meta.reset`` of playbook.resumed or loop.resumed), with all that came of it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TYPES = {
     "TIMED_OUT": "playbook.failed",
 }
 
-_AFTER = ("next.evaluated", "ctx.updated", "playbook.resumed")
+_AFTER = ("next.evaluated", "ctx.updated", "playbook.resumed", "loop.resumed")
 """What comes of an end and stands after it, under what has ended."""
 
 

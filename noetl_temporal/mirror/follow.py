@@ -21,7 +21,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.mirror.raw import LOOP, Run, at_end, settled
-from noetl_temporal.mirror.store import GapError, Store, UnknownExecutionError, UnreadRunError
+from noetl_temporal.mirror.store import REMOVED, GapError, Store, UnknownExecutionError, UnreadRunError
 
 __all__ = ["MAX_POLLS", "TRANSIENT_ERRORS", "Follower", "Page", "Polls", "uninterrupted"]
 
@@ -101,12 +101,13 @@ class Follower:
                 return await self._read(run)
             except TRANSIENT_ERRORS as error:
                 if isinstance(error, RPCError) and error.status == RPCStatusCode.NOT_FOUND:
+                    _log.warning("%s run %s: %s", run.workflow_id, run.run_id, REMOVED)
                     return await self.store.give_up(run)
-                level = logging.WARNING
                 if isinstance(error, UnreadRunError):
                     self.found(error.run)
-                    level = logging.DEBUG
                 pause = next(pauses)
+                is_early = isinstance(error, UnreadRunError | UnknownExecutionError) and pause < PAUSES[-1]
+                level = logging.DEBUG if is_early else logging.WARNING
                 _log.log(level, "%s run %s: %s; again in %g s", run.workflow_id, run.run_id, error, pause)
                 await asyncio.sleep(pause)
             except Exception as error:
@@ -127,6 +128,8 @@ class Follower:
                 await self._store_end(run, end, loops)
                 return
             token = page.token
+            if token is None:
+                raise GapError(f"{run.workflow_id} run {run.run_id}: the server's answer ends before the run does")
 
     async def _store(self, run: Run, events: Sequence[HistoryEvent]) -> list[asyncio.Task[None]]:
         """Store a batch; the tasks that follow the loops which it tells of."""

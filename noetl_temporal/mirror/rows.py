@@ -16,8 +16,8 @@ What began and did not end is remembered, so that a run which is stopped from ou
 A run that continues another takes over what was open there.
 
 A reset copies the history up to a point into a new run. Copied events give the rows that they gave in the run before,
-under the same ids. What the run before did after that point is taken back: ``playbook.resumed`` names it, and its
-rows stay.
+under the same ids. What the run before did after that point is taken back: ``playbook.resumed`` names it, or
+``loop.resumed`` where a loop's own workflow was reset, and its rows stay.
 """
 
 from __future__ import annotations
@@ -195,17 +195,15 @@ def _task_failed(writer: RowWriter) -> None:
 
 
 def _reset(writer: RowWriter) -> None:
-    """A reset shows as a failed workflow task in the new run. The playbook goes on, even one that had ended.
+    """A reset shows as a failed workflow task in the new run. What it resets goes on, even a playbook that had ended.
 
     What the run before wrote from ``event_id`` of its history on is taken back.
     """
     state, attributes = writer.state, writer.event.workflow_task_failed_event_attributes
-    if state.loop_id:
-        return
     state.ended = False
     told = {"base_run_id": attributes.base_run_id, "event_id": writer.event.event_id}
     reason = attributes.failure.message
-    writer.of_run("playbook.resumed", "RUNNING", meta={"reset": {**told, "reason": reason}})
+    writer.of_run(f"{state.kind}.resumed", "RUNNING", meta={"reset": {**told, "reason": reason}})
 
 
 _HANDLERS: Mapping[int, Callable[[RowWriter], None]] = {

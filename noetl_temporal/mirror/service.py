@@ -1,7 +1,8 @@
 """The mirror as a service: finds runs, follows them, and catches up on what it missed.
 
-Runs are found in two ways. The visibility list has every playbook that was started; a run's own history links to the
-loops and sub-playbooks it starts and to the run that goes on after it. Whatever is found is remembered before it is
+Runs are found in two ways. The visibility list has every run that was started; a run's own history links to the
+loops and sub-playbooks it starts and to the run that goes on after it, but not to the run in which a reset goes on.
+Whatever is found is remembered before it is
 read, so that a mirror which starts again goes on with all that was open.
 """
 
@@ -16,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from temporalio.client import Client
 
 from noetl_temporal.mirror.follow import MAX_POLLS, TRANSIENT_ERRORS, Follower, Polls, uninterrupted
-from noetl_temporal.mirror.raw import PLAYBOOK, Run
+from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, Run
 from noetl_temporal.mirror.reconcile import Gap, reconcile
 from noetl_temporal.mirror.store import Store, open_store
 
@@ -72,7 +73,7 @@ class Mirror:
                 return
 
     async def _discover(self) -> None:
-        """Follow what was open and every playbook that the visibility list shows. Never returns."""
+        """Follow what was open and every run that the visibility list shows. Never returns."""
         for run in await uninterrupted(self._store.open_runs(self._client.namespace)):
             self.follow(run)
         since: datetime | None = None
@@ -94,7 +95,7 @@ class Mirror:
             await asyncio.sleep(pause)
 
     async def _listed(self, since: datetime | None) -> set[Run]:
-        query = f"WorkflowType = '{PLAYBOOK}'"
+        query = f"WorkflowType IN ('{PLAYBOOK}', '{LOOP}')"
         if since is not None:
             query += f" AND StartTime >= '{since.isoformat()}'"
         listed = self._client.list_workflows(query, page_size=1000)

@@ -26,6 +26,7 @@ from noetl_temporal.mirror.rows import begin, fold, needs
 from noetl_temporal.mirror.run_state import RunState
 
 __all__ = [
+    "REMOVED",
     "ConflictError",
     "Connection",
     "GapError",
@@ -42,6 +43,10 @@ _SETTINGS = {
     # A crash of Postgres may undo the last commits, cursor and rows together: they are read from Temporal again.
     "synchronous_commit": "off",
 }
+
+
+REMOVED = "the server has no history of it any more; it had not been read to its end"
+"""The problem of a run that can never be read on."""
 
 
 class GapError(Exception):
@@ -96,8 +101,8 @@ class Store:
         return {Run(*record[:4]): Stored(*record[4:]) for record in found}
 
     async def give_up(self, run: Run) -> None:
-        """Stop reading a run that the server has removed."""
-        await self.pool.execute(sql.query("give_up"), *run)
+        """Stop reading a run that the server has removed; unless it was read to its end, that is a problem."""
+        await self.pool.execute(sql.query("give_up"), *run, REMOVED)
 
     async def note_problem(self, run: Run, problem: str) -> None:
         """Note why a run cannot be read further; cleared when reading goes on."""

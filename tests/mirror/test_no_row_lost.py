@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from uuid import uuid4
 
 import pytest
+from temporalio.client import Client
 
 from noetl_temporal.mirror.follow import Follower, Page, Polls
 from noetl_temporal.mirror.raw import Run
 from noetl_temporal.mirror.read import problems
-from noetl_temporal.mirror.store import ConflictError, Store
+from noetl_temporal.mirror.store import REMOVED, ConflictError, Store
 from tests.audit import audit_execution
 from tests.mirror.built import START, History, begun, loop, payloads, playbook
 from tests.mirror.conftest import Log
@@ -149,15 +151,41 @@ class _Pages(Polls):
         return Page(self._history.events, None)
 
 
+def _none(_: Run) -> asyncio.Task[None]:
+    raise AssertionError
+
+
+async def test_a_run_that_the_server_removed_before_its_end_is_a_problem(
+    store: Store, client: Client, execution_id: int
+) -> None:
+    history = _answering(execution_id, str(uuid4()), 1)
+    await store.ingest(history.run, history.events)
+    await Follower(client, store, Polls(), _none).follow(history.run)
+    assert [(one.run_id, one.problem) for one in await problems(store.pool)] == [(history.run.run_id, REMOVED)]
+    assert await store.open_runs("default") == []
+
+
+async def test_an_answer_that_ends_before_the_run_is_asked_for_again(
+    store: Store, log: Log, caplog: pytest.LogCaptureFixture, execution_id: int
+) -> None:
+    history = _answering(execution_id, "r1", 1)
+    following = asyncio.create_task(
+        Follower(None, store, _Pages(history), _none).follow(history.run)  # type: ignore[arg-type]
+    )
+    async with asyncio.timeout(20):
+        while "answer ends before the run does" not in caplog.text:
+            await asyncio.sleep(0.02)
+        history.add("WORKFLOW_EXECUTION_TERMINATED", reason="enough", identity="me")
+        await following
+    assert (await log.story(execution_id))[-1] == ("playbook.cancelled", "TERMINATED")
+
+
 async def test_why_a_run_cannot_be_read_on_is_told_until_it_can(store: Store, log: Log, execution_id: int) -> None:
     first, other = _answering(execution_id, "r1", 1), _answering(execution_id, "r2", 2)
     await store.ingest(first.run, first.events)
 
-    def none(_: Run) -> asyncio.Task[None]:
-        raise AssertionError
-
     with pytest.raises(ConflictError):
-        await Follower(None, store, _Pages(other), none).follow(other.run)  # type: ignore[arg-type]
+        await Follower(None, store, _Pages(other), _none).follow(other.run)  # type: ignore[arg-type]
     [found] = await problems(store.pool)
     assert (found.run_id, found.problem.split(":")[0]) == ("r2", "ConflictError")
     await log.database.execute("DELETE FROM noetl.event")

@@ -11,7 +11,7 @@ import pytest
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal.client import RunHandle
-from noetl_temporal.mirror.service import follow_execution
+from noetl_temporal.mirror.service import follow_execution, mirroring
 from noetl_temporal.stack.addresses import Addresses
 from tests.audit import audit_execution
 from tests.mirror.conftest import Log
@@ -100,3 +100,24 @@ async def test_a_run_that_is_reset_with_a_loop_in_flight_is_told_to_its_end(
     types = [event for event, _ in await log.story(run.execution_id)]
     assert types.count("loop.started") == 2
     assert types.count("playbook.resumed") == 1
+
+
+async def test_a_loop_that_is_reset_by_hand_is_told_to_its_end(servers: Addresses, dsn: str, log: Log) -> None:
+    shell, tool = Shell(servers.temporal), _Tool(4)
+    async with asyncio.timeout(120), shell.client(tool) as client, mirroring(client.temporal, dsn):
+        run = await shell.submit(client, BRANCHES)
+        await tool.waiting.wait()
+        children = f"WorkflowType = 'noetl.loop' AND ParentWorkflowId = '{run.workflow.id}'"
+        [child] = [one async for one in client.temporal.list_workflows(children)]
+        handle = client.temporal.get_workflow_handle(child.id, run_id=child.run_id)
+        await reset(client.temporal, handle, child.run_id)
+        while ("loop.resumed", "RUNNING") not in await log.story(run.execution_id):
+            await asyncio.sleep(0.05)
+        tool.let_go.set()
+        while (await log.story(run.execution_id))[-1] != ("playbook.failed", "FAILED"):
+            await asyncio.sleep(0.05)
+        while await audit_execution(dsn, run.execution_id):
+            await asyncio.sleep(0.5)
+    [resumed] = [row for row in await log.rows(run.execution_id) if row["event_type"] == "loop.resumed"]
+    assert (resumed["node_name"], resumed["meta"]["reset"]["base_run_id"]) == ("many", child.run_id)
+    assert resumed["meta"]["reset"]["reason"] == "once more"

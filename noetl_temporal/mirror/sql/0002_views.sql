@@ -48,6 +48,7 @@ INSERT INTO noetl.event_name (event_type, legacy, domain) VALUES
     ('loop.done',                    'iterator_completed',       '{LoopFinished}'),
     ('loop.failed',                  'iterator_failed',          '{LoopFinished}'),
     ('loop.cancelled',               'iterator_failed',          '{LoopFinished}'),
+    ('loop.resumed',                 NULL,                       NULL),
     ('loop.iteration.scheduled',     NULL,                       NULL),
     ('loop.iteration.started',       'iteration_started',        '{LoopIterationStarted}'),
     ('loop.iteration.done',          'iteration_completed',      '{LoopIterationFinished}'),

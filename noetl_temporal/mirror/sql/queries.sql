@@ -32,9 +32,10 @@ INSERT INTO noetl.cursor (namespace, workflow_id, run_id, workflow_type) VALUES 
 ON CONFLICT (namespace, workflow_id, run_id) DO UPDATE SET position = 0, is_closed = false, state = NULL, problem = NULL
 
 -- name: give_up
--- The server has no such history any more.
-INSERT INTO noetl.cursor (namespace, workflow_id, run_id, workflow_type, is_closed) VALUES ($1, $2, $3, $4, true)
-ON CONFLICT (namespace, workflow_id, run_id) DO UPDATE SET is_closed = true
+-- The server has no such history any more; what was not read of it is missing for good.
+INSERT INTO noetl.cursor (namespace, workflow_id, run_id, workflow_type, is_closed, problem) VALUES ($1, $2, $3, $4, true, $5)
+ON CONFLICT (namespace, workflow_id, run_id) DO UPDATE SET is_closed = true, problem = $5, updated_at = now()
+WHERE NOT cursor.is_closed
 
 -- name: note_problem
 INSERT INTO noetl.cursor (namespace, workflow_id, run_id, workflow_type, problem) VALUES ($1, $2, $3, $4, $5)
