@@ -25,6 +25,7 @@ from temporalio import activity
 
 from noetl_activities.credentials import Credentials, CredentialSource
 from noetl_activities.once import Answer, Once, OnceTool
+from noetl_activities.outcome import Outcome as ToolOutcome
 from noetl_activities.tool import Credential, Json, Request, Tool
 from noetl_compiler import templates
 from noetl_temporal.attempt_end import AttemptEnd, interrupted
@@ -163,11 +164,10 @@ class _Attempt:
         return None if found is None else _as_answer(found)
 
     def _once(self) -> Once:
-        return Once(
-            self.call.key,
-            self.log.n,
-            lambda outcome: noted_text(plain(outcome), self.credentials, self.values.limit),
-        )
+        return Once(self.call.key, self.log.n, self._noted)
+
+    def _noted(self, outcome: ToolOutcome) -> str:
+        return noted_text(plain(outcome), self.credentials, self.values.limit)
 
     def _refused(self) -> Outcome | None:
         """An outcome instead of another attempt, when an earlier one vanished and must not be repeated."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
 import asyncpg
@@ -56,10 +58,16 @@ Access: TypeAlias = Literal["usable", "missing", "forbidden"]
 _log = logging.getLogger(__name__)
 _warned: set[str] = set()
 
-_IS_USABLE = """
-select has_table_privilege(to_regclass('noetl.ledger'), 'select')
-   and has_table_privilege(to_regclass('noetl.ledger'), 'insert')
+_ACCESS = """
+select from generate_series(1, case
+    when to_regclass('noetl.ledger') is null then 1
+    when has_table_privilege(to_regclass('noetl.ledger'), 'select')
+        and has_table_privilege(to_regclass('noetl.ledger'), 'insert') then 2
+    else 0 end)
 """
+_ACCESS_BY_TAG: Mapping[str, Access] = MappingProxyType({"SELECT 1": "missing", "SELECT 2": "usable"})
+"""A query without parameters is one round trip when the number of its rows is its answer, else two."""
+
 _INSERT = """
 insert into noetl.ledger (key, n, outcome) values ($1, $2, $3) on conflict do nothing returning key
 """
@@ -86,12 +94,9 @@ class Noted(NamedTuple):
 async def access(connection: Connection) -> Access:
     """What the role may do with the ledger. To be asked outside of a transaction, which a refusal would end."""
     try:
-        usable = await connection.fetchval(_IS_USABLE)
+        return _ACCESS_BY_TAG.get(await connection.execute(_ACCESS), "forbidden")
     except asyncpg.InsufficientPrivilegeError:
         return "forbidden"
-    if usable is None:
-        return "missing"
-    return "usable" if usable else "forbidden"
 
 
 async def ensure(connection: Connection) -> bool:
@@ -140,7 +145,7 @@ async def outcome(connection: Connection, key: str, n: int) -> str | None:
 
 
 async def has_written(connection: Connection) -> bool:
-    """Whether the running transaction has changed anything. One round trip: the answer is the number of rows."""
+    """Whether the running transaction has changed anything."""
     return await connection.execute(_HAS_WRITTEN) == "SELECT 1"
 
 
