@@ -74,16 +74,15 @@ class Mirror:
 
     async def _discover(self) -> None:
         """Follow what was open and every run that the visibility list shows. Never returns."""
-        for run in await uninterrupted(self._store.open_runs(self._client.namespace)):
-            self.follow(run)
         since: datetime | None = None
         seen: set[Run] = set()
         pause = QUICK_SECONDS
         while True:
             began = datetime.now(UTC)
             try:
+                known = await uninterrupted(self._store.open_runs(self._client.namespace)) if since is None else []
                 listed = await self._listed(since)
-                fresh = await uninterrupted(self._store.enrol(sorted(listed - seen)))
+                fresh = [*known, *await uninterrupted(self._store.enrol(sorted(listed - seen)))]
             except TRANSIENT_ERRORS as error:
                 _log.warning("cannot look for new runs: %s", error)
                 pause = SLOW_SECONDS
