@@ -5,14 +5,15 @@ from __future__ import annotations
 import datetime
 from urllib.parse import quote
 
-import asyncpg
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.attention import Attention, attention_of
 from noetl_temporal.cli.ended import Ended
+from noetl_temporal.cli.event_log import event_log
 from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.mirror.read import StepSummary, steps_of
 from noetl_temporal.naming import PATH
@@ -79,9 +80,9 @@ async def _steps(
     if client.dsn is None:
         return {}
     try:
-        async with asyncpg.create_pool(client.dsn, min_size=1, max_size=1) as pool:
-            return steps_from_log(await steps_of(pool, handle.execution_id), status)
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        async with event_log(client.dsn) as log:
+            return steps_from_log(await steps_of(log, handle.execution_id), status)
+    except DeploymentError:
         return {}  # there is no event log to be had: what Temporal knows is told all the same
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncpg
+import click
 from temporalio.service import RPCError
 
+from noetl_temporal.cli.event_log import event_log
 from noetl_temporal.client import NoetlClient, RunHandle, UnknownRunError
-from noetl_temporal.deployment import rpc_problem
+from noetl_temporal.deployment import DeploymentError, rpc_problem
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 
 __all__ = ["count_events", "find_run"]
@@ -27,11 +28,12 @@ async def find_run(client: NoetlClient, execution_id: int | None) -> RunHandle:
 
 
 async def count_events(client: NoetlClient, handle: RunHandle) -> int:
-    """Rows of a run in the event log, 0 where there is no log to be had."""
+    """Rows of a run in the event log, 0 where there is no log to be had; why there is none is told on stderr."""
     if client.dsn is None:
         return 0
     try:
-        async with asyncpg.create_pool(client.dsn, min_size=1, max_size=1) as pool:
-            return int(await pool.fetchval(_COUNT, handle.execution_id))
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        async with event_log(client.dsn) as log:
+            return int(await log.fetchval(_COUNT, handle.execution_id))
+    except DeploymentError as problem:
+        click.echo(f"no events: {problem}", err=True)
         return 0

@@ -61,12 +61,11 @@ def problems_command() -> None:
 
 
 async def _problems(dsn: str) -> list[Problem]:
-    import asyncpg
-
+    from noetl_temporal.cli.event_log import event_log
     from noetl_temporal.mirror.read import problems
 
-    async with asyncpg.create_pool(dsn, min_size=1, max_size=1) as pool:
-        return await problems(pool)
+    async with event_log(dsn) as log:
+        return await problems(log)
 
 
 async def _follow(dsn: str) -> None:

@@ -15,7 +15,7 @@ from temporalio.converter import DataConverter
 
 from noetl_temporal.cli.account import steps_from_log
 from noetl_temporal.cli.ended import Ended
-from noetl_temporal.deployment import postgres_problem
+from noetl_temporal.cli.event_log import event_log
 from noetl_temporal.mirror.read import Event, Execution, events_of, execution, executions, steps_of
 from noetl_temporal.run_input import RunReport
 
@@ -28,36 +28,30 @@ SELECT proto FROM noetl.history WHERE (namespace, workflow_id, run_id) = ($1, $2
 
 async def past_account(dsn: str, converter: DataConverter, execution_id: int | None) -> Ended | None:
     """The account of a run, or of the latest; None where the log has none. Raises DeploymentError."""
-    try:
-        async with asyncpg.create_pool(dsn, min_size=1, max_size=1) as pool:
-            found = await _find(pool, execution_id)
-            return None if found is None else await _account(pool, converter, found)
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise postgres_problem(error, dsn) from error
+    async with event_log(dsn) as log:
+        found = await _find(log, execution_id)
+        return None if found is None else await _account(log, converter, found)
 
 
 async def past_events(dsn: str, execution_id: int | None) -> list[Event]:
     """The rows of a run, or of the latest; none where the log has none. Raises DeploymentError."""
-    try:
-        async with asyncpg.create_pool(dsn, min_size=1, max_size=1) as pool:
-            found = await _find(pool, execution_id)
-            return [] if found is None else await events_of(pool, found.execution_id)
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise postgres_problem(error, dsn) from error
+    async with event_log(dsn) as log:
+        found = await _find(log, execution_id)
+        return [] if found is None else await events_of(log, found.execution_id)
 
 
-async def _find(pool: asyncpg.Pool, execution_id: int | None) -> Execution | None:
+async def _find(log: asyncpg.Connection, execution_id: int | None) -> Execution | None:
     if execution_id is not None:
-        return await execution(pool, execution_id)
-    latest = [one for one in await executions(pool) if one.parent_execution_id is None]
+        return await execution(log, execution_id)
+    latest = [one for one in await executions(log) if one.parent_execution_id is None]
     return latest[0] if latest else None
 
 
-async def _account(pool: asyncpg.Pool, converter: DataConverter, found: Execution) -> Ended:
-    rows = await events_of(pool, found.execution_id)
+async def _account(log: asyncpg.Connection, converter: DataConverter, found: Execution) -> Ended:
+    rows = await events_of(log, found.execution_id)
     place: dict[str, Any] = rows[-1].meta["temporal"] if rows else {}
     status = found.status.lower()
-    report = await _report(pool, converter, place) or RunReport(status, found.execution_id)
+    report = await _report(log, converter, place) or RunReport(status, found.execution_id)
     started = (found.start_time or datetime.now()).replace(tzinfo=UTC)
     ended = found.end_time.replace(tzinfo=UTC) if found.end_time else datetime.now(UTC)
     return Ended(
@@ -67,18 +61,18 @@ async def _account(pool: asyncpg.Pool, converter: DataConverter, found: Executio
         path=found.path,
         status=status,
         result=report.result,
-        steps=report.steps or steps_from_log(await steps_of(pool, found.execution_id), status),
+        steps=report.steps or steps_from_log(await steps_of(log, found.execution_id), status),
         failures=report.failures,
         events=len(rows),
         duration_seconds=round((ended - started).total_seconds(), 3),
     )
 
 
-async def _report(pool: asyncpg.Pool, converter: DataConverter, place: dict[str, Any]) -> RunReport | None:
+async def _report(log: asyncpg.Connection, converter: DataConverter, place: dict[str, Any]) -> RunReport | None:
     """What the run said of itself at its end; None where it still runs or was ended from outside."""
     if not place:
         return None
-    proto = await pool.fetchval(_CLOSING, place["namespace"], place["workflow_id"], place["run_id"])
+    proto = await log.fetchval(_CLOSING, place["namespace"], place["workflow_id"], place["run_id"])
     payload = None if proto is None else _payload(HistoryEvent.FromString(proto))
     return None if payload is None else (await converter.decode([payload], [RunReport]))[0]
 

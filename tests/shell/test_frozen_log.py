@@ -1,0 +1,54 @@
+"""A Postgres that accepts connections or has them, and answers no more: it is told, and nobody waits without end."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl_temporal.cli.event_log import event_log
+from noetl_temporal.cli.find import count_events
+from noetl_temporal.cli.past import past_events
+from noetl_temporal.client import NoetlClient
+from noetl_temporal.deployment import DeploymentError
+from noetl_temporal.stack.addresses import Addresses
+from tests.acceptance.mute import Mute, mute
+
+from .conftest import Shell
+
+ONE = "  - step: start\n    tool: {kind: noop}\n"
+
+
+@pytest.fixture(autouse=True)
+def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANSWER_SECONDS", "CLOSE_SECONDS"):
+        monkeypatch.setattr(f"noetl_temporal.cli.event_log.{name}", 0.5)
+
+
+def through(address: str, dsn: str) -> str:
+    return dsn.rpartition("@")[0] + f"@{address}/{dsn.rpartition('/')[2]}"
+
+
+async def test_no_answer_to_a_connection(servers: Addresses, shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
+    with mute(f"127.0.0.1:{servers.postgres_port}") as way:
+        way.hold()
+        dsn = through(way.address, servers.postgres)
+        with pytest.raises(DeploymentError, match="no answer within"):
+            await past_events(dsn, 7)
+        async with shell.client(lambda *_: 1) as client:
+            run = await shell.submit(client, ONE)
+            assert await count_events(NoetlClient(client.temporal, dsn, {}), run) == 0
+            await run.result()
+    assert "no events: cannot use Postgres" in capsys.readouterr().err
+
+
+async def test_no_answer_to_a_query(servers: Addresses) -> None:
+    with mute(f"127.0.0.1:{servers.postgres_port}") as way:
+        dsn = through(way.address, servers.postgres)
+        with pytest.raises(DeploymentError, match="no answer within"):
+            await ask_twice(dsn, way)
+
+
+async def ask_twice(dsn: str, way: Mute) -> None:
+    async with event_log(dsn) as log:
+        assert await log.fetchval("SELECT 7") == 7
+        way.hold()
+        await log.fetchval("SELECT 8")
