@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import click
 from temporalio.service import RPCError
 
 from noetl_activities.credentials import CredentialSource
@@ -53,6 +54,8 @@ async def execute(order: Order, reach: Reach, view: View) -> tuple[Ended, bool]:
     client = await NoetlClient.connect(tools=order.tools)
     if client.dsn:
         await check_postgres(client.dsn)
+    else:
+        click.echo("no progress and no events are shown: NOETL_POSTGRES names no event log", err=True)
     async with _served(client, order, reach) as queues:
         with taken_interrupts() as interrupts, view:
             handle = await submitted(partial(_submit, client, order, queues), interrupts, view.say)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import click
 
+from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.use import running, use
@@ -36,7 +37,7 @@ def reach_to_run() -> Generator[Reach]:
         yield Reach()
         return
     with use(Home(), lambda: click.echo("another run uses this stack: waiting for it", err=True)) as used:
-        os.environ.update(used.addresses.environment())
+        _use(used.addresses)
         # Nobody can open the web UI of a stack that stops with the run.
         yield Reach(None if used.owned else used.addresses.ui, used.owned)
 
@@ -51,5 +52,13 @@ def reach_running() -> Reach:
             "no stack is up in this folder: start it with `noetl dev up` (its runs are kept), "
             "or set TEMPORAL_ADDRESS to use a cluster"
         )
-    os.environ.update(found.environment())
+    _use(found)
     return Reach(found.ui)
+
+
+def _use(stack: Addresses) -> None:
+    if os.environ.get("NOETL_POSTGRES", stack.postgres) != stack.postgres:
+        click.echo(
+            "NOETL_POSTGRES is ignored, because TEMPORAL_ADDRESS is not set: using this folder's stack", err=True
+        )
+    os.environ.update(stack.environment())

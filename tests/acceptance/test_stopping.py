@@ -138,6 +138,24 @@ def unserved(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> Addresses:
     return servers
 
 
+def test_a_run_without_an_event_log_says_so(unserved: Addresses, bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOETL_POSTGRES")
+    run = bare.start("run", str(HELLO), "--timeout", "1e-9", "--json")
+    assert run.stderr is not None
+    assert "NOETL_POSTGRES names no event log" in run.stderr.readline()
+    assert "timed out" in run.stderr.readline()
+    found = told(bare, "status")
+    run.kill()
+    run.communicate()
+    assert bare.noetl("terminate", str(found["execution_id"])).returncode == 0
+
+
+def test_a_log_that_is_not_used_is_told(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_POSTGRES", "postgresql://noetl:hush@127.0.0.1:1/noetl")
+    for command in (["run", str(HELLO)], ["status"]):
+        assert site.noetl(*command).stderr.splitlines()[0].startswith("NOETL_POSTGRES is ignored, because")
+
+
 def test_a_run_that_nobody_serves_says_so_and_is_left_at_the_third_ctrl_c(unserved: Addresses, bare: Site) -> None:
     run = bare.start("run", str(HELLO), "--json")
     assert run.stderr is not None
