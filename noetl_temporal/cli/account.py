@@ -50,6 +50,7 @@ async def account_of(client: NoetlClient, handle: RunHandle, ui: str | None, eve
         duration_seconds=round((until - started).total_seconds(), 3),
         ui_url=_page(ui, found.namespace, handle.workflow_id, found.run_id),
         attention=tuple(attention),
+        cancelling=is_running and found.raw_description.workflow_extended_info.cancel_requested,
     )
 
 

@@ -29,7 +29,7 @@ class Ended(msgspec.Struct, frozen=True):
     """``steps`` is name -> {status, attempts, duration_seconds}; ``events`` counts the rows of the event log.
 
     ``status`` is completed, failed, cancelled, terminated, timed_out or running (for a run one only looked at).
-    ``attention`` is what keeps a running one from going on.
+    ``attention`` is what keeps a running one from going on; it is ``cancelling`` when it was asked to stop.
     """
 
     execution_id: int
@@ -44,6 +44,7 @@ class Ended(msgspec.Struct, frozen=True):
     duration_seconds: float = 0.0
     ui_url: str | None = None
     attention: tuple[Attention, ...] = ()
+    cancelling: bool = False
 
     def json(self) -> str:
         """One object. Of a failure only what a reader needs: {step, task, file, line, col, message}."""
@@ -64,6 +65,7 @@ class Ended(msgspec.Struct, frozen=True):
             console.print(Pretty(self.result, max_length=20, max_string=500))
         colour = COLOURS.get(self.status, "cyan")
         status, time = self.status.replace("_", " "), "for" if self.status == "running" else "in"
+        status += ", cancelling" if self.cancelling else ""
         console.print(
             f"[{colour}]{status}[/] {time} {self.duration_seconds:.1f} s, {self.events} events, "
             f"execution {self.execution_id}",

@@ -99,6 +99,7 @@ def test_json_has_every_field_and_plain_failures() -> None:
         "duration_seconds",
         "ui_url",
         "attention",
+        "cancelling",
     }
     assert told["failures"] == [
         {"step": "fetch", "task": "page", "file": "p.yaml", "line": 12, "col": 9, "message": "HTTP 503 [x]"}

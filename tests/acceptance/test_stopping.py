@@ -144,7 +144,10 @@ def test_a_run_without_an_event_log_says_so(unserved: Addresses, bare: Site, mon
     assert run.stderr is not None
     assert "NOETL_POSTGRES names no event log" in run.stderr.readline()
     assert "timed out" in run.stderr.readline()
+    status = bare.noetl("status")
+    assert status.stdout.splitlines()[0].startswith("running, cancelling for ")
     found = told(bare, "status")
+    assert (found["status"], found["cancelling"]) == ("running", True)
     run.kill()
     run.communicate()
     assert bare.noetl("terminate", str(found["execution_id"])).returncode == 0
