@@ -38,8 +38,11 @@ def _object(payload: str) -> dict[str, Json]:
 def _file(name: str) -> str:
     try:
         return Path(name).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise click.UsageError(f"--payload: there is no file {name!r}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"cannot read {name}: {error}") from None
+        why = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror
+        raise click.UsageError(f"--payload: cannot read {name}: {why}") from None
 
 
 def _apply(request: dict[str, Json], setting: str) -> None:
