@@ -100,6 +100,11 @@ def sql_error(error: BaseException) -> Outcome:
     facts = {"code": None, "sqlstate": None}
     if not isinstance(error, OSError):
         return Outcome("error", error=ErrorInfo("sql", str(error)), pg=facts)
-    reason = "no answer in time" if isinstance(error, TimeoutError) else str(error)
-    info = ErrorInfo("connection", f"cannot reach Postgres: {reason}", retryable=True)
+    info = ErrorInfo("connection", f"cannot reach Postgres: {_reason(error)}", retryable=True)
     return Outcome("error", error=info, pg=facts)
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return "connection refused" if isinstance(error, ConnectionRefusedError) else error.strerror or str(error)

@@ -15,8 +15,12 @@ def main() -> NoReturn:
     """Entry point. A Ctrl-C while modules are imported leaves at once: nothing has begun that would have to end."""
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # not where it is ignored, as in a script's background
-        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+        signal.signal(signal.SIGINT, _leave)
     from noetl_temporal.cli import commands
 
     signal.signal(signal.SIGINT, before)
     commands.main()
+
+
+def _leave(_number: int, _frame: object) -> NoReturn:
+    os._exit(INTERRUPTED)

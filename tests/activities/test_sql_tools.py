@@ -242,3 +242,10 @@ async def test_cancelling_interrupts_duckdb(tmp_path: Path) -> None:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(running, 30)
+
+
+async def test_a_port_where_nothing_listens_is_told_in_words() -> None:
+    auth = {"type": "postgres", "db_host": "127.0.0.1", "db_port": 1, "db_user": "u", "db_name": "d"}
+    outcome = await postgres_tool.TOOL.run(request("postgres", auth, query="SELECT 1"), Context())
+    assert outcome.error is not None
+    assert (outcome.error.kind, outcome.error.message) == ("connection", "cannot reach Postgres: connection refused")

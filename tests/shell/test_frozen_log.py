@@ -33,7 +33,7 @@ async def test_no_answer_to_a_connection(servers: Addresses, shell: Shell, capsy
         dsn = through(way.address, servers.postgres)
         with pytest.raises(DeploymentError, match="no answer within"):
             await past_events(dsn, 7)
-        async with shell.client(lambda *_: 1) as client:
+        async with shell.client(lambda _request, _context: 1) as client:
             run = await shell.submit(client, ONE)
             assert await count_events(NoetlClient(client.temporal, dsn, {}), run) == 0
             await run.result()
