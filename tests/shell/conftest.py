@@ -15,6 +15,7 @@ from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.config import connect_temporal
+from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 from noetl_temporal.stack.addresses import Addresses
@@ -56,6 +57,7 @@ async def history_of(handle: RunHandle) -> WorkflowHistory:
 async def audited(servers: Addresses) -> AsyncGenerator[None]:
     """Every run of every test here tells a story that holds."""
     yield
+    await migrate(servers.postgres)
     client = await connect_temporal(servers.temporal, dsn=servers.postgres)
     closed = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND ExecutionStatus != 'Running' AND NoetlPath = 'tests/shell'"
     for run in {one.id async for one in client.list_workflows(closed)}:
