@@ -88,7 +88,7 @@ def _snapshot_without(**lost: Any) -> list[Any]:
 
 def _finish_at_once(self: Any, event: Any) -> None:
     self._stop("cancel", event.reason)
-    self.state.stop.skips_cleanup = True
+    self.state.stop.cancels = 2
 
 
 def _never_skips(self: Any, event: Any) -> None:
