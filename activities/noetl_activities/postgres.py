@@ -16,7 +16,7 @@ import asyncpg
 from noetl_activities.errors import ConfigError
 from noetl_activities.once import Answer, Once, taken
 from noetl_activities.outcome import Outcome
-from noetl_activities.postgres_connect import Connection, connected, sql_error
+from noetl_activities.postgres_connect import SQL_ERRORS, Connection, connected, sql_error
 from noetl_activities.postgres_once import Ran, run_once
 from noetl_activities.postgres_values import bound
 from noetl_activities.rows import Statement, sql_result, statement
@@ -27,7 +27,6 @@ from noetl_activities.tool import Json, Request, ToolContext, ToolSpec
 __all__ = ["TOOL", "PostgresTool"]
 
 _COUNT = re.compile(r"(\d+)$")
-_FAILS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
 _REFUSES = (asyncpg.ActiveSQLTransactionError, asyncpg.InvalidTransactionTerminationError)
 
 
@@ -50,7 +49,7 @@ class PostgresTool:
         try:
             async with connected(auth, config, context, seconds, with_codecs=False) as connection:
                 text = await postgres_ledger.find(connection, once.key, once.n)
-        except _FAILS as error:
+        except SQL_ERRORS as error:
             return Answer(sql_error(error))
         return None if text is None else taken(text)
 
@@ -60,7 +59,7 @@ class PostgresTool:
         try:
             async with connected(request.auth, request.config, context, request.connect_timeout) as connection:
                 return await _made(connection, lambda: _all(connection, statements, params), once)
-        except _FAILS as error:
+        except SQL_ERRORS as error:
             return Answer(sql_error(error))
 
 

@@ -17,13 +17,17 @@ from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Credential, Json, ToolContext
 
-__all__ = ["Connection", "connected", "sql_error"]
+__all__ = ["SQL_ERRORS", "Connection", "connected", "sql_error"]
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
+SQL_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+"""What a call of Postgres raises, for ``sql_error``."""
+
 _CONNECT_TIMEOUT = 15.0
 _RETRYABLE = ("08", "53")
-_RETRYABLE_STATES = frozenset({"40001", "40P01", "55P03", "57P03"})
+_SHUTDOWN_STATES = frozenset({"57P01", "57P02", "57P03"})
+_RETRYABLE_STATES = frozenset({"40001", "40P01", "55P03", *_SHUTDOWN_STATES})
 _FIELDS = {
     "host": ("db_host", "host"),
     "port": ("db_port", "port"),
@@ -93,15 +97,25 @@ def sql_error(error: BaseException) -> Outcome:
     if isinstance(error, asyncpg.PostgresError):
         state = str(error.sqlstate or "")
         facts = {"code": state, "sqlstate": state, "constraint": error.constraint_name, "table": error.table_name}
-        kind = "connection" if state.startswith("08") else "sql"
+        kind = "connection" if state.startswith("08") or state in _SHUTDOWN_STATES else "sql"
         retryable = state in _RETRYABLE_STATES or state.startswith(_RETRYABLE)
         message = f"{error.message or error} (SQLSTATE {state})"
         return Outcome("error", error=ErrorInfo(kind, message, state, retryable), pg=facts)
     facts = {"code": None, "sqlstate": None}
+    if _lost_the_connection(error):
+        info = ErrorInfo("connection", f"lost the connection to Postgres: {error}", retryable=True)
+        return Outcome("error", error=info, pg=facts)
     if not isinstance(error, OSError):
         return Outcome("error", error=ErrorInfo("sql", str(error)), pg=facts)
     info = ErrorInfo("connection", f"cannot reach Postgres: {_reason(error)}", retryable=True)
     return Outcome("error", error=info, pg=facts)
+
+
+def _lost_the_connection(error: BaseException) -> bool:
+    """Whether the server went away during a statement, which asyncpg tells in several ways."""
+    if isinstance(error, asyncpg.InternalClientError):
+        return True
+    return isinstance(error, asyncpg.InterfaceError) and "closed" in str(error)
 
 
 def _reason(error: OSError) -> str:

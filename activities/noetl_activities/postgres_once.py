@@ -17,7 +17,7 @@ import asyncpg
 
 from noetl_activities.once import Answer, Once, taken
 from noetl_activities.outcome import Outcome
-from noetl_activities.postgres_connect import Connection
+from noetl_activities.postgres_connect import SQL_ERRORS, Connection
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.ledger import is_time_to_prune
 
@@ -25,8 +25,6 @@ __all__ = ["Ran", "run_once"]
 
 _READ_ONLY = ("SELECT", "SHOW", "EXPLAIN")
 """How Postgres tags statements that may have written nothing, though a function in them may have."""
-
-_BROKEN = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
 
 
 class Ran(NamedTuple):
@@ -98,6 +96,6 @@ async def _keep(connection: Connection, ran: Ran, once: Once, access: ledger.Acc
 
 async def _found(connection: Connection, once: Once) -> str | None:
     """After an error: a rival that committed what these statements wanted to write may be its cause."""
-    with suppress(*_BROKEN):
+    with suppress(*SQL_ERRORS):
         return await ledger.find(connection, once.key, once.n)
     return None

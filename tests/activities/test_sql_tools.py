@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import msgspec
 import pytest
 
@@ -15,6 +16,7 @@ from noetl_activities import duckdb as duckdb_tool
 from noetl_activities import postgres as postgres_tool
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import Outcome
+from noetl_activities.postgres_connect import sql_error
 from noetl_activities.sql import split
 
 from .conftest import Context, request
@@ -249,3 +251,19 @@ async def test_a_port_where_nothing_listens_is_told_in_words() -> None:
     outcome = await postgres_tool.TOOL.run(request("postgres", auth, query="SELECT 1"), Context())
     assert outcome.error is not None
     assert (outcome.error.kind, outcome.error.message) == ("connection", "cannot reach Postgres: connection refused")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        asyncpg.InterfaceError("cannot call Transaction.__aexit__(): the underlying connection is closed"),
+        asyncpg.InternalClientError("cannot switch to state 11; another operation (2) is in progress"),
+        asyncpg.AdminShutdownError("terminating connection due to unexpected postmaster exit"),
+    ],
+    ids=["closed", "in the middle", "shut down"],
+)
+def test_a_server_that_goes_away_is_a_retryable_connection_error(error: Exception) -> None:
+    """As asyncpg told it when Postgres was killed 40 times during a loop of 2,000 sinks."""
+    told = sql_error(error).error
+    assert told is not None
+    assert (told.kind, told.retryable) == ("connection", True)

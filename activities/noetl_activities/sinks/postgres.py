@@ -7,10 +7,8 @@ again.
 
 from __future__ import annotations
 
-import asyncpg
-
 from noetl_activities.errors import SinkError
-from noetl_activities.postgres_connect import Connection, connected, sql_error
+from noetl_activities.postgres_connect import SQL_ERRORS, Connection, connected, sql_error
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.data import keys_of, parts_of, rows_of
 from noetl_activities.sinks.ledger import Entry, Stored, is_time_to_prune
@@ -35,7 +33,7 @@ async def store_postgres(
             if is_time_to_prune():
                 await ledger.prune(connection)
             return stored
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+    except SQL_ERRORS as error:
         raise SinkError(sql_error(error)) from error
 
 
@@ -44,7 +42,7 @@ async def find_postgres(config: dict[str, Json], auth: Json, key: str, n: int, c
     try:
         async with connected(auth, config, context, with_codecs=False) as connection:
             return await ledger.find(connection, key, n)
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+    except SQL_ERRORS as error:
         raise SinkError(sql_error(error)) from error
 
 
