@@ -14,7 +14,7 @@ def ledger_group() -> None:
 
 @ledger_group.command("sql")
 def sql_command() -> None:
-    """Print the SQL that makes noetl.ledger.
+    """Print the SQL that makes noetl_ledger.outcome.
 
     A SQL call or a sink makes the table itself where its role may. Where it may not, somebody who may runs this once in
     each database that they write to, and grants the role of the credential what it needs.
@@ -26,5 +26,5 @@ def sql_command() -> None:
 
     click.echo(DDL, nl=False)
     click.echo("-- for the role of each credential:")
-    click.echo("-- grant usage on schema noetl to ROLE;")
-    click.echo("-- grant select, insert, delete on noetl.ledger to ROLE;")
+    click.echo("-- grant usage on schema noetl_ledger to ROLE;")
+    click.echo("-- grant select, insert, delete on noetl_ledger.outcome to ROLE;")

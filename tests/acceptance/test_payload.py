@@ -39,7 +39,7 @@ def test_meaning(payload: str | None, settings: list[str], request_: dict[str, A
     [
         ("{", [], "--payload is not JSON"),
         ("[1]", [], "must be a JSON object"),
-        ("@nowhere.json", [], "cannot read nowhere.json"),
+        ("@nowhere.json", [], "there is no file 'nowhere.json'"),
         (None, ["a"], "--set takes name=value"),
         (None, ["=1"], "--set takes name=value"),
         (None, ["a..b=1"], "--set takes name=value"),

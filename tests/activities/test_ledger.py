@@ -118,10 +118,10 @@ async def test_old_entries_are_deleted(postgres: Context, connection: asyncpg.Co
     assert await ledger.ensure(connection)
     key = uuid.uuid4().hex
     for n, age in enumerate((DAYS_KEPT + 1, DAYS_KEPT - 1)):
-        sql = "insert into noetl.ledger (key, n, stored_at) values ($1, $2, now() - make_interval(days => $3))"
+        sql = "insert into noetl_ledger.outcome (key, n, stored_at) values ($1, $2, now() - make_interval(days => $3))"
         await connection.execute(sql, key, n, age)
     await ledger.prune(connection)
-    left = await connection.fetch("select n from noetl.ledger where key = $1", key)
+    left = await connection.fetch("select n from noetl_ledger.outcome where key = $1", key)
     assert [record["n"] for record in left] == [1]
 
 
@@ -166,7 +166,7 @@ async def test_a_role_that_may_not_create_it_stores_and_is_warned(
         assert stored.warning is not None
         assert "noetl ledger sql" in stored.warning
     assert await place.find() is None
-    assert len([one for one in caplog.records if "noetl.ledger" in one.getMessage()]) == 1
+    assert len([one for one in caplog.records if "noetl_ledger.outcome" in one.getMessage()]) == 1
 
 
 async def test_the_sql_makes_the_ledger_for_such_a_role(servers: Addresses, guest: Context) -> None:
@@ -174,7 +174,9 @@ async def test_the_sql_makes_the_ledger_for_such_a_role(servers: Addresses, gues
     owner = await asyncpg.connect(servers.postgres, database=name)
     try:
         await owner.execute(ledger.DDL)
-        await owner.execute(f"grant usage on schema noetl to {name}; grant select, insert on noetl.ledger to {name}")
+        await owner.execute(
+            f"grant usage on schema noetl_ledger to {name}; grant select, insert on noetl_ledger.outcome to {name}"
+        )
     finally:
         await owner.close()
     place = Place("postgres", {"table": "t"}, guest)

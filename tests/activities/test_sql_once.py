@@ -44,10 +44,10 @@ class Base:
         return [record["id"] for record in await self.owner.fetch("select id from t order by id")]
 
     async def has_ledger(self) -> bool:
-        return await self.owner.fetchval("select to_regclass('noetl.ledger')") is not None
+        return await self.owner.fetchval("select to_regclass('noetl_ledger.outcome')") is not None
 
     async def entries(self) -> list[Any]:
-        return [record["n"] for record in await self.owner.fetch("select n from noetl.ledger order by n")]
+        return [record["n"] for record in await self.owner.fetch("select n from noetl_ledger.outcome order by n")]
 
 
 def _text(outcome: Outcome) -> str:
@@ -194,7 +194,7 @@ async def test_a_role_that_may_not_make_the_ledger_runs_again_and_is_warned(
     assert "noetl ledger sql" in told
 
 
-@pytest.mark.parametrize("rights", ["", "usage on schema noetl", "select on noetl.ledger"])
+@pytest.mark.parametrize("rights", ["", "usage on schema noetl_ledger", "select on noetl_ledger.outcome"])
 async def test_a_role_that_may_not_use_the_ledger_runs_again(base: Base, rights: str) -> None:
     limited = await guest(base)
     await base.run("insert into t values (0)", 9)

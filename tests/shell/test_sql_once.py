@@ -199,7 +199,7 @@ class Attempts:
         return found
 
     async def kept(self, base: Base) -> str:
-        return str(await base.fetch("select outcome from noetl.ledger where key = $1", self.call.key))
+        return str(await base.fetch("select outcome from noetl_ledger.outcome where key = $1", self.call.key))
 
 
 async def test_secrets_are_not_kept(servers: Addresses, base: Base) -> None:

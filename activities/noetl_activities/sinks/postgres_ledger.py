@@ -1,4 +1,4 @@
-"""The ledger in the Postgres of a sink or of a SQL call: the table noetl.ledger.
+"""The ledger in the Postgres of a sink or of a SQL call: the table noetl_ledger.outcome.
 
 An entry is inserted in the transaction that writes the rows. A rival with the same key waits at the unique key until
 that transaction has ended, and then finds the entry or may write.
@@ -36,20 +36,21 @@ __all__ = [
 ]
 
 DDL = """\
-create schema if not exists noetl;
-create table if not exists noetl.ledger (
+create schema if not exists noetl_ledger;
+create table if not exists noetl_ledger.outcome (
     key text not null,
     n integer not null,
     outcome text,
     stored_at timestamptz not null default now(),
     primary key (key, n)
 );
-create index if not exists ledger_stored_at on noetl.ledger (stored_at);
+create index if not exists ledger_stored_at on noetl_ledger.outcome (stored_at);
 """
 
 NO_LEDGER = (
-    "the role of this credential may not use noetl.ledger: after a crash SQL may run twice and rows may be stored "
-    "twice, and mode: replace empties the table at every call (`noetl ledger sql` prints the SQL that makes the ledger)"
+    "the role of this credential may not use noetl_ledger.outcome: after a crash SQL may run twice and rows may be "
+    "stored twice, and mode: replace empties the table at every call "
+    "(`noetl ledger sql` prints the SQL that makes the ledger)"
 )
 
 Access: TypeAlias = Literal["usable", "missing", "forbidden"]
@@ -60,26 +61,26 @@ _warned: set[str] = set()
 
 _ACCESS = """
 select from generate_series(1, case
-    when to_regclass('noetl.ledger') is null then 1
-    when has_table_privilege(to_regclass('noetl.ledger'), 'select')
-        and has_table_privilege(to_regclass('noetl.ledger'), 'insert') then 2
+    when to_regclass('noetl_ledger.outcome') is null then 1
+    when has_table_privilege(to_regclass('noetl_ledger.outcome'), 'select')
+        and has_table_privilege(to_regclass('noetl_ledger.outcome'), 'insert') then 2
     else 0 end)
 """
 _ACCESS_BY_TAG: Mapping[str, Access] = MappingProxyType({"SELECT 1": "missing", "SELECT 2": "usable"})
 """A query without parameters is one round trip when the number of its rows is its answer, else two."""
 
 _INSERT = """
-insert into noetl.ledger (key, n, outcome) values ($1, $2, $3) on conflict do nothing returning key
+insert into noetl_ledger.outcome (key, n, outcome) values ($1, $2, $3) on conflict do nothing returning key
 """
 _NOTE = """
-insert into noetl.ledger (key, n, outcome) select $1, $2, $3 where pg_current_xact_id_if_assigned() is not null
+insert into noetl_ledger.outcome (key, n, outcome) select $1, $2, $3 where pg_current_xact_id_if_assigned() is not null
 on conflict do nothing returning key
 """
 _HAS_WRITTEN = "select where pg_current_xact_id_if_assigned() is not null"
-_OUTCOME = "select outcome from noetl.ledger where key = $1 and n = $2"
+_OUTCOME = "select outcome from noetl_ledger.outcome where key = $1 and n = $2"
 _PRUNE = """
-delete from noetl.ledger where ctid = any(array(
-    select ctid from noetl.ledger where stored_at < now() - make_interval(days => $1) limit $2
+delete from noetl_ledger.outcome where ctid = any(array(
+    select ctid from noetl_ledger.outcome where stored_at < now() - make_interval(days => $1) limit $2
 ))
 """
 
@@ -120,8 +121,8 @@ async def make(connection: Connection) -> bool:
 async def _create(connection: Connection) -> None:
     """Rivals make it one after the other. A schema that is there needs no right to create one."""
     async with connection.transaction():
-        await connection.execute("select pg_advisory_xact_lock(hashtext('noetl.ledger'))")
-        has_schema = await connection.fetchval("select to_regnamespace('noetl') is not null")
+        await connection.execute("select pg_advisory_xact_lock(hashtext('noetl_ledger.outcome'))")
+        has_schema = await connection.fetchval("select to_regnamespace('noetl_ledger') is not null")
         await connection.execute(DDL.split("\n", 1)[1] if has_schema else DDL)
 
 
