@@ -14,8 +14,6 @@ A fact that does not fit raises ProtocolError before anything has changed. A pla
 
 from __future__ import annotations
 
-import msgspec
-
 from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Json, Step
 from noetl_temporal.limits import INLINE_BYTES
@@ -27,7 +25,7 @@ from noetl_temporal.machine.failing import cancelled_outside, error_outcome, fai
 from noetl_temporal.machine.join import Joins
 from noetl_temporal.machine.loops.result import NO_ITEMS, loop_end
 from noetl_temporal.machine.names import LOOP, assign, playbook_scope
-from noetl_temporal.machine.state import VERSION, Pending, PlaybookState, StepRun
+from noetl_temporal.machine.state import Pending, PlaybookState, StepRun, restored
 from noetl_temporal.machine.steps.entry import deadline_id, emit_started, enter, is_admitted, new_run
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.exits import in_time, leave, skip
@@ -52,12 +50,12 @@ class Machine(Engine[PlaybookState, StepRun]):
     """One run of a graph. ``state`` is that of an earlier machine's ``snapshot``."""
 
     def __init__(self, graph: Graph, *, execution_id: int, state: Json = None, limit: int = INLINE_BYTES) -> None:
-        restored = PlaybookState() if state is None else _restored(state)
-        super().__init__(restored, restored.runs, graph.source.file, limit)
+        machine_state = PlaybookState() if state is None else restored(state, PlaybookState)
+        super().__init__(machine_state, machine_state.runs, graph.source.file, limit)
         self.graph = graph
         self.execution_id = execution_id
         self._joins = Joins(graph)
-        self._execution = Execution(graph, execution_id, restored, self._journal)
+        self._execution = Execution(graph, execution_id, machine_state, self._journal)
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
@@ -306,10 +304,3 @@ class Machine(Engine[PlaybookState, StepRun]):
     def _warn(self, message: str) -> None:
         path, parent = self.graph.source.path, self.state.playbook_id
         self._journal.emit("warning", path, "playbook", "RUNNING", parent=parent, error=message)
-
-
-def _restored(state: Json) -> PlaybookState:
-    """A snapshot's state. ValueError for another version's."""
-    if state.get("version", VERSION) != VERSION:
-        raise ValueError(f"snapshot version {state.get('version')} is not {VERSION}: finish the run on its old workers")
-    return msgspec.convert(state, PlaybookState, str_keys=True)

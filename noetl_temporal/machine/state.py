@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -29,9 +29,12 @@ __all__ = [
     "StepRun",
     "Stop",
     "TaskRecord",
+    "restored",
 ]
 
 VERSION = 2
+
+S = TypeVar("S", bound="MachineState")
 
 StepStatus = Literal["running", "completed", "failed", "skipped", "cancelled"]
 
@@ -212,3 +215,11 @@ class LoopState(MachineState, omit_defaults=True):
     failures: list[Failure] = []
     succeeded: int = 0
     attempts: int = 0
+
+
+def restored(snapshot: Json, kind: type[S], *, strict: bool = True) -> S:
+    """A snapshot's state; not ``strict`` where it has keys that are no texts. ValueError for another version's."""
+    found = snapshot.get("version", VERSION)
+    if found != VERSION:
+        raise ValueError(f"snapshot version {found} is not {VERSION}: finish the run on its old workers")
+    return msgspec.convert(snapshot, kind, str_keys=True, strict=strict)

@@ -28,7 +28,7 @@ from noetl_temporal.machine.failing import error_outcome, failure_at
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.journal import abridged
 from noetl_temporal.machine.loops.host import IterationHost, iteration_ids
-from noetl_temporal.machine.state import VERSION, Iteration, LoopState
+from noetl_temporal.machine.state import Iteration, LoopState, restored
 from noetl_temporal.machine.tasks.pipeline import End
 
 __all__ = ["LoopMachine"]
@@ -45,8 +45,8 @@ class LoopMachine(Engine[LoopState, Iteration]):
 
     def __init__(self, input_: LoopInput, state: Json = None, *, limit: int = INLINE_BYTES) -> None:
         new = LoopState(ids=EventIds.above(input_.slot, input_.after))
-        restored = new if state is None else _restored(state)
-        super().__init__(restored, restored.runs, input_.source.file, limit)
+        machine_state = new if state is None else restored(state, LoopState, strict=False)
+        super().__init__(machine_state, machine_state.runs, input_.source.file, limit)
         self.input = input_
         self.report: LoopReport | None = None
 
@@ -206,10 +206,3 @@ class LoopMachine(Engine[LoopState, Iteration]):
         self.state.failures.append(
             failure_at(self.input.source, self.input.step.name, outcome, span, run=self.input.run)
         )
-
-
-def _restored(state: Json) -> LoopState:
-    """A snapshot's state. ValueError for another version's."""
-    if state.get("version", VERSION) != VERSION:
-        raise ValueError(f"snapshot version {state.get('version')} is not {VERSION}: finish the run on its old workers")
-    return msgspec.convert(state, LoopState, str_keys=True, strict=False)
