@@ -2,18 +2,19 @@
 
 Lengths. A workflow id may have 1,000 bytes at Temporal's front door, but 255 characters where it is stored in Postgres
 or MySQL; a keyword 2,048 bytes and 255 characters; a summary 400 bytes. What is longer makes a workflow task fail
-again and again, or a row of the visibility store. So longer names are cut, and end in ``~`` and a digest of the whole.
+again and again, or a row of the visibility store. So longer names are cut (see shortening.py).
 
 Uniqueness. Two different names never give the same id. A part of a child's id is escaped, so that ``/`` stands
-between parts only. A name that is short enough but looks like one that was cut is given a digest too.
+between parts only.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 
 from temporalio.common import SearchAttributeKey
+
+from noetl_temporal.shortening import head, unique_within
 
 __all__ = [
     "CANCEL_SIGNAL",
@@ -47,15 +48,14 @@ VERSION = SearchAttributeKey.for_keyword("NoetlVersion")
 STEP = SearchAttributeKey.for_keyword("NoetlStep")
 STATUS = SearchAttributeKey.for_keyword("NoetlStatus")
 EXECUTION_ID = SearchAttributeKey.for_int("NoetlExecutionId")
-SEARCH_ATTRIBUTES = (PATH, VERSION, STEP, STATUS, EXECUTION_ID)
+SEARCH_ATTRIBUTES = {key.name: "Keyword" for key in (PATH, VERSION, STEP, STATUS)} | {EXECUTION_ID.name: "Int"}
+"""What a Temporal must know, as its command line writes it: name -> type."""
 
 ID_BYTES = 200
 KEYWORD_BYTES = 255
 SUMMARY_BYTES = 199
 """A summary is stored as JSON, in which a character may need an escape, and between quotes: at most 400 bytes."""
 
-_CUT = re.compile(r"~[0-9a-f]{32}\Z")
-_DIGEST_BYTES = len("~") + 32
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _IN_PART = re.compile(r"[\x00-\x1f\x7f%/]")
 
@@ -74,34 +74,23 @@ def workflow_id(path: str, execution_id: int) -> str:
     """``<playbook path>/<execution_id>``, at most 200 bytes. Nothing reads the execution id out of it: look the run up
     by its search attribute NoetlExecutionId."""
     end = f"/{execution_id}"
-    return _within(_CONTROL.sub(_escaped, path), ID_BYTES - len(end)) + end
+    return unique_within(_CONTROL.sub(_escaped, path), ID_BYTES - len(end)) + end
 
 
 def child_workflow_id(root_id: str, *parts: str) -> str:
     """``<root id>/<part>/<part>``, at most 200 bytes; ``/``, ``%`` and control characters in a part are escaped."""
-    return _within("/".join([root_id, *(_IN_PART.sub(_escaped, part) for part in parts)]), ID_BYTES)
+    return unique_within("/".join([root_id, *(_IN_PART.sub(_escaped, part) for part in parts)]), ID_BYTES)
 
 
 def keyword(text: str) -> str:
     """The value of a search attribute: at most 255 bytes, without control characters (Postgres stores no NUL)."""
-    return _within(_CONTROL.sub(_escaped, text), KEYWORD_BYTES)
+    return unique_within(_CONTROL.sub(_escaped, text), KEYWORD_BYTES)
 
 
 def summary(text: str) -> str:
     """A line for a reader of the Temporal UI, at most 199 bytes; the end of a longer one is left out."""
     line = _CONTROL.sub(" ", text)
-    return line if len(line.encode()) <= SUMMARY_BYTES else f"{_head(line, SUMMARY_BYTES - len('...'))}..."
-
-
-def _within(text: str, limit: int) -> str:
-    if len(text.encode()) <= limit and not _CUT.search(text):
-        return text
-    digest = hashlib.sha256(text.encode()).hexdigest()[:32]
-    return f"{_head(text, limit - _DIGEST_BYTES)}~{digest}"
-
-
-def _head(text: str, limit: int) -> str:
-    return text.encode()[:limit].decode(errors="ignore")
+    return line if len(line.encode()) <= SUMMARY_BYTES else f"{head(line, SUMMARY_BYTES - len('...'))}..."
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -17,7 +17,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.deployment import DeploymentError, postgres_problem, rpc_problem
 from noetl_temporal.mirror.migrations import migrate
-from noetl_temporal.naming import EXECUTION_ID, SEARCH_ATTRIBUTES
+from noetl_temporal.naming import SEARCH_ATTRIBUTES
 
 __all__ = ["RefusedError", "commands_by_hand", "register_search_attributes", "set_up_postgres"]
 
@@ -25,7 +25,6 @@ VISIBLE_SECONDS = 60.0
 """How long a server may take to accept an attribute that it has registered: its parts keep copies of the list."""
 
 _NAMES = {"Keyword": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD, "Int": IndexedValueType.INDEXED_VALUE_TYPE_INT}
-_TYPES = {key.name: "Int" if key is EXECUTION_ID else "Keyword" for key in SEARCH_ATTRIBUTES}
 _REFUSALS = {RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED, RPCStatusCode.UNAUTHENTICATED}
 
 
@@ -41,9 +40,9 @@ async def register_search_attributes(client: Client) -> list[str]:
         request = ListSearchAttributesRequest(namespace=client.namespace)
         known = (await client.operator_service.list_search_attributes(request)).custom_attributes
         _check_types(known)
-        missing = [name for name in _TYPES if name not in known]
+        missing = [name for name in SEARCH_ATTRIBUTES if name not in known]
         if missing:
-            types = {name: _NAMES[_TYPES[name]] for name in missing}
+            types = {name: _NAMES[SEARCH_ATTRIBUTES[name]] for name in missing}
             added = AddSearchAttributesRequest(search_attributes=types, namespace=client.namespace)
             await client.operator_service.add_search_attributes(added)
         await _wait_until_taken(client)
@@ -55,7 +54,7 @@ async def register_search_attributes(client: Client) -> list[str]:
 
 
 def _check_types(known: Mapping[str, int]) -> None:
-    for name, type_ in _TYPES.items():
+    for name, type_ in SEARCH_ATTRIBUTES.items():
         if name in known and known[name] != _NAMES[type_]:
             raise DeploymentError(
                 f"the search attribute {name} exists with another type: it must be {type_}; "
@@ -64,7 +63,9 @@ def _check_types(known: Mapping[str, int]) -> None:
 
 
 async def _wait_until_taken(client: Client) -> None:
-    query = " AND ".join(f"{name} = {'0' if type_ == 'Int' else repr('-')}" for name, type_ in _TYPES.items())
+    query = " AND ".join(
+        f"{name} = {'0' if type_ == 'Int' else repr('-')}" for name, type_ in SEARCH_ATTRIBUTES.items()
+    )
     deadline = asyncio.get_running_loop().time() + VISIBLE_SECONDS
     while True:
         try:
@@ -79,8 +80,8 @@ async def _wait_until_taken(client: Client) -> None:
 
 def commands_by_hand(namespace: str) -> list[str]:
     """What to run where the API refuses it: self-hosted with an operator's rights, or on Temporal Cloud."""
-    self_hosted = " ".join(f"--name {name} --type {type_}" for name, type_ in _TYPES.items())
-    cloud = " ".join(f"--search-attribute '{name}={type_}'" for name, type_ in _TYPES.items())
+    self_hosted = " ".join(f"--name {name} --type {type_}" for name, type_ in SEARCH_ATTRIBUTES.items())
+    cloud = " ".join(f"--search-attribute '{name}={type_}'" for name, type_ in SEARCH_ATTRIBUTES.items())
     return [
         f"temporal operator search-attribute create --namespace {namespace} {self_hosted}",
         f"tcld namespace search-attributes add --namespace {namespace} {cloud}",

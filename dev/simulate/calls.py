@@ -12,15 +12,13 @@ from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import AttemptRecord, Outcome, RuleFailure, SinkRecord, ToolCall, ToolReport
 from noetl_temporal.machine.policy import Decision, allows, decide
 from noetl_temporal.machine.scope import Chain, call_names, sink_config
+from noetl_temporal.performer import HEARTBEAT_TIMEOUT
+from noetl_temporal.run_tool import MAX_LOST
 
 __all__ = ["CALM", "Performed", "Weather", "cancelled", "lost", "perform"]
 
-MAX_LOST = 5
 WHOLLY_LOST = 0.3
 """How likely the shell hears of a lost attempt only that the call has ended."""
-
-LOST_MS = 10_000
-"""A worker that is silent for so long is lost."""
 
 
 class Performed(NamedTuple):
@@ -92,7 +90,7 @@ class _Activity:
         return self._reported(started, outcome)
 
     def _lost(self, started: int) -> ToolReport | None:
-        self.now += LOST_MS
+        self.now += int(HEARTBEAT_TIMEOUT.total_seconds() * 1000)
         self._record(started, "lost")
         if not self.call.idempotent:
             error = {"kind": "unknown_outcome", "message": "the call may have been made", "retryable": False}

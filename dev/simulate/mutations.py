@@ -21,6 +21,7 @@ from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.state import state_snapshot
 from noetl_temporal.machine.steps import entry, loops, routes
 from noetl_temporal.machine.tasks import calls, settling
 
@@ -81,7 +82,7 @@ def _ignore_run_stop(self: Any, run: Any) -> bool:
 
 def _snapshot_without(**lost: Any) -> list[Any]:
     def snapshot(self: Any) -> Any:
-        return msgspec.to_builtins(msgspec.structs.replace(self.state, **lost), str_keys=True)
+        return state_snapshot(msgspec.structs.replace(self.state, **lost))
 
     return _off(ENGINE, "snapshot", snapshot)
 

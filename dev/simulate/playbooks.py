@@ -102,15 +102,15 @@ def _spec(chance: Chance) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _ways(chance: Chance, index: int, names: list[str]) -> dict[str, Any]:
-    """Ways on; one back has a counter that the step itself raises."""
+    """Ways on; one back counts how often it was taken, as a step that is not admitted counts nothing."""
     made: dict[str, Any] = {}
     ahead = names[index + 1 :]
     count = min(len(ahead), chance.of(0, 1, 1, 2, 3))
     arcs = [_arc(chance, target) for target in chance.source.sample(ahead, count)]
     if chance.once(0.2):
         back = chance.of(*names[: index + 1])
-        arcs.insert(0, {"step": back, "when": f"{{{{ (ctx.rounds | default(0)) < {ROUNDS} }}}}"})
-        made["set"] = {"ctx.rounds": "{{ (ctx.rounds | default(0)) + 1 }}"}
+        when = f"{{{{ (ctx.rounds | default(0)) < {ROUNDS} }}}}"
+        arcs.insert(0, {"step": back, "when": when, "set": {"ctx.rounds": "{{ (ctx.rounds | default(0)) + 1 }}"}})
     if not arcs:
         return made
     return made | {"next": {"spec": {"mode": chance.of("exclusive", "inclusive")}, "arcs": arcs}}

@@ -50,7 +50,7 @@ from noetl_temporal.machine.events import (
 from noetl_temporal.machine.failing import cancelled_outside
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.protocol import unexpected
-from noetl_temporal.machine.state import MachineState, Pending, PipelineState, Run, Stop
+from noetl_temporal.machine.state import MachineState, Pending, PipelineState, Run, Stop, state_snapshot
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.pipeline import End, Pipeline
 
@@ -74,8 +74,8 @@ class Engine(ABC, Generic[S, R]):
     # ---- what a shell sees ----------------------------------------------------------------------------------------
 
     def snapshot(self) -> Json:
-        """The state as plain JSON."""
-        return msgspec.to_builtins(self.state, str_keys=True)
+        """The state as plain JSON, with the version of its format."""
+        return state_snapshot(self.state)
 
     @property
     def is_idle(self) -> bool:

@@ -11,7 +11,6 @@ ids over 255 bytes on Postgres, and a workflow task with an id over 1,000 fails 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from urllib.parse import quote
 
@@ -19,6 +18,7 @@ import msgspec
 
 from noetl_temporal.event_ids import DERIVED, IdClock, event_id, millisecond_of
 from noetl_temporal.machine.call import AttemptRecord
+from noetl_temporal.shortening import unique_within
 
 __all__ = ["MAX_ID_BYTES", "EventIds", "escaped", "fitted"]
 
@@ -73,9 +73,5 @@ def escaped(name: str) -> str:
 
 
 def fitted(id_: str) -> str:
-    """The id, cut to MAX_ID_BYTES with a digest of the whole where it is longer."""
-    whole = id_.encode()
-    if len(whole) <= MAX_ID_BYTES:
-        return id_
-    digest = hashlib.sha256(whole).hexdigest()[:32]
-    return f"{whole[: MAX_ID_BYTES - 33].decode(errors='ignore')}~{digest}"
+    """The id in at most MAX_ID_BYTES."""
+    return unique_within(id_, MAX_ID_BYTES)

@@ -12,7 +12,7 @@ from noetl_temporal.machine.commands import CallTool, Command, Emit, RunLoop
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.ids import EventIds
 
-__all__ = ["Journal", "abridged"]
+__all__ = ["RESULT_BYTES", "Journal"]
 
 RESULT_BYTES = 1024
 """Larger results are not repeated in events; the attempt's own row has them."""
@@ -83,9 +83,3 @@ class Journal:
 def _elapsed(started: int | None, ended: int) -> float | None:
     """Seconds between two times in milliseconds; None without a start."""
     return None if started is None else (ended - started) / 1000
-
-
-def abridged(value: Json) -> Json:
-    """The value, or its size when it is too large to repeat."""
-    size = len(msgspec.json.encode(value))
-    return value if size <= RESULT_BYTES else {"_truncated": True, "_size": size}

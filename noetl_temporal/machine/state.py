@@ -1,6 +1,6 @@
 """What a machine remembers: plain values, so that a snapshot is their JSON.
 
-``VERSION`` is raised when an old snapshot would be misread; a machine refuses any other.
+Every snapshot carries ``VERSION``. It is raised when an old snapshot would be misread; a machine refuses any other.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ __all__ = [
     "Stop",
     "TaskRecord",
     "restored",
+    "state_snapshot",
 ]
 
 VERSION = 2
@@ -163,7 +164,6 @@ class MachineState(msgspec.Struct, omit_defaults=True):
     whose next call may begin, in order.
     """
 
-    version: int = VERSION
     phase: Literal["new", "running", "ended"] = "new"
     started: int = 0
     ids: EventIds = msgspec.field(default_factory=EventIds)
@@ -217,9 +217,17 @@ class LoopState(MachineState, omit_defaults=True):
     attempts: int = 0
 
 
-def restored(snapshot: Json, kind: type[S], *, strict: bool = True) -> S:
+def state_snapshot(state: MachineState) -> dict[str, Json]:
+    """The state as plain JSON, with the version of its format."""
+    return {"version": VERSION, **msgspec.to_builtins(state, str_keys=True)}
+
+
+def restored(snapshot: dict[str, Json], kind: type[S], *, strict: bool = True) -> S:
     """A snapshot's state; not ``strict`` where it has keys that are no texts. ValueError for another version's."""
-    found = snapshot.get("version", VERSION)
+    found = snapshot.get("version", "without a number")
     if found != VERSION:
-        raise ValueError(f"snapshot version {found} is not {VERSION}: finish the run on its old workers")
+        raise ValueError(
+            f"this run was saved in the format of snapshot version {found}, this build reads {VERSION}: "
+            "finish the run on its old workers"
+        )
     return msgspec.convert(snapshot, kind, str_keys=True, strict=strict)

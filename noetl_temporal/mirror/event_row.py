@@ -19,7 +19,8 @@ from noetl_temporal.event_ids import DERIVED, event_id, millisecond_of
 from noetl_temporal.mirror.payloads import Json, Reference, as_map
 from noetl_temporal.mirror.raw import milliseconds
 from noetl_temporal.mirror.run_state import Begun, RunState
-from noetl_temporal.mirror.sanitise import abridged, sanitised
+from noetl_temporal.mirror.sanitise import LARGE, sanitised
+from noetl_temporal.shortening import abridged
 
 __all__ = ["EventRow", "RowWriter", "iso"]
 
@@ -169,6 +170,6 @@ def _result(status: str, result: Json) -> dict[str, Json] | None:
         return None
     if isinstance(result, Reference):
         return {"status": status, "reference": {"type": result.driver, **result.claim}}
-    output = abridged(result)
+    output = abridged(result, LARGE)
     context = as_map(output)
     return {"status": status, "context": {"value": output} if context is None else context}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
-import msgspec
-
 from noetl_temporal.mirror.payloads import Json, as_list, as_map
+from noetl_temporal.shortening import abridged
 
-__all__ = ["LARGE", "abridged", "sanitised"]
+__all__ = ["LARGE", "sanitised"]
 
 LARGE = 10_240
 """Bytes of JSON above which a value is replaced by its size."""
@@ -21,15 +20,9 @@ _SECRET = re.compile(
 )
 
 
-def abridged(value: Json) -> Json:
-    """The value, or ``{"_truncated": true, "_size": bytes}``."""
-    size = len(msgspec.json.encode(value))
-    return value if size <= LARGE else {"_truncated": True, "_size": size}
-
-
 def sanitised(context: dict[str, Json]) -> dict[str, Json]:
     """The context without credentials and internal keys, each of its values at most LARGE."""
-    return {name: abridged(value) for name, value in _allowed(context).items()}
+    return {name: abridged(value, LARGE) for name, value in _allowed(context).items()}
 
 
 def _allowed(value: Json) -> Json:

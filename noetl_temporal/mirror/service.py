@@ -21,7 +21,7 @@ from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, Run
 from noetl_temporal.mirror.reconcile import Gap, reconcile
 from noetl_temporal.mirror.store import Store, open_store
 
-__all__ = ["Mirror", "follow_execution", "mirroring", "run_mirror"]
+__all__ = ["Mirror", "follow_execution", "mirroring"]
 
 _log = logging.getLogger(__name__)
 
@@ -132,12 +132,6 @@ async def mirroring(client: Client, dsn: str, *, max_polls: int = MAX_POLLS) -> 
             yield mirror
         finally:
             mirror.stop()
-
-
-async def run_mirror(client: Client, dsn: str, stop: asyncio.Event) -> None:
-    """Mirror the client's namespace until ``stop`` is set. Raises what keeps the database from being opened."""
-    async with mirroring(client, dsn):
-        await stop.wait()
 
 
 async def follow_execution(client: Client, dsn: str, workflow_id: str, run_id: str | None = None) -> None:

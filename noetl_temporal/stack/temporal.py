@@ -8,20 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from noetl_temporal.naming import SEARCH_ATTRIBUTES
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.listening import listens
 from noetl_temporal.stack.process import Server, start
 
 __all__ = ["start_temporal", "temporal_ready"]
-
-SEARCH_ATTRIBUTES = {
-    "NoetlPath": "Keyword",
-    "NoetlVersion": "Keyword",
-    "NoetlStep": "Keyword",
-    "NoetlStatus": "Keyword",
-    "NoetlExecutionId": "Int",
-}
 
 RETENTION = "720h"
 """How long closed runs are kept: 30 days. The server makes its namespace with 24 hours, and has no option for it."""

@@ -328,6 +328,14 @@ def test_a_part_of_an_outcome_that_is_not_there_is_none_as_a_value() -> None:
         render_text("{{ output.http.status + 1 }}", ABSENT)
 
 
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize("source", ["{{ v | float }}", "{{ [v | float] }}", "{{ {'a': [1.5, v | float]} }}"])
+def test_what_json_has_no_number_for_is_no_data(source: str, number: str) -> None:
+    """As null it would change the value of a run that continues as new."""
+    with pytest.raises(TemplateFailure, match=f"gives {number}, a number that JSON cannot carry"):
+        render_text(source, {"v": number})
+
+
 def test_names_of_the_scope_win_over_globals_and_names_set_over_both() -> None:
     assert render_text("{{ range }}", {"range": 5}) == 5
     assert render_text("{% set range = 6 %}{{ range }}", {"range": 5}) == "6"
@@ -358,7 +366,11 @@ def test_projection_is_the_smallest_that_renders_the_same() -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=10,
 )

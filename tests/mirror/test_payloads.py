@@ -9,7 +9,8 @@ from temporalio.converter import DataConverter, JSONProtoPayloadConverter
 
 from noetl_temporal.mirror.payloads import Reference, plain, value
 from noetl_temporal.mirror.rows import UnreadableRunError, begin, fold
-from noetl_temporal.mirror.sanitise import LARGE, abridged, sanitised
+from noetl_temporal.mirror.sanitise import LARGE, sanitised
+from noetl_temporal.shortening import abridged
 from tests.mirror.recorded import read
 
 
@@ -69,5 +70,5 @@ def test_what_only_sounds_secret_stays(name: str) -> None:
 
 def test_a_value_is_abridged_above_its_limit() -> None:
     longest = "x" * (LARGE - 2)
-    assert abridged(longest) == longest
-    assert abridged(longest + "x") == {"_truncated": True, "_size": LARGE + 1}
+    assert abridged(longest, LARGE) == longest
+    assert abridged(longest + "x", LARGE) == {"_truncated": True, "_size": LARGE + 1}

@@ -171,5 +171,30 @@ async def test_what_was_stopped_reads_so_in_the_older_words(store: Store, execut
     assert await _column(store.pool, query, execution_id) == ["cancelled", "cancelled"]
 
 
+@pytest.mark.parametrize(
+    ("success", "failed", "skipped", "word"),
+    [
+        (1, 2, 0, "iterator_completed"),
+        (1, 1, 1, "iterator_failed"),
+        (3, 0, 0, "iterator_failed"),
+        (1, 0, 2, "iterator_failed"),
+    ],
+    ids=["items failed", "fail_fast left one out", "its results were too large", "a timeout cut it off"],
+)
+async def test_a_loop_is_failed_in_the_older_words_when_it_did_not_run_to_its_end(
+    store: Store, execution_id: int, success: int, failed: int, skipped: int, word: str
+) -> None:
+    history, story = playbook(execution_id), Story(START)
+    step = [*story.opening(), story.begins("step.started", "fetch", "step", story.workflow)][-1]
+    loop = story.begins("loop.started", "fetch", "loop", step["id"])
+    ended = story.ends(loop, "failed", "FAILED")
+    ended["meta"] = {"stats": {"total": 3, "success": success, "failed": failed, "skipped": skipped}}
+    history.task()
+    history.call(step["id"], [loop, ended])
+    await store.ingest(history.run, history.events)
+    query = "SELECT event_type FROM noetl.event_legacy WHERE execution_id = $1 AND node_type = 'loop' ORDER BY event_id"
+    assert await _column(store.pool, query, execution_id) == ["iterator_started", word]
+
+
 async def _column(pool: asyncpg.Pool, query: str, id_: int) -> list[str]:
     return [record[0] for record in await pool.fetch(query, id_)]

@@ -25,7 +25,7 @@ from noetl_temporal.ids import new_execution_id
 from noetl_temporal.mirror.raw import Run
 from noetl_temporal.mirror.rebuild import rebuild
 from noetl_temporal.mirror.reconcile import reconcile
-from noetl_temporal.mirror.service import follow_execution, mirroring, run_mirror
+from noetl_temporal.mirror.service import follow_execution, mirroring
 from noetl_temporal.mirror.store import Store
 from noetl_temporal.stack.addresses import Addresses
 from tests.mirror.conftest import Log, Scripts, scripted_worker
@@ -72,18 +72,14 @@ async def _has_ended(log: Log, execution_id: int) -> bool:
 async def test_a_mirror_finds_runs_and_tells_them_as_they_go(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
-    stop = asyncio.Event()
-    mirror = asyncio.create_task(run_mirror(scripts.client, dsn, stop))
-    handle = await scripts.start(execution_id, *_lines(execution_id), {"do": "sleep", "seconds": 600})
-
     async def told() -> bool:
         return len(await log.rows(execution_id)) == ROWS - 1
 
-    await _eventually(told)
-    await handle.terminate()
-    await _eventually(lambda: _has_ended(log, execution_id))
-    stop.set()
-    await mirror
+    async with mirroring(scripts.client, dsn):
+        handle = await scripts.start(execution_id, *_lines(execution_id), {"do": "sleep", "seconds": 600})
+        await _eventually(told)
+        await handle.terminate()
+        await _eventually(lambda: _has_ended(log, execution_id))
 
 
 async def test_runs_take_turns_when_polls_are_few(scripts: Scripts, dsn: str, log: Log) -> None:

@@ -45,7 +45,7 @@ async def test_search_attributes_are_asked_for_and_registered_once(bare: Client)
         await client.submit(GRAPH)
     with pytest.raises(DeploymentError, match="noetl setup"):
         await client.find(7)
-    assert sorted(await register_search_attributes(bare)) == sorted(key.name for key in SEARCH_ATTRIBUTES)
+    assert sorted(await register_search_attributes(bare)) == sorted(SEARCH_ATTRIBUTES)
     handle = await client.submit(GRAPH)
     await handle.terminate()
     assert await register_search_attributes(bare) == []
@@ -71,4 +71,4 @@ async def test_tables_are_asked_for_and_made_once(servers: Addresses) -> None:
 def test_who_may_not_register_is_told_the_commands() -> None:
     for command in commands_by_hand("mine"):
         assert "--namespace mine" in command
-        assert all(key.name in command for key in SEARCH_ATTRIBUTES)
+        assert all(name in command for name in SEARCH_ATTRIBUTES)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from jinja2.runtime import Undefined
@@ -71,12 +71,27 @@ def _copied(value: Any, meter: Meter, depth: int) -> Json:
     if depth > _MAX_DEPTH:
         raise NotDataError(f"the value is nested deeper than {_MAX_DEPTH} levels")
     if value.__class__ is not dict:
-        if _LEAVES.issuperset(map(type, value)):
+        if _are_leaves(value):
             return list(value)
         return [materialise(item, meter, depth + 1) for item in value]
-    if _LEAVES.issuperset(map(type, value.values())) and _TEXT.issuperset(map(type, value)):
+    if _are_leaves(value.values()) and _TEXT.issuperset(map(type, value)):
         return value.copy()
     return {_key(key): materialise(item, meter, depth + 1) for key, item in value.items()}
+
+
+def _are_leaves(values: Collection[Any]) -> bool:
+    """Whether nothing in them is a container or needs a conversion. Raises :class:`NotDataError` for nan and infinity.
+
+    Other leaves are checked where a template makes them.
+    """
+    kinds = set(map(type, values))
+    if not kinds <= _LEAVES:
+        return False
+    if float in kinds:
+        for number in values:
+            if type(number) is float:
+                check_number(number)
+    return True
 
 
 def _key(key: Any) -> str:
@@ -92,7 +107,7 @@ def _counted(items: Iterable[Any], meter: Meter) -> Iterator[Any]:
 def _leaf(value: Any) -> Json:
     if isinstance(value, str):
         check_text(value)
-    elif isinstance(value, int):
+    elif isinstance(value, int | float):
         check_number(value)
     elif isinstance(value, Undefined):
         bool(value)  # ours raises; Jinja's own is an "if" without "else"

@@ -7,6 +7,7 @@ charges for it first: ``"a" * 10**9`` is refused before a byte is allocated. No 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
@@ -53,9 +54,12 @@ def check_text(text: str) -> None:
         text.encode("utf-8")
 
 
-def check_number(number: int) -> None:
-    """JSON carries 64 bits everywhere; raises :class:`NotDataError`."""
-    if not _SMALLEST <= number <= _LARGEST:
+def check_number(number: float) -> None:
+    """JSON carries whole numbers of 64 bits everywhere, and no infinity or nan; raises :class:`NotDataError`."""
+    if isinstance(number, float):
+        if not math.isfinite(number):
+            raise NotDataError(f"the template gives {number}, a number that JSON cannot carry")
+    elif not _SMALLEST <= number <= _LARGEST:
         raise NotDataError("the template gives a number of more than 64 bits")
 
 

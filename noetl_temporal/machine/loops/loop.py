@@ -26,10 +26,11 @@ from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import LimitReached, LoopFinished, LoopReport, Started
 from noetl_temporal.machine.failing import error_outcome, failure_at
 from noetl_temporal.machine.ids import EventIds
-from noetl_temporal.machine.journal import abridged
+from noetl_temporal.machine.journal import RESULT_BYTES
 from noetl_temporal.machine.loops.host import IterationHost, iteration_ids
 from noetl_temporal.machine.state import Iteration, LoopState, restored
 from noetl_temporal.machine.tasks.pipeline import End
+from noetl_temporal.shortening import abridged
 
 __all__ = ["LoopMachine"]
 
@@ -149,7 +150,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
             parent=run.event_id,
             ends=run.event_id,
             started=run.started,
-            result=abridged(end.outcome.get("result")) if end.status == "ok" else None,
+            result=abridged(end.outcome.get("result"), RESULT_BYTES) if end.status == "ok" else None,
             error=str(error["message"]) if "message" in error else None,
             span=end.span if end.status == "error" else None,
             **iteration_ids(self.input, run.index),

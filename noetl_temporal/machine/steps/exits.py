@@ -8,7 +8,7 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Step
 from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.failing import error_outcome, template_outcome
-from noetl_temporal.machine.journal import abridged
+from noetl_temporal.machine.journal import RESULT_BYTES
 from noetl_temporal.machine.names import record_view
 from noetl_temporal.machine.scope import call_names
 from noetl_temporal.machine.state import StepRecord, StepRun
@@ -16,6 +16,7 @@ from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.routes import OK, Ended, route
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
+from noetl_temporal.shortening import abridged
 
 __all__ = ["in_time", "leave", "skip"]
 
@@ -99,7 +100,7 @@ def _emit_end(execution: Execution, step: Step, run: StepRun, end: End, status: 
         parent=run.event_id,
         ends=run.event_id,
         started=run.started,
-        result=abridged(end.outcome.get("result")) if status == "completed" else None,
+        result=abridged(end.outcome.get("result"), RESULT_BYTES) if status == "completed" else None,
         error=message_of(end.outcome),
         span=end.span if status == "failed" else None,
         step_run_id=run.id,

@@ -6,10 +6,11 @@ from typing import Any
 
 from noetl_compiler.graph import Json, Task
 from noetl_temporal.machine.call import Outcome
-from noetl_temporal.machine.journal import abridged
+from noetl_temporal.machine.journal import RESULT_BYTES
 from noetl_temporal.machine.state import PipelineState
 from noetl_temporal.machine.tasks.calls import call_id
 from noetl_temporal.machine.tasks.host import Host
+from noetl_temporal.shortening import abridged
 
 __all__ = ["TaskEvents", "message_of", "page_of", "paginates"]
 
@@ -46,7 +47,7 @@ class TaskEvents:
             parent=self._state.done_id or self._state.event_id,
             ends=self._state.event_id,
             started=self._state.started,
-            result=abridged(outcome.get("result")) if status == "COMPLETED" else None,
+            result=abridged(outcome.get("result"), RESULT_BYTES) if status == "COMPLETED" else None,
             error=message_of(outcome),
             span=task.span if status == "FAILED" else None,
             sequence=sequence,

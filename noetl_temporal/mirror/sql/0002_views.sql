@@ -46,7 +46,7 @@ INSERT INTO noetl.event_name (event_type, legacy, domain) VALUES
     ('result.stored',                NULL,                       NULL),
     ('loop.started',                 'iterator_started',         '{LoopStarted}'),
     ('loop.done',                    'iterator_completed',       '{LoopFinished}'),
-    ('loop.failed',                  'iterator_failed',          '{LoopFinished}'),
+    ('loop.failed',                  'iterator_failed',          '{LoopFinished}'), -- completed: where all items ended
     ('loop.cancelled',               'iterator_failed',          '{LoopFinished}'),
     ('loop.resumed',                 NULL,                       NULL),
     ('loop.iteration.scheduled',     NULL,                       NULL),
@@ -69,6 +69,8 @@ WITH named AS (
                WHEN e.event_type = 'workflow.finished' THEN r.legacy || lower(e.status)
                WHEN e.event_type = 'policy.task.evaluated' AND coalesce(e.meta->>'do', '') NOT IN ('retry', 'again') THEN NULL
                WHEN e.event_type = 'task.done' AND NOT e.meta ? 'sequence' THEN NULL
+               WHEN e.event_type = 'loop.failed' AND (e.meta #>> '{stats,failed}')::int > 0
+                   AND (e.meta #>> '{stats,skipped}')::int = 0 THEN 'iterator_completed'
                ELSE r.legacy
            END AS legacy_type,
            e.event_type LIKE 'loop.iteration.%' AS is_iteration
