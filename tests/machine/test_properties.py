@@ -58,7 +58,7 @@ def choices(draw: st.DrawFn) -> Callable[[int], int]:
     return lambda count: next(picks, 0) % count
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(playbooks(), choices(), st.sets(st.sampled_from(NAMES), max_size=2))
 def test_every_run_ends_and_the_end_step_runs_once(text: str, pick: Callable[[int], int], bad: set[str]) -> None:
     def answer(call: ToolCall) -> ToolReport:
@@ -95,7 +95,7 @@ def outcomes(machine: Machine, restart: bool) -> tuple[list[Any], Finish]:
         commands = machine.feed(ToolFinished(now, call.id, ok({"at": call.step})))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(playbooks())
 def test_a_restored_machine_goes_on_as_if_nothing_had_happened(text: str) -> None:
     graph = compile_or_raise(text)
