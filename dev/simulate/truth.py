@@ -8,9 +8,9 @@ from typing import Any
 from dev.simulate.stops import is_handled, is_stopped
 from dev.simulate.story import Finding, Story, Tale
 from dev.simulate.tasks import RAISING
-from noetl_temporal.machine.commands import CallTool, Finish, RunLoop
+from noetl_temporal.machine.commands import CallTool, Finish, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import CancelRequested, LoopFinished, ToolFinished
+from noetl_temporal.machine.events import CancelRequested, ChunkFinished, ToolFinished
 
 __all__ = ["check_truth"]
 
@@ -81,7 +81,7 @@ def _doomed(story: Story) -> dict[str, str]:
     """Runs of steps that cannot end well, by what the world did to them."""
     found: dict[str, str] = {}
     runs = _runs_of_calls(story.main)
-    asked = [one for turn in story.main.turns for one in turn.commands if isinstance(one, RunLoop)]
+    asked = [one for turn in story.main.turns for one in turn.commands if isinstance(one, RunChunk)]
     loops = {one.loop_id: one.input for one in asked}
     for turn in story.main.turns:
         fact: Any = turn.fact
@@ -94,7 +94,7 @@ def _doomed(story: Story) -> dict[str, str]:
                 and not call.aside
             ):
                 found[run] = f"{fact.call_id} failed without a policy"
-        elif isinstance(fact, LoopFinished) and fact.loop_id in loops:
+        elif isinstance(fact, ChunkFinished) and fact.loop_id in loops:
             run, loop = loops[fact.loop_id].run, loops[fact.loop_id].step.loop
             if fact.report.status == "cancelled":
                 found[run] = "its loop was cancelled"

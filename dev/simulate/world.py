@@ -15,8 +15,8 @@ from dev.simulate.host import Host
 from dev.simulate.story import Finding, Story, Tale
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.machine.commands import Finish, LoopInput
-from noetl_temporal.machine.events import Failure, LimitReached, LoopReport, Started
+from noetl_temporal.machine.commands import ChunkInput, Finish
+from noetl_temporal.machine.events import ChunkReport, Failure, LimitReached, Started
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 
@@ -86,7 +86,7 @@ class World:
         self.story.stored += done.stored
         return done
 
-    def begin(self, parent: Host, loop_id: str, given: LoopInput) -> Host | None:
+    def begin(self, parent: Host, loop_id: str, given: ChunkInput) -> Host | None:
         """Start the child of a loop; None when a cancel is there before it."""
         name = f"{parent.tale.name}/{loop_id}"
         tale = self.story.tales.get(name)
@@ -96,7 +96,7 @@ class World:
 
         def ended(_: Finish) -> None:
             report = host.machine.report if isinstance(host.machine, LoopMachine) else None
-            tale.report = msgspec.convert(msgspec.to_builtins(report, str_keys=True), LoopReport, str_keys=True)
+            tale.report = msgspec.convert(msgspec.to_builtins(report, str_keys=True), ChunkReport, str_keys=True)
             parent.loop_finished(loop_id, tale.report)
 
         host = Host(self, tale, lambda state: LoopMachine(given, state), ended)
@@ -158,7 +158,7 @@ class World:
         total, step = len(host.tale.given.items), host.tale.given.step
         stats = {"total": total, "success": 0, "failed": total, "skipped": 0}
         failure = Failure(step.name, "the loop's workflow was terminated", kind="loop", iteration=-1)
-        host.parent.loop_finished(host.loop_id, LoopReport("error", [None] * total, stats, (failure,)))
+        host.parent.loop_finished(host.loop_id, ChunkReport("error", [None] * total, stats, (failure,)))
 
 
 def _weather(chance: random.Random) -> Weather:
