@@ -72,7 +72,7 @@ def _refuses(story: Story, tale: Tale) -> None:
         if turn.anew:
             machine = _renewed(story, tale, machine)
         machine.feed(turn.fact)
-        loop = next((one.loop_id for one in turn.commands if isinstance(one, RunChunk)), "")
+        loop = next((one.chunk_id for one in turn.commands if isinstance(one, RunChunk)), "")
     if machine.state.phase == "ended":
         return
     at = tale.turns[-1].fact.at

@@ -53,7 +53,7 @@ class Surroundings(Protocol):
     def draw(self, low: int, high: int) -> int: ...
     def once(self, likely: float) -> bool: ...
     def perform(self, call: ToolCall) -> Performed: ...
-    def begin(self, parent: Host, loop_id: str, given: ChunkInput) -> Host | None: ...
+    def begin(self, parent: Host, chunk_id: str, given: ChunkInput) -> Host | None: ...
 
 
 class Pending:
@@ -168,7 +168,7 @@ class Host:
             case StartTimer():
                 self._wait_for(command.timer_id, self._timer(command))
             case RunChunk():
-                self._run_loop(command)
+                self._run_chunk(command)
             case Cancel():
                 self._cancel(command.id)
             case Finish():
@@ -194,18 +194,18 @@ class Host:
         ms = min(int(seconds * 1000), 10**12)
         return Pending("timer", self.world.later(ms, lambda: self._came(TimerFired, command.timer_id)))
 
-    def _run_loop(self, command: RunChunk) -> None:
+    def _run_chunk(self, command: RunChunk) -> None:
         given = msgspec.json.decode(msgspec.json.encode(command.input), type=ChunkInput)
-        self._wait_for(command.loop_id, Pending("loop", None))
-        self.pending[command.loop_id].child = self.world.begin(self, command.loop_id, given)
+        self._wait_for(command.chunk_id, Pending("chunk", None))
+        self.pending[command.chunk_id].child = self.world.begin(self, command.chunk_id, given)
 
     def _came(self, kind: Any, id_: str, *facts: Any) -> None:
         if self.pending.pop(id_, None) is not None and not self.is_over:
             self.feed(kind(self.world.now, id_, *facts))
 
-    def loop_finished(self, loop_id: str, report: ChunkReport) -> None:
+    def chunk_finished(self, chunk_id: str, report: ChunkReport) -> None:
         """A child of this one has ended."""
-        self.world.later(self.world.draw(0, 30), lambda: self._came(ChunkFinished, loop_id, report))
+        self.world.later(self.world.draw(0, 30), lambda: self._came(ChunkFinished, chunk_id, report))
 
     def _cancel(self, id_: str) -> None:
         found = self.pending.get(id_)

@@ -117,8 +117,8 @@ def _begun(command: Command, final: str) -> str:
     match command:
         case CallTool(call) if call.step != final or not final:
             return f"call {call.id[:80]}"
-        case RunChunk(loop_id, given) if given.step.name != final:
-            return f"loop {loop_id[:80]}"
+        case RunChunk(chunk_id, given) if given.step.name != final:
+            return f"chunk {chunk_id[:80]}"
         case StartTimer(timer_id) if not timer_id.endswith(":timeout") and not (final and timer_id.startswith(final)):
             return f"timer {timer_id[:80]}"
         case Emit(event) if event.type in BEGINS and not (final and _is_of_end(event.meta, event.node, final)):

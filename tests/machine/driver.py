@@ -118,9 +118,9 @@ class Driver:
                     self.delays.append(seconds)
                     in_flight.append(partial(TimerFired, timer_id=timer_id))
                     ids.append(timer_id)
-                case RunChunk(loop_id, input_):
-                    in_flight.append(partial(self._loop, loop_id, input_))
-                    ids.append(loop_id)
+                case RunChunk(chunk_id, input_):
+                    in_flight.append(partial(self._loop, chunk_id, input_))
+                    ids.append(chunk_id)
                 case Cancel(id_):
                     if id_ in ids:
                         self._cancelled(id_, in_flight, ids)

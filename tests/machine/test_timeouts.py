@@ -89,8 +89,8 @@ def test_a_loop_that_is_late_fails_its_step(where: str) -> None:
     run = Watched(slow(loop, "spec: {timeout: 30s}" if where == "step" else "spec: {}"))
     run.feed(Started, {})
     [asked] = run.of(RunChunk)
-    assert run.feed(TimerFired, "start#1:timeout") == [Cancel(asked.loop_id)]
-    run.feed(ChunkFinished, asked.loop_id, NO_ITEM_ENDED)
+    assert run.feed(TimerFired, "start#1:timeout") == [Cancel(asked.chunk_id)]
+    run.feed(ChunkFinished, asked.chunk_id, NO_ITEM_ENDED)
     assert run.finish().failures[0].kind == "timeout"
     assert run.types().index("loop.failed") < run.types().index("step.failed")
 
