@@ -18,9 +18,9 @@ from noetl_temporal.machine.commands import CallTool, Command, Emit, Finish
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import (
     CancelRequested,
+    ChunkFinished,
+    ChunkReport,
     Continued,
-    LoopFinished,
-    LoopReport,
     Started,
     TimerFired,
     ToolFinished,
@@ -110,7 +110,7 @@ def test_what_does_not_fit_changes_nothing_and_is_the_last_thing_a_machine_takes
         ([], ToolFinished(EPOCH_MS, "x", ok())),
         ([Started(EPOCH_MS)], Started(EPOCH_MS)),
         ([Started(EPOCH_MS)], ToolFinished(EPOCH_MS, "nobody", ok())),
-        ([Started(EPOCH_MS)], LoopFinished(EPOCH_MS, "start#1:start_task:1", LoopReport("ok"))),
+        ([Started(EPOCH_MS)], ChunkFinished(EPOCH_MS, "start#1:start_task:1", ChunkReport("ok"))),
     ):
         machine = Machine(graph, execution_id=1)
         for fact in before:
