@@ -7,11 +7,12 @@ lost to a call that ends at the same time, nor to a continue-as-new.
 
 A workflow task has a budget (machine/budget.py). When work is left over, a timer of a millisecond starts the next one.
 
-Continue-as-new. After the soft limit the host feeds facts while the machine *holds*, which begins nothing. If no call
-and no loop is in flight then, the run continues as new from the snapshot: timers are deadlines in it and start again.
-If something is in flight, the machine goes on. Only at the hard limit it keeps holding until what is in flight has
-ended, and says so in the log and in the details that the Temporal UI shows. A cancelled run never continues as new: it
-has only its cleanup to do, and the request is known to this run alone.
+Continue-as-new. After the soft limit, or when another build has become current (versioning.py), the host feeds facts
+while the machine *holds*, which begins nothing. If no call and no loop is in flight then, the run continues as new from
+the snapshot: timers are deadlines in it and start again. If something is in flight, the machine goes on. Only at the
+hard limit it keeps holding until what is in flight has ended, and says so in the log and in the details that the
+Temporal UI shows. A cancelled run never continues as new: it has only its cleanup to do, and the request is known to
+this run alone.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from noetl_temporal.machine.events import CancelRequested, Continued, Event, Hol
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.performer import Performer, now
+from noetl_temporal.versioning import wants_upgrade
 
 __all__ = ["WorkflowHost"]
 
@@ -121,7 +123,7 @@ class WorkflowHost:
     def _may_continue(self) -> bool:
         info = workflow.info()
         is_long = info.is_continue_as_new_suggested() or info.get_current_history_length() > SOFT_EVENTS
-        return is_long and not self._machine.is_cancelled
+        return (is_long or wants_upgrade()) and not self._machine.is_cancelled
 
     def _is_to_continue(self) -> bool:
         if not self._may_continue():

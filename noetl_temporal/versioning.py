@@ -1,0 +1,47 @@
+"""Builds of workers, as Temporal's worker deployments know them.
+
+A run is pinned to the build that it began on, with its loops and calls: what one build wrote in history no other has to
+replay. When another build has been made current, a run continues as new on it as soon as nothing but timers is in
+flight. A loop ends on the build of the run that began it.
+
+The behaviour is declared here and not on the workflows: a worker without a build that declares one gets no workflow
+task accepted.
+"""
+
+from __future__ import annotations
+
+from temporalio import workflow
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.worker import WorkerDeploymentConfig
+
+__all__ = ["DEPLOYMENT", "build_of", "upgrade", "wants_upgrade"]
+
+DEPLOYMENT = "noetl"
+"""The name of the deployment unless the worker is told another."""
+
+_FIRST_TASK_EVENTS = 3
+"""Of a run's history in its first workflow task."""
+
+
+def build_of(build_id: str, deployment: str = DEPLOYMENT) -> WorkerDeploymentConfig:
+    """What a worker of this build tells Temporal."""
+    return WorkerDeploymentConfig(
+        WorkerDeploymentVersion(deployment, build_id),
+        use_worker_versioning=True,
+        default_versioning_behavior=VersioningBehavior.PINNED,
+    )
+
+
+def wants_upgrade() -> bool:
+    """Whether this run should continue as new on another build, which is current now.
+
+    Not in its first workflow task: a run that an operator keeps on its build would continue as new without end.
+    """
+    info = workflow.info()
+    is_first_task = info.get_current_history_length() <= _FIRST_TASK_EVENTS
+    return info.parent is None and not is_first_task and info.is_target_worker_deployment_version_changed()
+
+
+def upgrade() -> workflow.ContinueAsNewVersioningBehavior | None:
+    """How a run that continues as new chooses its build; None: it stays on its own."""
+    return workflow.ContinueAsNewVersioningBehavior.AUTO_UPGRADE if wants_upgrade() else None
