@@ -1,11 +1,12 @@
-"""Workers of two builds on a real server of their own: which of them runs what, before and after one is made current."""
+"""Workers of two builds on a server of their own: which of them runs what, before and after one is made current."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from temporalio.api.common.v1 import WorkflowExecution
@@ -33,17 +34,22 @@ TWO_CALLS = """\
   - step: second
     tool: {{kind: noop}}
 """
-WAITING = """\
+POLLING = """\
   - step: start
-    loop: {in: [1, 2], iterator: item}
-    tool: {kind: noop}
-    next: {arcs: [{step: wait}]}
-  - step: wait
+    loop: {{in: [1, 2], iterator: item}}
+    tool: {{kind: noop}}
+    next: {{arcs: [{{step: poll}}]}}
+  - step: poll
     tool:
-      kind: noop
-      result: "{{ now().timestamp() }}"
-      spec: {policy: {rules: [{when: "{{ attempt < 2 }}", then: {do: again, attempts: 2, delay: 8}}]}}
+      kind: http
+      url: "{url}/size/1"
+      spec:
+        policy:
+          rules:
+            - when: "{{{{ output.data.data.text == 'x' }}}}"
+              then: {{do: again, attempts: 500, delay: 1}}
 """
+"""Its one call after the loop is made again and again, with a timer between."""
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +81,7 @@ async def make_current(address: str, deployment: str, build: str) -> None:
             await asyncio.sleep(0.1)
 
 
-async def build_of(client: NoetlClient, handle: WorkflowHandle[object, object], run_id: str = "") -> str:
+async def build_of(client: NoetlClient, handle: WorkflowHandle[Any, Any], run_id: str = "") -> str:
     """The build that a run is pinned to."""
     request = DescribeWorkflowExecutionRequest(
         namespace=client.temporal.namespace, execution=WorkflowExecution(workflow_id=handle.id, run_id=run_id)
@@ -89,8 +95,8 @@ async def workers_of(handle: RunHandle, dsn: str) -> list[str]:
     return [report.attempts[-1].worker.partition("@")[0] for report in await reports_of(handle, dsn)]
 
 
-def begun(client: NoetlClient, workflow: str) -> asyncio.Task[RunHandle]:
-    return asyncio.create_task(client.submit(compile_or_raise(f"{HEAD}workflow:\n{workflow}")))
+async def begun(client: NoetlClient, workflow: str) -> RunHandle:
+    return await client.submit(compile_or_raise(f"{HEAD}workflow:\n{workflow}"))
 
 
 async def test_a_run_ends_on_its_build_and_the_next_begins_on_the_current_one(
@@ -103,8 +109,7 @@ async def test_a_run_ends_on_its_build_and_the_next_begins_on_the_current_one(
         await make_current(alone.temporal, "noetl", "a")
         web.open.clear()
         old = await begun(client, TWO_CALLS.format(url=web.url))
-        while not web.calls.total():
-            await asyncio.sleep(0.02)
+        await until(lambda: called(web, 1))
         await make_current(alone.temporal, "noetl", "b")
         web.open.set()
         new = await begun(client, TWO_CALLS.format(url=web.url))
@@ -114,18 +119,66 @@ async def test_a_run_ends_on_its_build_and_the_next_begins_on_the_current_one(
         assert await workers_of(new, alone.postgres) == [str(b.pid)] * 2
 
 
-async def test_a_run_that_only_waits_continues_on_the_current_build(alone: Addresses, client: NoetlClient) -> None:
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(60):
+        while not await condition():
+            await asyncio.sleep(0.1)
+
+
+async def runs_of(client: NoetlClient, handle: RunHandle) -> list[str]:
+    """The ids of the runs that it continued as new in, oldest first."""
+    found = client.temporal.list_workflows(f"WorkflowId = '{handle.workflow_id}'")
+    return [one.run_id for one in sorted([one async for one in found], key=lambda one: one.start_time)]
+
+
+async def test_a_run_that_only_waits_continues_on_the_current_build(
+    alone: Addresses, client: NoetlClient, web: Site
+) -> None:
     async with (
-        worker_process(alone.temporal, alone.postgres, "--build-id", "c") as _,
-        worker_process(alone.temporal, alone.postgres, "--build-id", "d") as d,
+        worker_process(alone.temporal, alone.postgres, "--build-id", "c"),
+        worker_process(alone.temporal, alone.postgres, "--build-id", "d"),
     ):
         await make_current(alone.temporal, "noetl", "c")
-        handle = await begun(client, WAITING)
-        first_run = (await handle.workflow.describe()).run_id
-        while not (await handle.workflow.query("progress")).get("wait"):
-            await asyncio.sleep(0.1)
+        handle = await begun(client, POLLING.format(url=web.url))
+        await until(lambda: called(web, 1))
         await make_current(alone.temporal, "noetl", "d")
-        assert (await handle.result()).status == "completed"
-        assert await build_of(client, handle.workflow, first_run) == "c"
-        assert await build_of(client, handle.workflow) == "d"
-        assert await workers_of(handle, alone.postgres) == [str(d.pid)]
+        await until(lambda: is_on(client, handle, "d"))
+        before = web.calls.total()
+        await until(lambda: called(web, before + 3))
+        assert [await build_of(client, handle.workflow, run) for run in await runs_of(client, handle)] == ["c", "d"]
+        await handle.workflow.terminate()
+
+
+async def called(web: Site, times: int) -> bool:
+    return web.calls.total() >= times
+
+
+async def is_on(client: NoetlClient, handle: RunHandle, build: str) -> bool:
+    return await build_of(client, handle.workflow) == build
+
+
+async def test_a_run_that_an_operator_keeps_on_its_build_goes_on_there(
+    alone: Addresses, client: NoetlClient, web: Site
+) -> None:
+    """It is told at every task that another build is current, and continues as new at most once a wait."""
+    async with (
+        worker_process(alone.temporal, alone.postgres, "--build-id", "e"),
+        worker_process(alone.temporal, alone.postgres, "--build-id", "f"),
+    ):
+        await make_current(alone.temporal, "noetl", "e")
+        handle = await begun(client, POLLING.format(url=web.url))
+        await until(lambda: called(web, 1))
+        await keep(alone.temporal, handle.workflow_id, "e")
+        await make_current(alone.temporal, "noetl", "f")
+        before = web.calls.total()
+        await until(lambda: called(web, before + 5))
+        assert len(await runs_of(client, handle)) <= web.calls.total() + 1
+        await handle.workflow.terminate()
+
+
+async def keep(address: str, workflow_id: str, build: str) -> None:
+    """``temporal workflow update-options``: the run stays on a build whatever becomes current."""
+    command = ["workflow", "update-options", "--workflow-id", workflow_id, "--versioning-override-behavior", "pinned"]
+    version = ["--versioning-override-deployment-name", "noetl", "--versioning-override-build-id", build]
+    process = await asyncio.create_subprocess_exec(BINARY, *command, *version, "--address", address)
+    assert await process.wait() == 0
