@@ -14,17 +14,29 @@ from temporalio import workflow
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.worker import WorkerDeploymentConfig
 
-__all__ = ["DEPLOYMENT", "build_of", "upgrade", "wants_upgrade"]
+__all__ = ["DEPLOYMENT", "BuildNameError", "build_of", "upgrade", "wants_upgrade"]
 
 DEPLOYMENT = "noetl"
 """The name of the deployment unless the worker is told another."""
+
+_NAME_BYTES = 200
 
 _FIRST_TASK_EVENTS = 3
 """Of a run's history in its first workflow task."""
 
 
+class BuildNameError(ValueError):
+    """A name that Temporal does not take. It would not say so: the worker would poll and never get a task."""
+
+
 def build_of(build_id: str, deployment: str = DEPLOYMENT) -> WorkerDeploymentConfig:
-    """What a worker of this build tells Temporal."""
+    """What a worker of this build tells Temporal. Raises BuildNameError."""
+    for what, name in (("build", build_id), ("deployment", deployment)):
+        if not name.strip() or name.startswith("__") or len(name.encode()) > _NAME_BYTES:
+            message = f"{name!r} cannot name a {what}: 1 to {_NAME_BYTES} bytes that do not begin with __"
+            raise BuildNameError(message)
+    if "." in deployment or ":" in deployment:
+        raise BuildNameError(f"{deployment!r} cannot name a deployment: Temporal allows neither . nor : in it")
     return WorkerDeploymentConfig(
         WorkerDeploymentVersion(deployment, build_id),
         use_worker_versioning=True,

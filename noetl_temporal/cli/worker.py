@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import click
 
 from noetl_temporal.cli.logs import log_to_terminal
 from noetl_temporal.cli.reach import reach_running
+
+if TYPE_CHECKING:  # it brings the SDK along, which --help need not wait for
+    from temporalio.worker import WorkerDeploymentConfig
 
 __all__ = ["worker_command"]
 
@@ -42,28 +46,36 @@ def worker_command(tools: str | None, grace: float | None, build_id: str | None,
     """
     from noetl_temporal.worker import UnknownToolsError
 
-    if deployment is not None and build_id is None:
-        raise click.UsageError("--deployment names what --build-id is a build of: give both")
     only = [name.strip() for name in tools.split(",") if name.strip()] if tools else None
+    build = _build(build_id, deployment)
     reach_running()
     log_to_terminal()
     try:
-        asyncio.run(_serve(only, grace, build_id, deployment))
+        asyncio.run(_serve(only, grace, build))
     except UnknownToolsError as error:
         raise click.UsageError(str(error)) from None
 
 
-async def _serve(only: list[str] | None, grace: float | None, build_id: str | None, deployment: str | None) -> None:
+def _build(build_id: str | None, deployment: str | None) -> WorkerDeploymentConfig | None:
+    from noetl_temporal.versioning import DEPLOYMENT, BuildNameError, build_of
+
+    if build_id is None and deployment is not None:
+        raise click.UsageError("--deployment names what --build-id is a build of: give both")
+    try:
+        return None if build_id is None else build_of(build_id, DEPLOYMENT if deployment is None else deployment)
+    except BuildNameError as error:
+        raise click.UsageError(str(error)) from None
+
+
+async def _serve(only: list[str] | None, grace: float | None, build: WorkerDeploymentConfig | None) -> None:
     from noetl_activities.tool import load_tools
     from noetl_temporal.cli.until import stop_asked
     from noetl_temporal.config import connect_temporal, credential_source
-    from noetl_temporal.versioning import DEPLOYMENT, build_of
     from noetl_temporal.worker import UNTIL_DONE, serving
 
     client = await connect_temporal()
     patience = UNTIL_DONE if grace is None else min(UNTIL_DONE, timedelta(seconds=grace))
-    build = build_of(build_id, deployment or DEPLOYMENT) if build_id else None
-    told = f" as build {build_id} of {deployment or DEPLOYMENT}" if build_id else ""
+    told = f" as build {build.version.build_id} of {build.version.deployment_name}" if build else ""
     limit = "" if grace is None else f", at most {grace:g} s"
     with stop_asked() as stopped:
         async with serving(client, load_tools(), credential_source(), only, patience, build):

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionRequest
 from temporalio.client import WorkflowHandle
 
 from noetl_activities.tool import load_tools
 from noetl_compiler import compile_or_raise
+from noetl_temporal.cli.worker import worker_command
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
@@ -182,3 +184,20 @@ async def keep(address: str, workflow_id: str, build: str) -> None:
     version = ["--versioning-override-deployment-name", "noetl", "--versioning-override-build-id", build]
     process = await asyncio.create_subprocess_exec(BINARY, *command, *version, "--address", address)
     assert await process.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--build-id", ""], "'' cannot name a build"),
+        (["--build-id", "x" * 201], "1 to 200 bytes"),
+        (["--build-id", "1.0", "--deployment", "a.b"], "neither . nor : in it"),
+        (["--build-id", "1.0", "--deployment", "__a"], "do not begin with __"),
+        (["--deployment", "a"], "give both"),
+    ],
+)
+def test_a_name_that_temporal_does_not_take_is_refused(options: list[str], says: str) -> None:
+    """Temporal itself is silent, and gives such a worker no task."""
+    done = CliRunner().invoke(worker_command, options)
+    assert done.exit_code == 2
+    assert says in done.output
