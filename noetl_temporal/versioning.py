@@ -21,9 +21,6 @@ DEPLOYMENT = "noetl"
 
 _NAME_BYTES = 200
 
-_FIRST_TASK_EVENTS = 3
-"""Of a run's history in its first workflow task."""
-
 
 class BuildNameError(ValueError):
     """A name that Temporal does not take. It would not say so: the worker would poll and never get a task."""
@@ -47,11 +44,10 @@ def build_of(build_id: str, deployment: str = DEPLOYMENT) -> WorkerDeploymentCon
 def wants_upgrade() -> bool:
     """Whether this run should continue as new on another build, which is current now.
 
-    Not in its first workflow task: a run that an operator keeps on its build would continue as new without end.
+    Temporal does not say so of a run that an operator keeps on its build: it would continue as new without end.
     """
     info = workflow.info()
-    is_first_task = info.get_current_history_length() <= _FIRST_TASK_EVENTS
-    return info.parent is None and not is_first_task and info.is_target_worker_deployment_version_changed()
+    return info.parent is None and info.is_target_worker_deployment_version_changed()
 
 
 def upgrade() -> workflow.ContinueAsNewVersioningBehavior | None:
