@@ -142,6 +142,8 @@ class _Attempt:
         refused = self._refused()
         if refused is not None:
             return await self._found() or _Answer(refused, is_refused=True)
+        if not self.call.idempotent:
+            self.log.tell_first()
         self.is_called.set()
         answer, failure = await attempted(self._run_tool, self._deadline)
         return answer or _Answer(failure or {})
