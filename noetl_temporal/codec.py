@@ -21,9 +21,10 @@ from temporalio.converter import (
 )
 
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES, STORED_BYTES
+from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.payload_store import UNREAD, PatientStore, PayloadStore
 
-__all__ = ["Unread", "activity_converter", "data_converter", "payload_limit"]
+__all__ = ["Unread", "data_converter", "payload_limit", "worker_converter"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +44,9 @@ class _UnreadConverter(EncodingPayloadConverter):
         return None
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        del type_hint
+        """Raises LookupError unless the value is a call, which is read later: then the workflow task is tried again."""
+        if type_hint is not ToolCall:
+            raise LookupError(f"the payload store does not answer: {payload.data.decode()} cannot be read")
         return Unread(payload.data.decode())
 
 
@@ -77,8 +80,8 @@ def data_converter(dsn: str | None = None) -> DataConverter:
     )
 
 
-def activity_converter(converter: DataConverter) -> DataConverter:
-    """The same for a worker of activities: an argument that cannot be read now is ``Unread``."""
+def worker_converter(converter: DataConverter) -> DataConverter:
+    """The same for a worker: a call that cannot be read now is ``Unread``."""
     storage = converter.external_storage
     if storage is None or not isinstance(storage.drivers[0], PayloadStore):
         return converter
