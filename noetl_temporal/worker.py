@@ -15,6 +15,7 @@ from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from noetl_activities.credentials import CredentialSource
+from noetl_activities.postgres_kept import keeping_connections
 from noetl_activities.tool import Tool
 from noetl_temporal.attempt_log import BEAT
 from noetl_temporal.codec import worker_converter
@@ -119,7 +120,7 @@ async def serving(
     Raises UnknownToolsError.
     """
     workers = _workers(client, tools, only, source, grace)
-    async with AsyncExitStack() as stack:
+    async with keeping_connections(), AsyncExitStack() as stack:
         for worker in workers:
             await stack.enter_async_context(worker)
         try:
