@@ -7,7 +7,7 @@ know the same one: who does not cannot read what another stored.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 from temporalio.api.common.v1 import Payload
@@ -18,6 +18,7 @@ from temporalio.converter import (
     EncodingPayloadConverter,
     ExternalStorage,
     JSONPlainPayloadConverter,
+    SerializationContext,
 )
 
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES, STORED_BYTES
@@ -65,11 +66,24 @@ class _MsgspecConverter(EncodingPayloadConverter):
         return msgspec.json.decode(payload.data, type=kind)
 
 
+_STANDARD = DefaultPayloadConverter.default_encoding_payload_converters
+_CONVERTERS = (
+    *(one for one in _STANDARD if not isinstance(one, JSONPlainPayloadConverter)),
+    _UnreadConverter(),
+    _MsgspecConverter(),
+)
+
+
 class _PayloadConverter(CompositePayloadConverter):
+    """The SDK makes one for each task it takes, and asks it for one that knows where each value stands."""
+
     def __init__(self) -> None:
-        standard = DefaultPayloadConverter.default_encoding_payload_converters
-        kept = (one for one in standard if not isinstance(one, JSONPlainPayloadConverter))
-        super().__init__(*kept, _UnreadConverter(), _MsgspecConverter())
+        super().__init__(*_CONVERTERS)
+
+    def with_context(self, context: SerializationContext) -> Self:
+        """The same: no value is written differently in different places."""
+        del context
+        return self
 
 
 def data_converter(dsn: str | None = None) -> DataConverter:
