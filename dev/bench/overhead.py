@@ -194,9 +194,12 @@ def cpu_seconds() -> float:
 
 
 async def history_of(client: Client, workflow_id: str) -> tuple[int, int]:
-    """Events and bytes of a workflow and of its children."""
-    ids = [workflow_id, *[one.id async for one in client.list_workflows(f"RootWorkflowId = '{workflow_id}'")]]
-    found = [(await client.get_workflow_handle(one).describe()).raw_description for one in dict.fromkeys(ids)]
+    """Events and bytes of a workflow and of its children, all their runs."""
+    query = f"WorkflowId = '{workflow_id}' OR RootWorkflowId = '{workflow_id}'"
+    runs = {one.run_id: one.id async for one in client.list_workflows(query)}
+    found = [
+        (await client.get_workflow_handle(id_, run_id=run).describe()).raw_description for run, id_ in runs.items()
+    ]
     infos = [one.workflow_execution_info for one in found]
     return sum(one.history_length for one in infos), sum(one.history_size_bytes for one in infos)
 
