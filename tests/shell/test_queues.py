@@ -12,7 +12,6 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Tool
 from noetl_compiler import compile_or_raise
-from noetl_temporal.cli.attention import attention_of
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.naming import WORKFLOW_QUEUE
 from noetl_temporal.queues import TOOL_QUEUES_VARIABLE
@@ -128,7 +127,6 @@ async def test_a_shared_queue_that_nobody_polls_says_so(
         [found] = await noticed(client, handle)
         await handle.terminate()
     assert found.line() == "waiting for a worker of noop (none polls): start one with `noetl worker`"
-    assert await attention_of(client.temporal, handle.workflow_id, handle.execution_id) == []
 
 
 async def test_a_run_whose_input_cannot_be_read_yet_goes_on_when_it_can(
