@@ -53,7 +53,7 @@ class Attempts:
         except ApplicationError:
             return None
         finally:
-            self.largest = max(self.largest, *(len(msgspec.json.encode(one)) for one in told))
+            self.largest = max([self.largest, *(len(msgspec.json.encode(one)) for one in told)])
             kept = told if beats is None else told[:beats]
             self._details = kept[-1] if kept else self._details
 
