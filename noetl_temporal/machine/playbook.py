@@ -55,7 +55,7 @@ class Machine(Engine[PlaybookState, StepRun]):
         self.graph = graph
         self.execution_id = execution_id
         self._joins = Joins(graph)
-        self._execution = Execution(graph, execution_id, machine_state, self._journal)
+        self._execution = Execution(graph, execution_id, machine_state, self._journal, {})
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ from noetl_temporal.machine.journal import RESULT_BYTES
 from noetl_temporal.machine.loops.host import IterationHost, iteration_ids
 from noetl_temporal.machine.state import Iteration, LoopState, restored
 from noetl_temporal.machine.tasks.pipeline import End
+from noetl_temporal.machine.tasks.plan import StepPlan
 from noetl_temporal.shortening import abridged
 
 __all__ = ["LoopMachine"]
@@ -50,6 +51,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
         super().__init__(machine_state, machine_state.runs, input_.source.file, limit)
         self.input = input_
         self.report: LoopReport | None = None
+        self._plan = StepPlan(input_.step)
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
@@ -161,7 +163,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
         return False
 
     def _host(self, run: Iteration) -> IterationHost:
-        return IterationHost(self.input, self.state, run, self._journal)
+        return IterationHost(self.input, self._plan, self.state, run, self._journal)
 
     def _warn(self, message: str) -> None:
         step, parent = self.input.step.name, self.input.event_id
