@@ -18,7 +18,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from itertools import takewhile
 from typing import Any
 
@@ -193,6 +193,7 @@ def now() -> int:
     return time.time_ns() // 1_000_000
 
 
+@cache
 def _worker() -> str:
     """As Temporal itself names it: ``pid@host``."""
     return f"{os.getpid()}@{socket.gethostname()}"

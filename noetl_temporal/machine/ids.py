@@ -53,7 +53,9 @@ class EventIds(msgspec.Struct):
 
     def leave_room(self, at: int, parent: int, attempts: Iterable[AttemptRecord]) -> None:
         """The mirror derives rows from a call that ended at ``at``: later events stand above them."""
-        rows = sum(_ROWS_OF_ATTEMPT + _ROWS_OF_SINK * len(one.sinks) for one in attempts)
+        rows = 0
+        for one in attempts:
+            rows += _ROWS_OF_ATTEMPT + _ROWS_OF_SINK * len(one.sinks)
         self.derived.skip(max(at, millisecond_of(parent)), max(rows, _ROWS_OF_ATTEMPT))
         self.rise(self.derived.ms)
 

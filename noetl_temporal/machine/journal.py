@@ -18,6 +18,9 @@ RESULT_BYTES = 1024
 """Larger results are not repeated in events; the attempt's own row has them."""
 
 
+_encoded = msgspec.json.Encoder().encode
+
+
 class Journal:
     """The commands of one feed, in order; what they cost is charged to the budget."""
 
@@ -37,9 +40,9 @@ class Journal:
         """Append a command."""
         self.commands.append(command)
         if isinstance(command, CallTool):
-            self._budget.charge(len(msgspec.json.encode(command.call)))
+            self._budget.charge(len(_encoded(command.call)))
         elif isinstance(command, RunLoop):
-            self._budget.charge(len(msgspec.json.encode(command.input)))
+            self._budget.charge(len(_encoded(command.input)))
 
     def emit(
         self,
@@ -59,8 +62,10 @@ class Journal:
         """Record an event and return its id. ``started`` gives a duration, ``span`` the place; None values are left
         out.
         """
-        place = {"file": self._file, "line": span.line, "col": span.col} if span else None
-        found = {"source": place, **meta}
+        if None in meta.values():
+            meta = {name: value for name, value in meta.items() if value is not None}
+        if span is not None:
+            meta["source"] = {"file": self._file, "line": span.line, "col": span.col}
         event = DomainEvent(
             id=self._ids.next(self.at),
             at=self.at,
@@ -73,10 +78,10 @@ class Journal:
             duration=_elapsed(started, self.at),
             result=result,
             error=error[:500] if error else None,
-            meta={name: value for name, value in found.items() if value is not None},
+            meta=meta,
         )
         self.commands.append(Emit(event))
-        self._budget.charge(len(msgspec.json.encode(event)))
+        self._budget.charge(len(_encoded(event)))
         return event.id
 
 

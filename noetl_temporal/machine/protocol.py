@@ -16,7 +16,7 @@ from noetl_temporal.machine.events import (
     TimerFired,
     ToolFinished,
 )
-from noetl_temporal.machine.state import MachineState
+from noetl_temporal.machine.state import MachineState, Pending
 
 __all__ = ["ADMITTED", "ANSWERED", "unexpected"]
 
@@ -41,24 +41,22 @@ def unexpected(event: Event, state: MachineState) -> str | None:
 
     A timer that is not pending is admitted: it may fire just as it is cancelled.
     """
-    name = type(event).__name__
-    if not isinstance(event, ADMITTED[state.phase]):
-        return f"{name} while the machine is {state.phase}"
-    if isinstance(event, ToolFinished | LoopFinished | TimerFired):
-        id_ = _answered_id(event)
-        found = state.pending.get(id_) or state.timers.get(id_)
-        if found is None and not isinstance(event, TimerFired):
-            return f"{name}: nothing is pending under {id_!r}"
-        if found is not None and found.kind not in ANSWERED[type(event)]:
-            return f"{name}: {id_!r} is a {found.kind}"
+    kind = type(event)
+    if kind not in ADMITTED[state.phase]:
+        return f"{kind.__name__} while the machine is {state.phase}"
+    if isinstance(event, ToolFinished):
+        return _unanswered(event, state.pending.get(event.call_id), event.call_id)
+    if isinstance(event, LoopFinished):
+        return _unanswered(event, state.pending.get(event.loop_id), event.loop_id)
+    if isinstance(event, TimerFired):
+        found = state.pending.get(event.timer_id) or state.timers.get(event.timer_id)
+        return None if found is None else _unanswered(event, found, event.timer_id)
     return None
 
 
-def _answered_id(event: ToolFinished | LoopFinished | TimerFired) -> str:
-    match event:
-        case ToolFinished():
-            return event.call_id
-        case LoopFinished():
-            return event.loop_id
-        case TimerFired():
-            return event.timer_id
+def _unanswered(event: Event, found: Pending | None, id_: str) -> str | None:
+    if found is None:
+        return f"{type(event).__name__}: nothing is pending under {id_!r}"
+    if found.kind not in ANSWERED[type(event)]:
+        return f"{type(event).__name__}: {id_!r} is a {found.kind}"
+    return None

@@ -13,7 +13,7 @@ from noetl_temporal.machine.events import Failure
 from noetl_temporal.machine.failing import failure_at, template_outcome
 from noetl_temporal.machine.loops.result import ITEMS_FAILED
 from noetl_temporal.machine.routing import Selection, select
-from noetl_temporal.machine.scope import call_names, event_names
+from noetl_temporal.machine.scope import Late, call_names, event_names
 from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.tasks.pipeline import End
@@ -42,11 +42,7 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
     if step.name == execution.graph.final or execution.state.stop is not None:
         return _failed(execution, step, run, end, ()) if failed else Ended(step.name, (execution.graph.final,))
     host = execution.host(step, run)
-    names: dict[str, Any] = {
-        **call_names(execution.graph.source.dialect, step.name, kind, end.outcome),
-        **event_names(_boundary(step, status), step.name, end.outcome),
-    }
-    scope = host.scope(names)
+    scope = host.scope(Late(lambda: _names(execution, step, status, end, kind)))
     try:
         chosen = select(step.route, "error" if failed else "ok", scope)
         _emit(execution, step, run, chosen)
@@ -60,6 +56,13 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
     if not targets and step.route.on_no_match == "end":
         targets = (execution.graph.final,)
     return Ended(step.name, targets)
+
+
+def _names(execution: Execution, step: Step, status: str, end: End, kind: str) -> dict[str, Any]:
+    return {
+        **call_names(execution.graph.source.dialect, step.name, kind, end.outcome),
+        **event_names(_boundary(step, status), step.name, end.outcome),
+    }
 
 
 def _boundary(step: Step, status: str) -> str:
