@@ -66,11 +66,13 @@ class EventIds(msgspec.Struct):
     def rise(self, ms: int) -> None:
         """Hand out no further id of this millisecond or one before."""
         if ms >= self.own.ms:
-            self.own = IdClock(ms, DERIVED)
+            self.own.ms, self.own.used = ms, DERIVED
 
 
 def escaped(name: str) -> str:
     """A name without the characters that part an id: ``/``, ``#``, ``:`` and ``%``."""
+    if name.isidentifier() and name.isascii():
+        return name  # as nearly every name is
     return quote(name, safe=_PLAIN)
 
 

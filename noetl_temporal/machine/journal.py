@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -18,6 +20,7 @@ RESULT_BYTES = 1024
 """Larger results are not repeated in events; the attempt's own row has them."""
 
 
+_NO_META: Mapping[str, Any] = MappingProxyType({})
 _encoded = msgspec.json.Encoder().encode
 
 
@@ -57,15 +60,17 @@ class Journal:
         result: Json = None,
         error: str | None = None,
         span: Span | None = None,
-        **meta: Any,
+        meta: Mapping[str, Any] = _NO_META,
+        **more: Any,
     ) -> int:
-        """Record an event and return its id. ``started`` gives a duration, ``span`` the place; None values are left
-        out.
+        """Record an event and return its id. ``started`` gives a duration, ``span`` the place; ``more`` is added to
+        ``meta``, its None values left out.
         """
-        if None in meta.values():
-            meta = {name: value for name, value in meta.items() if value is not None}
+        found = dict(meta)
         if span is not None:
-            meta["source"] = {"file": self._file, "line": span.line, "col": span.col}
+            found["source"] = {"file": self._file, "line": span.line, "col": span.col}
+        if more:
+            found |= {name: value for name, value in more.items() if value is not None}
         event = DomainEvent(
             id=self._ids.next(self.at),
             at=self.at,
@@ -75,16 +80,11 @@ class Journal:
             status=status,
             parent=parent,
             ends=ends,
-            duration=_elapsed(started, self.at),
+            duration=None if started is None else (self.at - started) / 1000,
             result=result,
             error=error[:500] if error else None,
-            meta=meta,
+            meta=found,
         )
         self.commands.append(Emit(event))
         self._budget.charge(len(_encoded(event)))
         return event.id
-
-
-def _elapsed(started: int | None, ended: int) -> float | None:
-    """Seconds between two times in milliseconds; None without a start."""
-    return None if started is None else (ended - started) / 1000

@@ -108,7 +108,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
             "iteration",
             "STARTED",
             parent=self.input.event_id,
-            **iteration_ids(self.input, index),
+            meta=iteration_ids(self.input, index),
         )
         state.runs[iteration.id] = iteration
         self._begin_pipeline(iteration)
@@ -155,7 +155,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
             result=abridged(end.outcome.get("result"), RESULT_BYTES) if end.status == "ok" else None,
             error=str(error["message"]) if "message" in error else None,
             span=end.span if end.status == "error" else None,
-            **iteration_ids(self.input, run.index),
+            meta=iteration_ids(self.input, run.index),
         )
 
     def _is_exempt(self, run: Iteration) -> bool:

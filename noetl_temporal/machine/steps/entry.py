@@ -74,6 +74,8 @@ def enter(execution: Execution, step: Step, run: StepRun) -> float | None:
 
     Raises TemplateFailure.
     """
+    if not (step.args.data or step.enter or step.timeout):
+        return None
     host = execution.host(step, run)
     args: dict[str, Json] = templates.render(step.args, host.scope()) or {}
     run.args = {**args, "input": args, "args": args} if args else {}

@@ -41,12 +41,13 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
     failed = status == "failed"
     if step.name == execution.graph.final or execution.state.stop is not None:
         return _failed(execution, step, run, end, ()) if failed else Ended(step.name, (execution.graph.final,))
-    host = execution.host(step, run)
-    scope = host.scope(Late(lambda: _names(execution, step, status, end, kind)))
+    scope = Late(lambda: execution.host(step, run).scope(_names(execution, step, status, end, kind)))
     try:
         chosen = select(step.route, "error" if failed else "ok", scope)
         _emit(execution, step, run, chosen)
-        host.assign([(one.target, templates.render(one.value, scope)) for arc in chosen.arcs for one in arc.set])
+        sets = [(one.target, templates.render(one.value, scope)) for arc in chosen.arcs for one in arc.set]
+        if sets:
+            execution.host(step, run).assign(sets)
     except templates.TemplateFailure as failure:
         raised = End("error", template_outcome(failure), None, failure.span or step.span)
         return _failed(execution, step, run, raised, ())

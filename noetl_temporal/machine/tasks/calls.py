@@ -70,7 +70,7 @@ def tool_call(
         connect_timeout=rendered.connect_timeout,
         read_timeout=rendered.read_timeout,
         rules=plan.rules,
-        scope=templates.project(names, plan.call_paths) if plan.call_paths else {},
+        scope=templates.project(names, plan.call_paths) if plan.needs_scope else {},
         sinks=sink_calls(plan.attempt_sinks, key, _once(caller, plan), names) if plan.attempt_sinks else (),
         idempotent=task.idempotent,
         iteration=caller.iteration,

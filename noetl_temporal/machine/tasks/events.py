@@ -35,7 +35,7 @@ class TaskEvents:
             "STARTED",
             parent=self._state.done_id or self._host.parent_id,
             span=plan.task.span,
-            **self._meta(plan),
+            meta=self._meta(plan),
         )
 
     def ended(self, plan: TaskPlan, status: str, outcome: Outcome, sequence: Json = None) -> int:
@@ -52,8 +52,7 @@ class TaskEvents:
             result=abridged(outcome.get("result"), RESULT_BYTES) if status == "COMPLETED" else None,
             error=message_of(outcome),
             span=plan.task.span if status == "FAILED" else None,
-            sequence=sequence,
-            **self._meta(plan),
+            meta=self._meta(plan) if sequence is None else {**self._meta(plan), "sequence": sequence},
         )
 
     def _meta(self, plan: TaskPlan) -> dict[str, Any]:

@@ -31,6 +31,7 @@ class TaskPlan:
         self.paginates = task.policy is not None and any(rule.do == "again" for rule in task.policy.rules)
         self.attempt_sinks = _of_level(task, "attempt")
         self.task_sinks = _of_level(task, "task")
+        self.needs_scope = bool(self.rules or self.attempt_sinks)
 
     @cached_property
     def call_paths(self) -> tuple[str, ...]:
