@@ -7,7 +7,7 @@ know the same one: who does not cannot read what another stored.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 from temporalio.api.common.v1 import Payload
@@ -18,6 +18,7 @@ from temporalio.converter import (
     EncodingPayloadConverter,
     ExternalStorage,
     JSONPlainPayloadConverter,
+    SerializationContext,
 )
 
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES, STORED_BYTES
@@ -69,12 +70,19 @@ class _PayloadConverter(CompositePayloadConverter):
         super().__init__(*kept, _UnreadConverter(), _MsgspecConverter())
 
 
+@dataclasses.dataclass(frozen=True)
+class _DataConverter(DataConverter):
+    """A value is written alike whosever it is. The SDK asks three times a payload, which is a tenth of a replay."""
+
+    def with_context(self, context: SerializationContext) -> Self:
+        del context
+        return self
+
+
 def data_converter(dsn: str | None = None) -> DataConverter:
     """The converter of every client, worker and mirror; ``dsn`` names the Postgres for large values."""
     storage = ExternalStorage([PayloadStore(dsn)], payload_size_threshold=STORE_FROM_BYTES) if dsn else None
-    return dataclasses.replace(
-        DataConverter.default, payload_converter_class=_PayloadConverter, external_storage=storage
-    )
+    return _DataConverter(payload_converter_class=_PayloadConverter, external_storage=storage)
 
 
 def activity_converter(converter: DataConverter) -> DataConverter:

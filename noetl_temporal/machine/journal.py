@@ -10,6 +10,7 @@ import msgspec
 
 from noetl_compiler.graph import Json, Span
 from noetl_temporal.machine.budget import Budget
+from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Command, Emit, RunLoop
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.ids import EventIds
@@ -42,10 +43,14 @@ class Journal:
     def send(self, command: Command) -> None:
         """Append a command."""
         self.commands.append(command)
-        if isinstance(command, CallTool):
-            self._budget.charge(len(_encoded(command.call)))
-        elif isinstance(command, RunLoop):
+        if isinstance(command, RunLoop):
             self._budget.charge(len(_encoded(command.input)))
+
+    def call(self, call: ToolCall, queue: str, summary: str) -> None:
+        """Append the command to run a tool."""
+        size = len(_encoded(call))
+        self.commands.append(CallTool(call, queue, summary, size))
+        self._budget.charge(size)
 
     def emit(
         self,
@@ -85,6 +90,7 @@ class Journal:
             error=error[:500] if error else None,
             meta=found,
         )
-        self.commands.append(Emit(event))
-        self._budget.charge(len(_encoded(event)))
+        size = len(_encoded(event))
+        self.commands.append(Emit(event, size))
+        self._budget.charge(size)
         return event.id

@@ -26,7 +26,6 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Rule, Span
 from noetl_temporal.machine import quantities, trees
 from noetl_temporal.machine.call import Outcome, ToolReport
-from noetl_temporal.machine.commands import CallTool
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.failing import error_outcome, template_outcome
 from noetl_temporal.machine.state import PipelineState, TaskRecord
@@ -181,7 +180,7 @@ class Pipeline:
         call = tool_call(host, plan, state, rendered, names)
         self._move("call")
         state.pending = call.id
-        host.journal.send(CallTool(call, plan.task.queue, summary(host, plan, call.page)))
+        host.journal.call(call, plan.task.queue, summary(host, plan, call.page))
 
     # ---- settling -------------------------------------------------------------------------------------------------
 
@@ -292,7 +291,7 @@ class Pipeline:
         call = store_call(host, plan, state, host.scope(self._names.of_task()), state.records[plan.task.label].outcome)
         self._move("call")
         state.pending = call.id
-        host.journal.send(CallTool(call, call.kind, f"{summary(host, plan, None)} sink"))
+        host.journal.call(call, call.kind, f"{summary(host, plan, None)} sink")
 
     def _stored(self, plan: TaskPlan, report: ToolReport) -> None:
         if report.outcome["status"] == "ok":
