@@ -38,8 +38,8 @@ from noetl_temporal.client import NoetlClient
 from noetl_temporal.codec import data_converter
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import AttemptCounts, AttemptRecord, ToolCall, ToolReport
-from noetl_temporal.machine.commands import CallTool, Command, Finish, RunLoop
-from noetl_temporal.machine.events import Continued, Event, LoopFinished, Started, ToolFinished
+from noetl_temporal.machine.commands import CallTool, Command, Finish, RunChunk
+from noetl_temporal.machine.events import ChunkFinished, Continued, Event, Started, ToolFinished
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.replay import histories_of, history_in, replay
@@ -143,11 +143,11 @@ class Meter:
             match command:
                 case CallTool(call):
                     yield partial(ToolFinished, call_id=call.id, report=_report(call, self._now))
-                case RunLoop(loop_id, input_):
+                case RunChunk(chunk_id, input_):
                     machine = LoopMachine(input_)
                     self.drive(machine)
                     if machine.report is not None:
-                        yield partial(LoopFinished, loop_id=loop_id, report=machine.report)
+                        yield partial(ChunkFinished, chunk_id=chunk_id, report=machine.report)
                 case Finish(status, failures=failures) if status != "completed":
                     raise SystemExit(f"the playbook {status}: {failures[:1]}")
                 case _:

@@ -11,7 +11,7 @@ import msgspec
 from noetl_compiler.graph import Json, Span
 from noetl_temporal.machine.budget import Budget
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.machine.commands import CallTool, Command, Emit, RunLoop
+from noetl_temporal.machine.commands import CallTool, Command, Emit, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.ids import EventIds
 
@@ -43,7 +43,7 @@ class Journal:
     def send(self, command: Command) -> None:
         """Append a command."""
         self.commands.append(command)
-        if isinstance(command, RunLoop):
+        if isinstance(command, RunChunk):
             self._budget.charge(len(_encoded(command.input)))
 
     def call(self, call: ToolCall, queue: str, summary: str) -> None:

@@ -6,31 +6,32 @@ from collections.abc import Mapping
 
 from noetl_temporal.machine.events import (
     CancelRequested,
+    ChunkFinished,
     Continued,
     Event,
     HoldRequested,
     LimitReached,
-    LoopFinished,
+    RestRequested,
     Resumed,
     Started,
     TimerFired,
     ToolFinished,
 )
-from noetl_temporal.machine.state import MachineState, Pending
+from noetl_temporal.machine.state import MachineState
 
 __all__ = ["ADMITTED", "ANSWERED", "unexpected"]
 
-_CONTROL = (CancelRequested, LimitReached, HoldRequested, Continued, Resumed)
+_CONTROL = (CancelRequested, LimitReached, HoldRequested, RestRequested, Continued, Resumed)
 ADMITTED: Mapping[str, tuple[type[Event], ...]] = {
     "new": (Started,),
-    "running": (ToolFinished, LoopFinished, TimerFired, *_CONTROL),
+    "running": (ToolFinished, ChunkFinished, TimerFired, *_CONTROL),
     "ended": (),
 }
 """Phase -> the facts that it admits."""
 
 ANSWERED: Mapping[type[Event], tuple[str, ...]] = {
     ToolFinished: ("call",),
-    LoopFinished: ("loop",),
+    ChunkFinished: ("chunk",),
     TimerFired: ("delay", "deadline"),
 }
 """Fact -> the kinds of Pending that it ends."""
@@ -44,19 +45,18 @@ def unexpected(event: Event, state: MachineState) -> str | None:
     kind = type(event)
     if kind not in ADMITTED[state.phase]:
         return f"{kind.__name__} while the machine is {state.phase}"
-    if isinstance(event, ToolFinished):
-        return _unanswered(event, state.pending.get(event.call_id), event.call_id)
-    if isinstance(event, LoopFinished):
-        return _unanswered(event, state.pending.get(event.loop_id), event.loop_id)
-    if isinstance(event, TimerFired):
-        found = state.pending.get(event.timer_id) or state.timers.get(event.timer_id)
-        return None if found is None else _unanswered(event, found, event.timer_id)
-    return None
-
-
-def _unanswered(event: Event, found: Pending | None, id_: str) -> str | None:
-    if found is None:
-        return f"{type(event).__name__}: nothing is pending under {id_!r}"
-    if found.kind not in ANSWERED[type(event)]:
-        return f"{type(event).__name__}: {id_!r} is a {found.kind}"
+    match event:
+        case ToolFinished():
+            id_ = event.call_id
+        case ChunkFinished():
+            id_ = event.chunk_id
+        case TimerFired():
+            id_ = event.timer_id
+        case _:
+            return None
+    found = state.pending.get(id_) or state.timers.get(id_)
+    if found is None and kind is not TimerFired:
+        return f"{kind.__name__}: nothing is pending under {id_!r}"
+    if found is not None and found.kind not in ANSWERED[kind]:
+        return f"{kind.__name__}: {id_!r} is a {found.kind}"
     return None

@@ -20,7 +20,8 @@ SOURCES = tuple(
     """
     {{a}} {{a.b}} {{a.b.c}} {{a.b.items}} {{a.b.keys}} {{a.list}} {{a.list.append}} {{a.text.upper}} {{a.text.nope}}
     {{a.n.x}} {{n}} {{n.x}} {{nope}} {{nope.x.y}} {{a.nope}} {{a.nope.x}} {{a.__class__}} {{a.text.__class__}}
-    {{rows.rows}} {{rows.count}} {{rows.command_0.rows}} {{rows.data}} {{clock.real}} {{Self}} {{super}} {{loop}} {{caller}}
+    {{rows.rows}} {{rows.count}} {{rows.command_0.rows}} {{rows.data}} {{clock.real}} {{Self}}
+    {{super}} {{loop}} {{caller}}
 """.split()  # noqa: SIM905 - a list of quoted braces would be far longer
 )
 

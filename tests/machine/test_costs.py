@@ -12,7 +12,7 @@ import pytest
 from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine import engine, journal, names
-from noetl_temporal.machine.commands import CallTool, Command, Emit, RunLoop
+from noetl_temporal.machine.commands import CallTool, Command, Emit, RunChunk
 from noetl_temporal.machine.events import Continued, Event, Started, ToolFinished
 from noetl_temporal.machine.loops import host
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -124,7 +124,7 @@ class Counting:
         commands = self.feed(machine, Started)
         while True:
             waiting += [one.call.id for one in commands if isinstance(one, CallTool)]
-            inner = next((one for one in commands if isinstance(one, RunLoop)), None)
+            inner = next((one for one in commands if isinstance(one, RunChunk)), None)
             if inner is not None:
                 self.calls.clear()
                 return self.drive(LoopMachine(inner.input))

@@ -9,7 +9,7 @@ from typing import Any
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, SourceRef, Step
 from noetl_temporal.machine import trees
-from noetl_temporal.machine.commands import LoopInput
+from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.scope import Chain, Late
 from noetl_temporal.machine.state import Iteration, LoopState
@@ -18,7 +18,7 @@ from noetl_temporal.machine.tasks.plan import StepPlan
 __all__ = ["IterationHost", "iteration_ids"]
 
 
-def iteration_ids(input_: LoopInput, index: int) -> dict[str, Any]:
+def iteration_ids(input_: ChunkInput, index: int) -> dict[str, Any]:
     """What an event of an iteration says of where it belongs."""
     return {
         "step": input_.step.name,
@@ -32,7 +32,7 @@ class IterationHost:
     """See tasks.host.Host. ``plan`` is that of the loop's step."""
 
     def __init__(
-        self, input_: LoopInput, plan: StepPlan, loop: LoopState, iteration: Iteration, journal: Journal
+        self, input_: ChunkInput, plan: StepPlan, loop: LoopState, iteration: Iteration, journal: Journal
     ) -> None:
         self.journal = journal
         self.plan = plan
@@ -85,18 +85,17 @@ class IterationHost:
         )
 
 
-def _iteration_names(given: LoopInput, index: int, bound: Mapping[str, Json]) -> dict[str, Any]:
+def _iteration_names(given: ChunkInput, index: int, bound: Mapping[str, Json]) -> dict[str, Any]:
     """The names of an iteration; ``bound`` is what ``set iter.x`` wrote."""
-    position, total = index - given.first, len(given.items)
-    item = given.items[position]
+    item, total = given.items[index - given.first], given.total
     place = {
         "index": index,
         "index0": index,
         "count": total,
         "size": total,
         "length": total,
-        "first": position == 0,
-        "last": position == total - 1,
+        "first": index == 0,
+        "last": index == total - 1,
     }
     element = given.step.loop.element if given.step.loop else "item"
     iter_ = {**place, **{f"_{name}": value for name, value in place.items()}, element: item, **bound}
