@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -133,7 +134,7 @@ class Counting:
                 commands = self.feed(machine, Continued)
             elif waiting:
                 id_ = waiting.popleft()
-                commands = self.feed(machine, lambda at, id_=id_: ToolFinished(at, id_, ok()))
+                commands = self.feed(machine, partial(ToolFinished, call_id=id_, report=ok()))
             else:
                 return sorted(self.calls)[len(self.calls) // 2]
 
