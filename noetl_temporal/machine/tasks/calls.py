@@ -73,6 +73,7 @@ def tool_call(
         scope=templates.project(names, plan.call_paths) if plan.needs_scope else {},
         sinks=sink_calls(plan.attempt_sinks, key, _once(caller, plan), names) if plan.attempt_sinks else (),
         idempotent=task.idempotent,
+        idempotency_key=task.idempotency_key,
         iteration=caller.iteration,
         page=plan.page(state),
         aside=task.guard is not None,
