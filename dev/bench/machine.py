@@ -20,7 +20,7 @@ import statistics
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -96,7 +96,7 @@ SHAPES: dict[str, tuple[str, int]] = {
 
 
 class Cost(NamedTuple):
-    """Facts fed, and the seconds of one: the mean, that of the first and last tenth, and of the best WINDOW between
+    """Facts fed, and the seconds of one: the mean, that of the first and last tenth, and of the best stretch between
     these, which is what a machine with nothing else to do would show.
     """
 
@@ -126,7 +126,8 @@ class Meter:
 
     def cost(self) -> Cost:
         tenth, laps = max(1, len(self.laps) // 10), self.laps
-        windows = [laps[start : start + WINDOW] for start in range(tenth, len(laps) - tenth - WINDOW, WINDOW)]
+        size = max(WINDOW, len(laps) // 8)  # whole chunks of a loop: their last items end without another beginning
+        windows = [laps[start : start + size] for start in range(tenth, len(laps) - tenth - size, size)]
         best = min(statistics.mean(window) for window in windows)
         return Cost(len(laps), statistics.mean(laps), sum(laps[:tenth]) / tenth, sum(laps[-tenth:]) / tenth, best)
 
@@ -168,7 +169,7 @@ def _report(call: ToolCall, at: int) -> ToolReport:
 
 
 @contextmanager
-def profiled(is_wanted: bool) -> Iterator[None]:
+def profiled(is_wanted: bool) -> Generator[None]:
     profile = cProfile.Profile(time.thread_time)
     if is_wanted:
         profile.enable()
