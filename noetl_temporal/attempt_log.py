@@ -205,6 +205,7 @@ def now() -> int:
     return time.time_ns() // 1_000_000
 
 
+@cache
 def _worker() -> str:
     """As Temporal itself names it: ``pid@host``."""
     return f"{os.getpid()}@{_host()}"
