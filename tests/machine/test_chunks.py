@@ -75,7 +75,7 @@ class Watched:
             "clock": self.now - EPOCH_MS,
             **fields,
         }
-        return self.feed(ChunkFinished, id_, ChunkReport(**report, clock=self.now - EPOCH_MS))
+        return self.feed(ChunkFinished, id_, ChunkReport(**report))
 
     def finish(self) -> Finish:
         last = self.commands[-1]
