@@ -17,6 +17,7 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
+from noetl_temporal.codec import HEADERS
 from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
 from noetl_temporal.trail import TrailInterceptor
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
@@ -48,6 +49,7 @@ async def replay(history: WorkflowHistory, converter: DataConverter) -> Verdict:
         workflow_runner=UnsandboxedWorkflowRunner(),
         interceptors=[TrailInterceptor()],
         data_converter=converter,
+        header_codec_behavior=HEADERS,
     )
     result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
     problem = None if result.replay_failure is None else " ".join(str(result.replay_failure).split())

@@ -11,7 +11,7 @@ from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import Failure
 
-__all__ = ["CallTool", "Cancel", "Command", "Emit", "Finish", "LoopInput", "RunLoop", "StartTimer"]
+__all__ = ["CallTool", "Cancel", "Command", "Emit", "Finish", "LoopChunk", "LoopInput", "RunLoop", "StartTimer"]
 
 
 class CallTool(msgspec.Struct, frozen=True, tag=True):
@@ -30,8 +30,8 @@ class StartTimer(msgspec.Struct, frozen=True, tag=True):
     summary: str
 
 
-class LoopInput(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All a loop's own machine needs: the step, the items and the outer scope its templates name.
+class LoopChunk(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one chunk of a loop has of its own: the items and the outer scope that its templates name.
 
     ``first`` is the index of the first item (chunks of a large collection start later). ``event_id`` is that of
     ``loop.started``, the parent of every iteration. ``run`` is the run of the step whose loop this is. Ids of the log
@@ -39,8 +39,6 @@ class LoopInput(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     execution_id: int
-    source: SourceRef
-    step: Step
     items: list[Json]
     scope: dict[str, Json]
     slot: int
@@ -50,6 +48,13 @@ class LoopInput(msgspec.Struct, frozen=True, omit_defaults=True):
     run: str
     first: int = 0
     max_in_flight: int = 1
+
+
+class LoopInput(LoopChunk, frozen=True, omit_defaults=True, kw_only=True):
+    """All a loop's own machine needs: a chunk, and the step, which is the same for all of them."""
+
+    source: SourceRef
+    step: Step
 
 
 class RunLoop(msgspec.Struct, frozen=True, tag=True):

@@ -14,6 +14,7 @@ from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import RunHandle
+from noetl_temporal.packed_trail import from_payload, unpack
 from noetl_temporal.support import UnsupportedError
 from noetl_temporal.trail import HEADER
 
@@ -215,7 +216,8 @@ async def test_cancelling_ends_the_run_and_what_it_runs(shell: Shell) -> None:
     assert cancelled.is_set()
     events = (await history_of(handle)).events
     memos = [e for e in events if e.event_type == EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED]
-    trail = json.loads(memos[-1].workflow_properties_modified_event_attributes.upserted_memo.fields[HEADER].data)
+    memo = memos[-1].workflow_properties_modified_event_attributes.upserted_memo
+    trail = unpack(from_payload(memo.fields[HEADER]))
     assert [event["type"] for event in trail][-1] == "playbook.cancelled"
 
 
@@ -226,8 +228,9 @@ async def test_the_log_stands_in_headers_whole_and_in_order(shell: Shell) -> Non
     told: list[dict[str, Any]] = []
     for event in (await history_of(handle)).events:
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-            told += json.loads(event.activity_task_scheduled_event_attributes.header.fields[HEADER].data)
-    types = [event["type"] for event in told] + [event.type for event in found.trail]
+            told += unpack(from_payload(event.activity_task_scheduled_event_attributes.header.fields[HEADER]))
+    assert found.trail is not None
+    types = [event["type"] for event in [*told, *unpack(found.trail)]]
     assert types[:4] == [
         "playbook.execution.requested",
         "playbook.request.evaluated",
