@@ -34,7 +34,7 @@ from noetl_compiler.diagnostics import Severity
 from noetl_compiler.graph import Graph, Json
 from noetl_temporal.codec import payload_limit
 from noetl_temporal.config import connect_temporal, dsn_from_environment
-from noetl_temporal.deployment import rpc_problem
+from noetl_temporal.deployment import postgres_problem, rpc_problem
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.mirror.read import Event, EventTail
 from noetl_temporal.naming import (
@@ -120,6 +120,8 @@ class NoetlClient:
             handle = await self._start(given, Playbook(graph, text), execution_timeout)
         except RPCError as error:
             raise rpc_problem(error, self.temporal.namespace) or error from error
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:  # where the graph is kept
+            raise postgres_problem(error, self.dsn or "") from error
         return RunHandle(self.temporal, handle, execution_id, self.dsn)
 
     async def _start(

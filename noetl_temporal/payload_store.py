@@ -15,8 +15,8 @@ import hashlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
 
 import asyncpg
 from temporalio.api.common.v1 import Payload
@@ -48,11 +48,13 @@ REMEMBERED_SECONDS = 600.0
 SHARED_BYTES = 64_000_000
 """Of shared parts that a process remembers."""
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _STORE = """
 INSERT INTO noetl.payload (key, data) SELECT * FROM unnest($1::text[], $2::bytea[]) ON CONFLICT (key) DO NOTHING
 """
+_READ = "SELECT key, data FROM noetl.payload WHERE key = ANY($1)"
 
 
 class PayloadStore(StorageDriver):
@@ -60,7 +62,6 @@ class PayloadStore(StorageDriver):
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
-        self._is_migrated = False
         self._free = asyncio.Semaphore(MAX_CONNECTIONS)
         self._stored = _Recent()
 
@@ -75,8 +76,7 @@ class PayloadStore(StorageDriver):
         keys = [hashlib.sha256(text).hexdigest() for text in texts]
         rows = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._stored}
         if rows:
-            async with self._connected() as connection:
-                await connection.execute(_STORE, list(rows), list(rows.values()))
+            await self._run(lambda connection: connection.execute(_STORE, list(rows), list(rows.values())))
             self._stored.add(rows)
         _SHARED.add(zip(keys, payloads, strict=True))
         return [StorageDriverClaim({"key": key}) for key in keys]
@@ -100,27 +100,22 @@ class PayloadStore(StorageDriver):
         return [found[key] for key in keys]
 
     async def _read(self, keys: Sequence[str]) -> dict[str, Payload]:
-        async with self._connected() as connection:
-            records = await connection.fetch("SELECT key, data FROM noetl.payload WHERE key = ANY($1)", keys)
+        records = await self._run(lambda connection: connection.fetch(_READ, keys))
         read = {record["key"]: Payload.FromString(record["data"]) for record in records}
         _SHARED.add(read.items())
         return read
 
-    @asynccontextmanager
-    async def _connected(self) -> AsyncGenerator[asyncpg.Connection]:
+    async def _run(self, statement: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
+        """Run one statement. The first to need the table may come before the mirror has made it."""
         async with self._free:
-            await self._ensure_table()
             connection = await asyncpg.connect(self._dsn)
             try:
-                yield connection
+                return await statement(connection)
+            except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+                await migrate(self._dsn)
+                return await statement(connection)
             finally:
                 await connection.close()
-
-    async def _ensure_table(self) -> None:
-        """The first to need the table may come before the mirror has made it."""
-        if not self._is_migrated:
-            await migrate(self._dsn)
-            self._is_migrated = True
 
 
 class PatientStore(StorageDriver):

@@ -124,7 +124,7 @@ async def events_of(client: Client, workflow_id: str) -> AsyncIterator[HistoryEv
 Side = Callable[[str], Awaitable[str]]
 
 
-async def sides(client: NoetlClient) -> dict[str, Side]:
+def sides(client: NoetlClient) -> dict[str, Side]:
     async def by_hand(shape: str, is_ours: bool) -> str:
         workflow_id = f"hand/{shape}/{new_execution_id()}"
         child = "HandFan" if shape == "fan-out" else "HandSequence"
@@ -159,23 +159,31 @@ def in_place(event: HistoryEvent) -> str:
     return f"--- {name_of(event)}, {event.ByteSize()} bytes\n{event}"
 
 
-async def measure(address: str, dsn: str, options: argparse.Namespace) -> None:
-    client = await NoetlClient.connect(address, dsn=dsn, tools={"noop": TOOL})
-    hand = Worker(
-        client.temporal,
+def hand_worker(client: Client) -> Worker:
+    return Worker(
+        client,
         task_queue="hand",
         workflows=[HandSequence, HandFan, HandChild],
         activities=[same],
         workflow_runner=UnsandboxedWorkflowRunner(),
     )
-    async with hand, serving(client.temporal, {"noop": TOOL}, CredentialSource()):
+
+
+async def histories(client: NoetlClient, shape: str) -> dict[str, list[HistoryEvent]]:
+    """All events of each side's run of a shape."""
+    found: dict[str, list[HistoryEvent]] = {}
+    for name, side in sides(client).items():
+        workflow_id = await side(shape)
+        found[name] = [event async for event in events_of(client.temporal, workflow_id)]
+    return found
+
+
+async def measure(address: str, dsn: str, options: argparse.Namespace) -> None:
+    client = await NoetlClient.connect(address, dsn=dsn, tools={"noop": TOOL})
+    async with hand_worker(client.temporal), serving(client.temporal, {"noop": TOOL}, CredentialSource()):
         for shape in SHAPES:
-            found: dict[str, list[HistoryEvent]] = {}
-            for name, side in (await sides(client)).items():
-                workflow_id = await side(shape)
-                found[name] = [event async for event in events_of(client.temporal, workflow_id)]
             print(f"\n{shape} of {COUNT}")
-            show(found, options)
+            show(await histories(client, shape), options)
 
 
 def show(found: dict[str, list[HistoryEvent]], options: argparse.Namespace) -> None:

@@ -15,6 +15,7 @@ from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import RunHandle
 from noetl_temporal.packed_trail import from_payload, unpack
+from noetl_temporal.run_input import RunReport
 from noetl_temporal.support import UnsupportedError
 from noetl_temporal.trail import HEADER
 
@@ -142,6 +143,18 @@ async def test_secrets_never_leave_the_activity(shell: Shell) -> None:
         found = await handle.result()
     assert found.result == {"echo": "Bearer ***"}
     assert "hush-hush" not in (await history_of(handle)).to_json()
+    assert "Bearer ***" in str(log := await log_of(handle, found))
+    assert "hush-hush" not in str(log)
+
+
+async def log_of(handle: RunHandle, report: RunReport) -> list[dict[str, Any]]:
+    """The domain events that history carries of a completed run."""
+    told: list[dict[str, Any]] = []
+    for event in (await history_of(handle)).events:
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+            told += unpack(from_payload(event.activity_task_scheduled_event_attributes.header.fields[HEADER]))
+    assert report.trail is not None
+    return [*told, *unpack(report.trail)]
 
 
 LOOP = """
@@ -225,12 +238,7 @@ async def test_the_log_stands_in_headers_whole_and_in_order(shell: Shell) -> Non
     async with shell.client(lambda _request, _context: 1) as client:
         handle = await shell.submit(client, TWO_STEPS)
         found = await handle.result()
-    told: list[dict[str, Any]] = []
-    for event in (await history_of(handle)).events:
-        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-            told += unpack(from_payload(event.activity_task_scheduled_event_attributes.header.fields[HEADER]))
-    assert found.trail is not None
-    types = [event["type"] for event in [*told, *unpack(found.trail)]]
+    types = [event["type"] for event in await log_of(handle, found)]
     assert types[:4] == [
         "playbook.execution.requested",
         "playbook.request.evaluated",
