@@ -6,8 +6,8 @@ import msgspec
 
 from noetl_compiler.graph import Json, SourceRef, Step
 from noetl_temporal.limits import INLINE_BYTES
-from noetl_temporal.machine.commands import LoopChunk, LoopInput
-from noetl_temporal.machine.events import LoopReport
+from noetl_temporal.machine.commands import ChunkInput, ChunkItems
+from noetl_temporal.machine.events import ChunkReport
 from noetl_temporal.packed_trail import PackedTrail
 from noetl_temporal.shared_part import SharedPart
 
@@ -24,7 +24,7 @@ class LoopBody(SharedPart, frozen=True):
 class LoopRun(msgspec.Struct, frozen=True, omit_defaults=True):
     """``queues``, ``limit``, ``state``, ``trail`` and ``after`` as in RunInput."""
 
-    input: LoopChunk
+    input: ChunkItems
     queues: dict[str, str] = {}
     limit: int = INLINE_BYTES
     state: Json = None
@@ -35,16 +35,16 @@ class LoopRun(msgspec.Struct, frozen=True, omit_defaults=True):
 class LoopEnd(msgspec.Struct, frozen=True, omit_defaults=True):
     """``trail`` is what no later command could carry."""
 
-    report: LoopReport
+    report: ChunkReport
     trail: PackedTrail | None = None
 
 
-def parted(given: LoopInput) -> tuple[LoopChunk, LoopBody]:
-    """A loop's input as what is its own and what it shares with others."""
-    own = {name: getattr(given, name) for name in LoopChunk.__struct_fields__}
-    return LoopChunk(**own), LoopBody(given.source, given.step)
+def parted(given: ChunkInput) -> tuple[ChunkItems, LoopBody]:
+    """A chunk's input as what is its own and what it shares with others."""
+    own = {name: getattr(given, name) for name in ChunkItems.__struct_fields__}
+    return ChunkItems(**own), LoopBody(given.source, given.step)
 
 
-def joined(chunk: LoopChunk, body: LoopBody) -> LoopInput:
+def joined(items: ChunkItems, body: LoopBody) -> ChunkInput:
     """What was ``parted``."""
-    return LoopInput(**msgspec.structs.asdict(chunk), source=body.source, step=body.step)
+    return ChunkInput(**msgspec.structs.asdict(items), source=body.source, step=body.step)

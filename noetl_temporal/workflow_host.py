@@ -9,9 +9,10 @@ A workflow task has a budget (machine/budget.py). When work is left over, a time
 
 Continue-as-new. After the soft limit the host feeds facts while the machine *holds*, which begins nothing. If no call
 and no loop is in flight then, the run continues as new from the snapshot: timers are deadlines in it and start again.
-If something is in flight, the machine goes on. Only at the hard limit it keeps holding until what is in flight has
-ended, and says so in the log and in the details that the Temporal UI shows. A cancelled run never continues as new: it
-has only its cleanup to do, and the request is known to this run alone.
+If something is in flight, the machine goes on. A chunk of a loop gives back the items that it has not begun first, and
+so comes to its end; only calls of a single item make it continue as new. Only at the hard limit the machine keeps
+holding until what is in flight has ended, and says so in the log and in the details that the Temporal UI shows. A
+cancelled run never continues as new: it has only its cleanup to do, and the request is known to this run alone.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 from temporalio import workflow
 
 from noetl_temporal.machine.commands import Finish
-from noetl_temporal.machine.events import CancelRequested, Continued, Event, HoldRequested, LimitReached
+from noetl_temporal.machine.events import CancelRequested, Continued, Event, HoldRequested, LimitReached, RestRequested
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.performer import Performer, now
@@ -50,6 +51,7 @@ class WorkflowHost:
         self._requests: list[str] = []
         self._is_cancel_fed = False
         self._is_wait_logged = False
+        self._soft_events = SOFT_EVENTS
         self._next_task: asyncio.Task[None] | None = None
 
     def request_cancel(self, reason: str) -> None:
@@ -90,8 +92,16 @@ class WorkflowHost:
         self._performer.has_news = False
         self._feed_stops()
         if self._may_continue() and not self._machine.state.holding and self._performer.finish is None:
-            self.feed(HoldRequested(now()))
+            self._shorten()
         self._feed_news()
+
+    def _shorten(self) -> None:
+        """The history is long: a chunk gives back what it has not begun, anything else continues as new when idle."""
+        if isinstance(self._machine, LoopMachine) and self._machine.may_give_back:
+            self._soft_events = workflow.info().get_current_history_length() + SOFT_EVENTS
+            self.feed(RestRequested(now()))
+        else:
+            self.feed(HoldRequested(now()))
 
     def _feed_news(self) -> None:
         """Feed what happened, as far as the budget goes; the rest waits for the next workflow task."""
@@ -120,7 +130,7 @@ class WorkflowHost:
 
     def _may_continue(self) -> bool:
         info = workflow.info()
-        is_long = info.is_continue_as_new_suggested() or info.get_current_history_length() > SOFT_EVENTS
+        is_long = info.is_continue_as_new_suggested() or info.get_current_history_length() > self._soft_events
         return is_long and not self._machine.is_cancelled
 
     def _is_to_continue(self) -> bool:

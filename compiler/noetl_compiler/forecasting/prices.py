@@ -1,8 +1,9 @@
 """What calls, loops, timers and workflow runs cost in Temporal's events and actions, and about how many bytes.
 
-A call is six events (scheduled, started, completed, and the workflow task that follows), a loop nine in its parent and
-a workflow of its own. What goes on at the same time may share a workflow task, so it costs three events at least. A
-workflow continues as new when its history has grown long, in events or in bytes.
+A call is six events (scheduled, started, completed, and the workflow task that follows), a chunk of a loop nine in its
+parent and a workflow of its own. What goes on at the same time may share a workflow task, so it costs three events at
+least. When its history has grown long, in events or in bytes, a playbook's workflow continues as new, and a chunk's
+gives back the items that it has not begun, which become another chunk.
 
 Sizes are fitted to real histories: a small result stands in the history of its call and, compressed, in records of
 what happened, a larger one with its call alone, and one that is kept in Postgres nowhere. A graph and a loop's step
@@ -21,14 +22,16 @@ from noetl_compiler.forecasting.counts import Sizes, Work
 from noetl_compiler.forecasting.courses import width
 from noetl_compiler.graph import Graph, Step
 
-__all__ = ["LOOP_EVENTS", "PLAYBOOK_EVENTS", "RESULT_BYTES", "STORED_BYTES", "Amount", "Host", "Prices"]
+__all__ = ["LOOP_EVENTS", "PLAYBOOK_EVENTS", "RESULT_BYTES", "STORED_BYTES", "Amount", "Host", "Prices", "chunks"]
 
 LOOP_EVENTS = 2_000
-"""History events after which a loop's workflow continues as new."""
+"""History events after which a chunk of a loop begins no further item."""
 PLAYBOOK_EVENTS = 4_096
 """History events after which Temporal suggests it to a playbook's."""
 HISTORY_BYTES = 4 * 1024 * 1024
 """Bytes of a history after which Temporal suggests it to any workflow."""
+CHUNK_ITEMS, MAX_CHUNKS, CHUNKS_AT_ONCE = 400, 500, 2
+"""Items of a chunk, chunks of a loop before any gives items back, and how many of a parallel loop run at once."""
 STORED_BYTES = 64 * 1024
 """Larger values stand in Postgres, and history has a claim."""
 RESULT_BYTES = 1_000
@@ -46,7 +49,9 @@ _COPIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """``children`` are the workflows that loops begin; ``workflow_runs`` has each time one continues as new as well."""
+    """``children`` are the workflows of chunks of loops; ``workflow_runs`` has the playbook's too, and those that it
+    continues as.
+    """
 
     calls: int = 0
     children: int = 0
@@ -66,24 +71,26 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """An execution of a workflow in which steps run, over all its runs: its events and bytes, the events after which it
-    continues as new, and how much is under way in it at once.
+    """Where steps run, a playbook's workflow or all chunks of a loop: its events and bytes, the events after which
+    another workflow goes on, how much is under way at once, and the ``parts`` that it is divided into beforehand.
     """
 
     events: int
     bytes: int
     renewed: int
     pending: int
+    parts: int = 1
 
     @property
     def runs(self) -> int:
-        """The first, and those it continues as."""
-        return max(1, math.ceil(self.events / self.renewed), math.ceil(self.bytes / HISTORY_BYTES))
+        """Of workflows, one after the other or at once."""
+        part = max(self.events / self.renewed, self.bytes / HISTORY_BYTES) / self.parts
+        return self.parts * max(1, math.ceil(part))
 
     @property
     def longest(self) -> int:
         """Events of one run: when it has grown long it begins nothing more, but waits for what is pending."""
-        return min(self.events, self.renewed + self.pending * _CALL) + _RUN
+        return min(math.ceil(self.events / self.parts), self.renewed + self.pending * _CALL) + _RUN
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +110,13 @@ class Prices:
         return Host(events, size, PLAYBOOK_EVENTS, width(self.graph, names))
 
     def loop(self, step: Step) -> Host:
-        """The workflow of a loop begun once: its tasks run in it, or the steps of its region."""
+        """The chunks of a loop begun once: its tasks run in them, or the steps of its region."""
         begun, region = max(1, self.work[step.name].loops), step.loop.region if step.loop else ()
         events = self._task_events(step.name) + sum(map(self.events_around, region))
         size = self._call_bytes(step.name) + sum(map(self._bytes_around, region))
-        pending = self.in_flight[step.name] * width(self.graph, region)
-        return Host(events // begun, size // begun, LOOP_EVENTS, pending)
+        in_flight = self.in_flight[step.name]
+        parts = chunks(self.work[step.name].items // begun, in_flight)
+        return Host(events // begun, size // begun, LOOP_EVENTS, in_flight * width(self.graph, region), parts)
 
     def whole(self, runs: int) -> Amount:
         """What a run costs beside its steps."""
@@ -122,10 +130,10 @@ class Prices:
         tasks = self._task_events(step.name) + _LIMIT * work.limits
         return Amount(
             work.calls,
-            work.loops,
+            runs,
             runs,
             events=tasks + self._loop_events(step.name) + _RUN * runs,
-            actions=2 * work.calls + work.delays + work.limits + work.loops + runs,
+            actions=2 * work.calls + work.delays + work.limits + 2 * runs,
         )
 
     def bytes(self, step: Step) -> int:
@@ -149,8 +157,12 @@ class Prices:
         return work.calls * (_SHARED if work.is_shared else _CALL) + _DELAY * work.delays
 
     def _loop_events(self, name: str) -> int:
+        """In the parent of the chunks; two that run at once may share workflow tasks."""
         work = self.work[name]
-        return work.loops * (_SHARED if work.is_loop_shared else _LOOP)
+        if not work.loops:
+            return 0
+        runs = self.loop(self.graph.steps[name]).runs
+        return work.loops * runs * (_SHARED if work.is_loop_shared or (runs > 1 and work.is_shared) else _LOOP)
 
     def _call_bytes(self, name: str) -> int:
         tasks, work = self.graph.steps[name].tasks, self.work[name]
@@ -169,6 +181,13 @@ class Prices:
             return 0
         gathered = work.items // work.loops * self.sizes.result_bytes.get(step.name, RESULT_BYTES)
         return work.loops * (2 * _CLAIM_BYTES + _COPIES * _stored(gathered) + (_LOOP + _RUN) * _EVENT_BYTES)
+
+
+def chunks(items: int, in_flight: int) -> int:
+    """How many chunks a loop is cut into, one at least."""
+    count = max(1, math.ceil(items / max(CHUNK_ITEMS, math.ceil(items / MAX_CHUNKS))))
+    at_once = min(in_flight, CHUNKS_AT_ONCE) if count > 1 else 1
+    return math.ceil(count / at_once) * at_once
 
 
 def _stored(size: int) -> int:
