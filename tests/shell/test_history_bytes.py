@@ -73,8 +73,10 @@ async def test_history_is_near_that_of_a_workflow_by_hand(client: NoetlClient, s
     async with hand_worker(client.temporal):
         found = await histories(client, shape)
     ours = size(found["playbook"])
-    assert ours < 1.5 * size(found["same values"])
-    assert ours < 2.5 * size(found["int to int"])
+    # What ends at once may share workflow tasks or not, on either side, as it comes.
+    spread = 0.4 if shape == "fan-out" else 0.0
+    assert ours < (1.5 + spread) * size(found["same values"])
+    assert ours < (2.5 + spread) * size(found["int to int"])
 
 
 def inputs(history: WorkflowHistory) -> Sequence[Payload]:
