@@ -13,6 +13,9 @@ If something is in flight, the machine goes on. A chunk of a loop gives back the
 so comes to its end; only calls of a single item make it continue as new. Only at the hard limit the machine keeps
 holding until what is in flight has ended, and says so in the log and in the details that the Temporal UI shows. A
 cancelled run never continues as new: it has only its cleanup to do, and the request is known to this run alone.
+
+When another build is current (versioning.py), a run that waits for nothing but timers continues as new as well, also
+when one of them wakes it: the timer fires again in the new run.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from noetl_temporal.machine.events import CancelRequested, Continued, Event, Hol
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.performer import Performer, now
+from noetl_temporal.versioning import wants_upgrade
 
 __all__ = ["WorkflowHost"]
 
@@ -64,20 +68,21 @@ class WorkflowHost:
 
     async def drive(self) -> Finish | None:
         """Run until the machine ends; None when the run is to continue as new from the machine's snapshot."""
-        while True:
+        while not self._is_to_upgrade():
             self._turn()
             is_to_continue = self._performer.finish is None and self._is_to_continue()
             self._feed_news()
             self._performer.start()
             if self._performer.finish is not None:
                 return self._performer.finish
-            if is_to_continue and self._machine.is_idle:
+            if (is_to_continue and self._machine.is_idle) or self._is_to_upgrade():
                 return None
             self._ask_for_next_task()
             try:
                 await workflow.wait_condition(self._has_news)
             except asyncio.CancelledError:
                 continue
+        return None
 
     def _has_news(self) -> bool:
         return self._performer.has_news or bool(self._requests) or self._is_cancel_new()
@@ -147,15 +152,22 @@ class WorkflowHost:
             self.feed(HoldRequested(now(), "the history is near its limit: waiting for what is in flight to end"))
         return False
 
+    def _is_to_upgrade(self) -> bool:
+        is_stopping = self._machine.state.stop is not None or bool(self._requests) or self._is_cancel_new()
+        return self._machine.is_idle and not is_stopping and wants_upgrade() and self._size() <= self._limit
+
     def _is_at_hard_limit(self) -> bool:
         info = workflow.info()
         return info.get_current_history_length() > HARD_EVENTS or info.get_current_history_size() > HARD_BYTES
 
     def _fits(self) -> bool:
         """Whether Temporal can carry the snapshot. One that is too large would hang the run, so the run is stopped."""
-        size = self._performer.size_of(self._machine.snapshot())
+        size = self._size()
         if size <= self._limit:
             return True
         self.feed(LimitReached(now(), f"what the run keeps has {size:,} bytes, over {self._limit:,}"))
         self.feed(Continued(now()))
         return False
+
+    def _size(self) -> int:
+        return self._performer.size_of(self._machine.snapshot())

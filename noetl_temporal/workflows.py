@@ -25,6 +25,7 @@ from noetl_temporal.overview import Overview
 from noetl_temporal.performer import Performer, now
 from noetl_temporal.run_input import Playbook, RunInput, RunReport
 from noetl_temporal.trail import HEADER, Trail
+from noetl_temporal.versioning import upgrade
 from noetl_temporal.workflow_host import WorkflowHost
 
 __all__ = ["LoopWorkflow", "PlaybookWorkflow"]
@@ -57,7 +58,7 @@ class PlaybookWorkflow:
             kept = {"machine": self._machine.snapshot(), "overview": self._overview.rows}
             after = self._machine.state.ids.last
             given = msgspec.structs.replace(given, state=kept, after=after, trail=self.trail.take())
-            workflow.continue_as_new(args=[given, playbook], memo={})
+            workflow.continue_as_new(args=[given, playbook], memo={}, initial_versioning_behavior=upgrade())
         return self._end(given, finish)
 
     def _emitted(self, emit: Emit) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -42,6 +43,12 @@ workflow:
 """
 
 
+TITLES = (
+    *("items", "seconds", "items/s", "CPU-ms/item", "peak MB"),
+    *("workflows", "bytes/item", "most events", "largest KB"),
+)
+
+
 class Histories(NamedTuple):
     """Of one run, its loop's chunks included."""
 
@@ -60,6 +67,11 @@ async def histories(client: Client, workflow_id: str) -> Histories:
     return Histories(len(infos), sum(sizes), max(info.history_length for info in infos), max(sizes))
 
 
+def _resident() -> int:
+    """Bytes of memory that this process holds."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 @contextlib.asynccontextmanager
 async def peak_memory() -> AsyncIterator[list[int]]:
     """The most that this process, the worker, has held meanwhile, in bytes."""
@@ -67,8 +79,7 @@ async def peak_memory() -> AsyncIterator[list[int]]:
 
     async def watch() -> None:
         while True:
-            pages = int(Path("/proc/self/statm").read_text().split()[1])
-            peak[0] = max(peak[0], pages * 4096)
+            peak[0] = max(peak[0], _resident())
             await asyncio.sleep(0.2)
 
     task = asyncio.create_task(watch())
@@ -81,8 +92,7 @@ async def peak_memory() -> AsyncIterator[list[int]]:
 async def measure(address: str, dsn: str, sizes: list[int], in_flight: int) -> None:
     noetl = await NoetlClient.connect(address, dsn=dsn, tools={"noop": TOOL})
     graph = compile_or_raise(PLAYBOOK.replace("IN_FLIGHT", str(in_flight)))
-    print(f"{'items':>10}{'seconds':>10}{'items/s':>9}{'CPU-ms/item':>13}{'peak MB':>9}{'workflows':>11}", end="")
-    print(f"{'bytes/item':>12}{'most events':>13}{'most KB':>9}")
+    print("".join(f"{title:>13}" for title in TITLES))
     async with serving(noetl.temporal, {"noop": TOOL}, CredentialSource()):
         for size in sizes:
             began, cpu = time.perf_counter(), time.process_time()
@@ -94,12 +104,10 @@ async def measure(address: str, dsn: str, sizes: list[int], in_flight: int) -> N
                 raise SystemExit(f"the playbook {report.status}: {report.failures[:3]}")
             await asyncio.sleep(1)
             found = await histories(noetl.temporal, handle.workflow_id)
-            print(
-                f"{size:10,}{seconds:10.1f}{size / seconds:9.0f}{cpu * 1000 / size:13.2f}{peak[0] / 1e6:9.0f}", end=""
-            )
-            print(
-                f"{found.workflows:11,}{found.bytes / size:12,.0f}{found.most_events:13,}{found.most_bytes / 1e3:9,.0f}"
-            )
+            rate = f"{size / seconds:.0f}", f"{cpu * 1000 / size:.2f}", f"{peak[0] / 1e6:.0f}"
+            told = f"{found.workflows:,}", f"{found.bytes / size:,.0f}", f"{found.most_events:,}"
+            row = f"{size:,}", f"{seconds:.1f}", *rate, *told, f"{found.most_bytes / 1e3:,.0f}"
+            print("".join(f"{cell:>13}" for cell in row), flush=True)
 
 
 def main() -> None:
