@@ -79,6 +79,10 @@ class Journal:
         self._budget.charge(len(msgspec.json.encode(event)))
         return event.id
 
+    def warn(self, message: str, node: str, kind: str, parent: int, span: Span | None = None, **meta: Any) -> None:
+        """Record something for a person to look at."""
+        self.emit("warning", node, kind, "RUNNING", parent=parent, error=message, span=span, **meta)
+
 
 def _elapsed(started: int | None, ended: int) -> float | None:
     """Seconds between two times in milliseconds; None without a start."""

@@ -17,6 +17,7 @@ from noetl_temporal.machine.scope import call_names, event_names
 from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.tasks.pipeline import End
+from noetl_temporal.machine.undefined import is_reported
 
 __all__ = ["OK", "Ended", "add_failures", "route"]
 
@@ -50,6 +51,11 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
     try:
         chosen = select(step.route, "error" if failed else "ok", scope)
         _emit(execution, step, run, chosen)
+        if status == "completed" and is_reported(
+            execution.graph.source.dialect, (bool(arc.when) for arc in chosen.arcs)
+        ):
+            for one in chosen.mistakes:
+                host.warn(one.message, one.span)
         host.assign([(one.target, templates.render(one.value, scope)) for arc in chosen.arcs for one in arc.set])
     except templates.TemplateFailure as failure:
         raised = End("error", template_outcome(failure), None, failure.span or step.span)
