@@ -208,12 +208,7 @@ def now() -> int:
 @cache
 def _worker() -> str:
     """As Temporal itself names it: ``pid@host``."""
-    return f"{os.getpid()}@{_host()}"
-
-
-@cache
-def _host() -> str:
-    return socket.gethostname()
+    return f"{os.getpid()}@{socket.gethostname()}"
 
 
 def _told(info: activity.Info) -> Details:
