@@ -62,7 +62,7 @@ def tool_worker(
     )
 
 
-def _workers(
+def _tool_workers(
     client: Client,
     tools: Mapping[str, Tool],
     only: Collection[str] | None,
@@ -73,8 +73,7 @@ def _workers(
     if unknown:
         raise UnknownToolsError(f"no tool {', '.join(map(repr, unknown))}: there are {', '.join(sorted(tools))}")
     chosen = [tool for kind, tool in tools.items() if only is None or kind in only]
-    workers = [tool_worker(client, tool, source, grace=grace) for tool in chosen]
-    return [workflow_worker(client), *workers] if only is None else workers
+    return [tool_worker(client, tool, source, grace=grace) for tool in chosen]
 
 
 @asynccontextmanager
@@ -86,10 +85,13 @@ async def serving(
     grace: timedelta = GRACE,
 ) -> AsyncGenerator[None]:
     """Serve while the block runs. ``only`` these tools and no workflows; by default everything. When the block ends,
-    calls in flight have ``grace`` to end; one that has not is run again elsewhere. Raises UnknownToolsError.
+    calls in flight have ``grace`` to end; one that has not is run again elsewhere. Until then workflows are served: a
+    cancel of one of those calls comes from its workflow. Raises UnknownToolsError.
     """
-    workers = _workers(client, tools, only, source, grace)
+    workers = _tool_workers(client, tools, only, source, grace)
     async with AsyncExitStack() as stack:
+        if only is None:
+            await stack.enter_async_context(workflow_worker(client))
         for worker in workers:
             await stack.enter_async_context(worker)
         try:

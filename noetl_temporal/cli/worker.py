@@ -25,7 +25,8 @@ def worker_command(tools: str | None, grace: float | None) -> None:
     """Run playbooks and tools until stopped.
 
     Stopped (SIGTERM or Ctrl-C), it takes no more calls and waits for those it has; what has not ended after --grace
-    is run again by another worker, and counts neither as failed nor as lost. Stopped a second time, it ends at once.
+    is run again by another worker, and counts neither as failed nor as lost. Meanwhile it goes on with workflows, so
+    that a cancel reaches its calls. Stopped a second time, it ends at once.
 
     Finds Temporal by TEMPORAL_ADDRESS or a profile of temporal.toml, else in this folder's stack.
     Credentials come from the file that NOETL_CREDENTIALS names and from NOETL_CREDENTIAL_<NAME>.
