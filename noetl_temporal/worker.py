@@ -56,7 +56,7 @@ def tool_worker(
     return Worker(
         Client(**config),
         task_queue=queue or tool_queue(tool.spec.kind),
-        activities=[tool_activity(tool, source, ValueStore(client.data_converter))],
+        activities=[tool_activity(tool, source, ValueStore(client.data_converter), client)],
         graceful_shutdown_timeout=grace,
         max_heartbeat_throttle_interval=BEAT,
     )
