@@ -116,6 +116,11 @@ class AttemptLog:
         found = counted(since, None if is_whole else self._before)
         return found.lost + found.cut > 0
 
+    @property
+    def follows_a_cut(self) -> bool:
+        """The attempt before did not come to its end."""
+        return len(self._records) > 1 and self._records[-2].status not in ("ok", "error")
+
     # ---- heartbeats -------------------------------------------------------------------------------------------------
 
     def beat(self) -> None:
