@@ -40,6 +40,9 @@ SLOTS = 100
 DRAIN_SECONDS = 0.5
 """Calls that end sooner need no workflow to be served."""
 
+SETTLE_SECONDS = 1.0
+"""How long workflows are served after the last call has ended, which may be the end of its run."""
+
 _log = logging.getLogger(__name__)
 
 UNTIL_DONE = timedelta(days=3650)
@@ -172,6 +175,7 @@ async def _drained(
         config["service_client"] = await ServiceClient.connect(client.service_client.config)
         async with workflow_worker(Client(**config), build):
             await asyncio.shield(stopping)
+            await asyncio.sleep(SETTLE_SECONDS)
     except RuntimeError as error:
         _log.warning("no workflow is served while calls end: %s", error)
         await stopping

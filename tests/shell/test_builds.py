@@ -23,7 +23,6 @@ from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.own import own
 
 from .conftest import HEAD
-from .reports import reports_of
 from .servers import Site, site
 from .worker_process import worker_process
 
@@ -92,9 +91,11 @@ async def build_of(client: NoetlClient, handle: WorkflowHandle[Any, Any], run_id
     return found.workflow_execution_info.versioning_info.deployment_version.build_id
 
 
-async def workers_of(handle: RunHandle, dsn: str) -> list[str]:
+async def workers_of(handle: RunHandle) -> list[str]:
     """Who made its calls, by process id."""
-    return [report.attempts[-1].worker.partition("@")[0] for report in await reports_of(handle, dsn)]
+    history = await handle.workflow.fetch_history()
+    started = [one.activity_task_started_event_attributes.identity for one in history.events]
+    return [identity.partition("@")[0] for identity in started if identity]
 
 
 async def begun(client: NoetlClient, workflow: str) -> RunHandle:
@@ -117,8 +118,8 @@ async def test_a_run_ends_on_its_build_and_the_next_begins_on_the_current_one(
         new = await begun(client, TWO_CALLS.format(url=web.url))
         assert {(await old.result()).status, (await new.result()).status} == {"completed"}
         assert [await build_of(client, one.workflow) for one in (old, new)] == ["a", "b"]
-        assert await workers_of(old, alone.postgres) == [str(a.pid)] * 2
-        assert await workers_of(new, alone.postgres) == [str(b.pid)] * 2
+        assert await workers_of(old) == [str(a.pid)] * 2
+        assert await workers_of(new) == [str(b.pid)] * 2
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
