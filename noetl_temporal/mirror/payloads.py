@@ -17,6 +17,8 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.sdk.v1 import ExternalStorageReference
 from temporalio.converter import DataConverter
 
+from noetl_temporal.mirror.storable import storable
+
 __all__ = ["TRAIL", "Json", "Reference", "as_list", "as_map", "first", "marked", "plain", "value"]
 
 Json: TypeAlias = Any
@@ -36,14 +38,14 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 def value(payload: Payload) -> Json:
-    """The JSON of a payload; a Reference for one stored elsewhere; None for what is not JSON."""
+    """The JSON of a payload, as Postgres can store it; a Reference for one stored elsewhere; None for what is not JSON."""
     if payload.metadata.get("messageType") == _REFERENCE:
         found = msgspec.json.decode(payload.data)
         return Reference(found.get("driverName", ""), found.get("claimData", {}))
     if payload.metadata.get("encoding") != _PLAIN:
         return None
     try:
-        return msgspec.json.decode(payload.data)
+        return msgspec.json.decode(storable(payload.data))
     except msgspec.DecodeError:
         return None
 
