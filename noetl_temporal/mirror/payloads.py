@@ -38,7 +38,7 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 def value(payload: Payload) -> Json:
-    """The JSON of a payload, as Postgres can store it; a Reference for one stored elsewhere; None for what is not JSON."""
+    """The JSON of a payload, as Postgres can store it; a Reference for one that lies elsewhere; None for no JSON."""
     if payload.metadata.get("messageType") == _REFERENCE:
         found = msgspec.json.decode(payload.data)
         return Reference(found.get("driverName", ""), found.get("claimData", {}))
