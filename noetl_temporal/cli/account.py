@@ -12,6 +12,7 @@ from noetl_compiler.graph import Json
 from noetl_temporal.cli.attention import Attention, attention_of
 from noetl_temporal.cli.ended import Ended
 from noetl_temporal.cli.event_log import event_log
+from noetl_temporal.cli.reading import reading_of
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.event_ids import millisecond_of
@@ -25,7 +26,7 @@ PROGRESS_SECONDS = 5.0
 """A run whose workers are away does not answer a query; then the event log tells its steps."""
 
 
-async def account_of(client: NoetlClient, handle: RunHandle, ui: str | None, events: int) -> Ended:
+async def account_of(client: NoetlClient, handle: RunHandle, ui: str | None) -> Ended:
     """All there is to tell of a run. One that still runs has the steps begun so far and no result.
 
     Raises RPCError."""
@@ -35,6 +36,7 @@ async def account_of(client: NoetlClient, handle: RunHandle, ui: str | None, eve
     attention: list[Attention] = []
     if is_running:
         attention = await attention_of(client.temporal, handle.workflow_id, handle.execution_id)
+    log = await reading_of(client, handle, found.run_id)
     started = await _started(client, handle, found)
     until = found.close_time or datetime.datetime.now(datetime.UTC)
     return Ended(
@@ -46,10 +48,11 @@ async def account_of(client: NoetlClient, handle: RunHandle, ui: str | None, eve
         result=report.result,
         steps=report.steps or await _steps(client, handle, report.status, has_worker=is_running and not attention),
         failures=report.failures,
-        events=events,
+        events=log.events,
+        events_complete=log.is_complete,
         duration_seconds=round((until - started).total_seconds(), 3),
         ui_url=_page(ui, found.namespace, handle.workflow_id, found.run_id),
-        attention=tuple(attention),
+        attention=(*attention, *log.problems),
         cancelling=is_running and found.raw_description.workflow_extended_info.cancel_requested,
     )
 
