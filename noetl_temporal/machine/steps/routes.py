@@ -38,12 +38,12 @@ class Ended(NamedTuple):
 
 
 class Way(NamedTuple):
-    """The way on from a run of a step, decided and not yet told. ``set`` is what its arcs have set; ``raised`` is set
-    where deciding failed, and then nothing is chosen.
+    """The way on from a run of a step, decided and not yet told. ``values`` is what its arcs have set, by target;
+    ``raised`` how deciding failed, and then nothing is chosen.
     """
 
     chosen: Selection = Selection((), ())
-    set: tuple[tuple[str, Json], ...] = ()
+    values: tuple[tuple[str, Json], ...] = ()
     raised: End | None = None
 
 
@@ -76,7 +76,7 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
     if way is None:
         return _failed(execution, step, run, end, ()) if failed else Ended(step.name, (execution.graph.final,))
     _emit(execution, step, run, way)
-    execution.host(step, run).tell_of_set(way.set)
+    execution.host(step, run).tell_of_set(way.values)
     targets = tuple(arc.to for arc in way.chosen.arcs)
     if failed:
         ended = _failed(execution, step, run, end, targets)
