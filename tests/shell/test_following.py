@@ -14,6 +14,7 @@ from noetl_temporal.cli.account import account_of
 from noetl_temporal.cli.event_log import event_log
 from noetl_temporal.cli.following import Following
 from noetl_temporal.cli.interrupts import Interrupts
+from noetl_temporal.cli.past import past_account
 from noetl_temporal.cli.view import Lines, Quiet
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.mirror.read import events_of
@@ -72,6 +73,9 @@ async def test_the_events_of_a_run_are_counted_when_the_log_has_all_of_them(shel
     assert ended.events_complete
     async with event_log(servers.postgres) as log:
         assert ended.events == len(await events_of(log, run.execution_id)) > 0
+    past = await past_account(servers.postgres, client.temporal.data_converter, run.execution_id)
+    assert past is not None
+    assert (past.events, past.events_complete, past.attention) == (ended.events, True, ())
 
 
 async def test_a_log_that_does_not_come_is_not_waited_for_without_end(
