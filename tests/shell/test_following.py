@@ -17,6 +17,7 @@ from noetl_temporal.cli.interrupts import Interrupts
 from noetl_temporal.cli.past import past_account
 from noetl_temporal.cli.view import Lines, Quiet
 from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.read import events_of
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.stack.addresses import Addresses
@@ -59,6 +60,7 @@ async def test_a_run_that_completes_when_its_time_is_up_is_completed(shell: Shel
 
 
 async def test_the_events_of_a_run_are_counted_when_the_log_has_all_of_them(shell: Shell, servers: Addresses) -> None:
+    await migrate(servers.postgres)
     async with shell.client(lambda _request, _context: 1) as served:
         client = NoetlClient(served.temporal, servers.postgres, {})
         run = await shell.submit(served, ONE)
@@ -82,6 +84,7 @@ async def test_a_log_that_does_not_come_is_not_waited_for_without_end(
     shell: Shell, servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("noetl_temporal.cli.following.SETTLE_SECONDS", 0.5)
+    await migrate(servers.postgres)
     async with shell.client(lambda _request, _context: 1) as served:
         client = NoetlClient(served.temporal, servers.postgres, {})
         run = await shell.submit(served, ONE)
