@@ -1,16 +1,19 @@
 """How values become payloads: typed JSON, the same on the client, every worker and in replay.
 
-Where a Postgres is known, values over 64 KB are kept there (payload_store.py). Every process of a deployment has to
-know the same one: who does not cannot read what another stored.
+Where a Postgres is known, values over 64 KB are kept there (payload_store.py), and the parts that many inputs share
+(shared_part.py) whatever their size. Every process of a deployment has to know the same one: who does not cannot read
+what another stored.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from functools import lru_cache
+from typing import Any, Self
 
 import msgspec
 from temporalio.api.common.v1 import Payload
+from temporalio.common import HeaderCodecBehavior
 from temporalio.converter import (
     CompositePayloadConverter,
     DataConverter,
@@ -18,12 +21,25 @@ from temporalio.converter import (
     EncodingPayloadConverter,
     ExternalStorage,
     JSONPlainPayloadConverter,
+    SerializationContext,
+    StorageDriver,
+    StorageDriverSelectContext,
 )
 
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES, STORED_BYTES
+from noetl_temporal.machine.call import ToolCall
+from noetl_temporal.packed_trail import ENCODING, PackedTrail, from_payload, to_payload
 from noetl_temporal.payload_store import UNREAD, PatientStore, PayloadStore
+from noetl_temporal.shared_part import SharedPart, is_shared, mark
 
-__all__ = ["Unread", "activity_converter", "data_converter", "payload_limit"]
+__all__ = ["HEADERS", "Unread", "data_converter", "is_kept_outside", "payload_limit", "worker_converter"]
+
+HEADERS = HeaderCodecBehavior.WORKFLOW_ONLY_CODEC
+"""Headers go through a codec and the payload store as payloads do. Activities, which never look at them, leave them
+undecoded."""
+
+DECODED = 64
+"""Shared parts, the last used, that are in memory once for all workflows which have them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,8 +59,23 @@ class _UnreadConverter(EncodingPayloadConverter):
         return None
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        del type_hint
+        """Raises LookupError unless the value is a call, which is read later: then the workflow task is tried again."""
+        if type_hint is not ToolCall:
+            raise LookupError(f"the payload store does not answer: {payload.data.decode()} cannot be read")
         return Unread(payload.data.decode())
+
+
+class _TrailConverter(EncodingPayloadConverter):
+    @property
+    def encoding(self) -> str:
+        return ENCODING
+
+    def to_payload(self, value: Any) -> Payload | None:
+        return to_payload(value) if isinstance(value, PackedTrail) else None
+
+    def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
+        del type_hint
+        return from_payload(payload)
 
 
 class _MsgspecConverter(EncodingPayloadConverter):
@@ -55,35 +86,77 @@ class _MsgspecConverter(EncodingPayloadConverter):
         return "json/plain"
 
     def to_payload(self, value: Any) -> Payload | None:
-        return Payload(metadata={"encoding": b"json/plain"}, data=msgspec.json.encode(value))
+        payload = Payload(metadata={"encoding": b"json/plain"}, data=msgspec.json.encode(value))
+        return mark(payload) if isinstance(value, SharedPart) else payload
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        kind: Any = Any if type_hint is None else type_hint
-        return msgspec.json.decode(payload.data, type=kind)
+        if type_hint is None:
+            return msgspec.json.decode(payload.data)
+        return (_shared if is_shared(payload) else _decoded)(payload.data, type_hint)
+
+
+def _decoded(text: bytes, kind: Any) -> Any:
+    return msgspec.json.decode(text, type=kind)
+
+
+_shared = lru_cache(DECODED)(_decoded)
+
+
+_STANDARD = DefaultPayloadConverter.default_encoding_payload_converters
+_CONVERTERS = (
+    *(one for one in _STANDARD if not isinstance(one, JSONPlainPayloadConverter)),
+    _UnreadConverter(),
+    _TrailConverter(),
+    _MsgspecConverter(),
+)
 
 
 class _PayloadConverter(CompositePayloadConverter):
+    """The SDK makes one for each task it takes, and asks it for one that knows where each value stands."""
+
     def __init__(self) -> None:
-        standard = DefaultPayloadConverter.default_encoding_payload_converters
-        kept = (one for one in standard if not isinstance(one, JSONPlainPayloadConverter))
-        super().__init__(*kept, _UnreadConverter(), _MsgspecConverter())
+        super().__init__(*_CONVERTERS)
+
+    def with_context(self, context: SerializationContext) -> Self:
+        """The same: no value is written differently in different places."""
+        del context
+        return self
+
+
+@dataclasses.dataclass(frozen=True)
+class _DataConverter(DataConverter):
+    """A value is written alike whosever it is. The SDK asks three times a payload, which is a tenth of a replay."""
+
+    def with_context(self, context: SerializationContext) -> Self:
+        del context
+        return self
 
 
 def data_converter(dsn: str | None = None) -> DataConverter:
     """The converter of every client, worker and mirror; ``dsn`` names the Postgres for large values."""
-    storage = ExternalStorage([PayloadStore(dsn)], payload_size_threshold=STORE_FROM_BYTES) if dsn else None
-    return dataclasses.replace(
-        DataConverter.default, payload_converter_class=_PayloadConverter, external_storage=storage
-    )
+    storage = _storage(PayloadStore(dsn)) if dsn else None
+    return _DataConverter(payload_converter_class=_PayloadConverter, external_storage=storage)
 
 
-def activity_converter(converter: DataConverter) -> DataConverter:
-    """The same for a worker of activities: an argument that cannot be read now is ``Unread``."""
+def _storage(driver: StorageDriver) -> ExternalStorage:
+    def select(context: StorageDriverSelectContext, payload: Payload) -> StorageDriver | None:
+        del context
+        return driver if is_kept_outside(payload) else None
+
+    return ExternalStorage([driver], driver_selector=select, payload_size_threshold=0)
+
+
+def is_kept_outside(payload: Payload) -> bool:
+    """Whether a payload is one for the payload store."""
+    return payload.ByteSize() >= STORE_FROM_BYTES or is_shared(payload)
+
+
+def worker_converter(converter: DataConverter) -> DataConverter:
+    """The same for a worker: a call that cannot be read now is ``Unread``."""
     storage = converter.external_storage
     if storage is None or not isinstance(storage.drivers[0], PayloadStore):
         return converter
-    patient = dataclasses.replace(storage, drivers=[PatientStore(storage.drivers[0])])
-    return dataclasses.replace(converter, external_storage=patient)
+    return dataclasses.replace(converter, external_storage=_storage(PatientStore(storage.drivers[0])))
 
 
 def payload_limit(converter: DataConverter) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 import msgspec
 
@@ -24,7 +24,9 @@ Credential: TypeAlias = Mapping[str, Any]
 class Request(msgspec.Struct, frozen=True):
     """One rendered call. ``timeout`` in seconds, the tool's own where the call has none; who runs the tool keeps it.
     ``key`` identifies the call for exactly-once effects and is stable over attempts:
-    ``<execution>/<step run>/<iteration>/<task>/<page>``."""
+    ``<execution>/<step run>/<iteration>/<task>/<page>``; ``n`` is one more than its attempts that went well, so a call
+    that is repeated after a good outcome differs. ``idempotency_key`` is the name of the header to send both in.
+    """
 
     kind: str
     config: dict[str, Json]
@@ -34,18 +36,22 @@ class Request(msgspec.Struct, frozen=True):
     connect_timeout: float | None = None
     read_timeout: float | None = None
     key: str = ""
+    n: int = 1
+    idempotency_key: str | None = None
     execution_id: str = ""
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
     """``effects`` False marks a tool whose call changes nothing outside. ``timeout`` is that of a call that names none:
-    seconds for the whole call with its sinks, None for no limit (semantics.md 21).
+    seconds for the whole call with its sinks, None for no limit (semantics.md 21). ``at_once`` is how many calls may
+    run in one process; ``cores`` for as many as it has processors, None for no limit.
     """
 
     kind: str
     summary: str
     effects: bool = True
     timeout: float | None = None
+    at_once: int | Literal["cores"] | None = None
 
 
 class ToolContext(Protocol):

@@ -11,15 +11,18 @@ from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import Failure
 
-__all__ = ["CallTool", "Cancel", "Command", "Emit", "Finish", "LoopInput", "RunLoop", "StartTimer"]
+__all__ = ["CallTool", "Cancel", "ChunkInput", "ChunkItems", "Command", "Emit", "Finish", "RunChunk", "StartTimer"]
 
 
 class CallTool(msgspec.Struct, frozen=True, tag=True):
-    """Run a tool. ``queue`` is symbolic; ``summary`` is what the Temporal UI shows (``fetch [http] page 3``)."""
+    """Run a tool. ``queue`` is symbolic; ``summary`` is what the Temporal UI shows (``fetch [http] page 3``); ``size``
+    are the bytes of the call's JSON.
+    """
 
     call: ToolCall
     queue: str
     summary: str
+    size: int
 
 
 class StartTimer(msgspec.Struct, frozen=True, tag=True):
@@ -30,17 +33,16 @@ class StartTimer(msgspec.Struct, frozen=True, tag=True):
     summary: str
 
 
-class LoopInput(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All a loop's own machine needs: the step, the items and the outer scope its templates name.
+class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a chunk of a loop has of its own: the items and the outer scope that its templates name.
 
-    ``first`` is the index of the first item (chunks of a large collection start later). ``event_id`` is that of
-    ``loop.started``, the parent of every iteration. ``run`` is the run of the step whose loop this is. Ids of the log
-    are those of ``slot``, above the millisecond ``after`` (event_ids.py).
+    ``loop_id`` is ``<step>/<n>``, the n-th run of that loop step, which has ``total`` items; ``first`` is the index of
+    the first one here. ``event_id`` is that of ``loop.started``, the parent of every iteration. ``run`` is the run of
+    the step whose loop this is. Ids of the log are those of ``slot``, above the millisecond ``after`` (event_ids.py).
+    ``ctx`` is what the iterations before hand on; those of a loop that ``is_sequential`` do.
     """
 
     execution_id: int
-    source: SourceRef
-    step: Step
     items: list[Json]
     scope: dict[str, Json]
     slot: int
@@ -48,15 +50,27 @@ class LoopInput(msgspec.Struct, frozen=True, omit_defaults=True):
     event_id: int
     loop_id: str
     run: str
+    total: int
     first: int = 0
     max_in_flight: int = 1
+    is_sequential: bool = False
+    ctx: dict[str, Json] = {}
 
 
-class RunLoop(msgspec.Struct, frozen=True, tag=True):
-    """Run a loop in a child workflow. ``loop_id`` is ``<step>/<n>``, the n-th run of that loop step."""
+class ChunkInput(ChunkItems, frozen=True, omit_defaults=True, kw_only=True):
+    """All that a chunk's machine needs: also the step, which is the same for all chunks of a loop."""
 
-    loop_id: str
-    input: LoopInput
+    source: SourceRef
+    step: Step
+
+
+class RunChunk(msgspec.Struct, frozen=True, tag=True):
+    """Run a chunk of a loop in a child workflow. The first chunk has the loop's id, ``<step>/<n>``; others add the
+    index of their first item.
+    """
+
+    chunk_id: str
+    input: ChunkInput
     summary: str
 
 
@@ -67,9 +81,10 @@ class Cancel(msgspec.Struct, frozen=True, tag=True):
 
 
 class Emit(msgspec.Struct, frozen=True, tag=True):
-    """Record a domain event in the trail."""
+    """Record a domain event in the trail; ``size`` are the bytes of its JSON."""
 
     event: DomainEvent
+    size: int
 
 
 class Finish(msgspec.Struct, frozen=True, tag=True):
@@ -84,4 +99,4 @@ class Finish(msgspec.Struct, frozen=True, tag=True):
     """When the run began, milliseconds since the epoch."""
 
 
-Command: TypeAlias = CallTool | StartTimer | RunLoop | Cancel | Emit | Finish
+Command: TypeAlias = CallTool | StartTimer | RunChunk | Cancel | Emit | Finish

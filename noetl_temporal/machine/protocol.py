@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from noetl_temporal.machine.events import (
     CancelRequested,
+    ChunkFinished,
     Continued,
     Event,
     HoldRequested,
     LimitReached,
-    LoopFinished,
+    RestRequested,
     Resumed,
     Started,
     TimerFired,
@@ -20,17 +21,17 @@ from noetl_temporal.machine.state import MachineState
 
 __all__ = ["ADMITTED", "ANSWERED", "unexpected"]
 
-_CONTROL = (CancelRequested, LimitReached, HoldRequested, Continued, Resumed)
+_CONTROL = (CancelRequested, LimitReached, HoldRequested, RestRequested, Continued, Resumed)
 ADMITTED: Mapping[str, tuple[type[Event], ...]] = {
     "new": (Started,),
-    "running": (ToolFinished, LoopFinished, TimerFired, *_CONTROL),
+    "running": (ToolFinished, ChunkFinished, TimerFired, *_CONTROL),
     "ended": (),
 }
 """Phase -> the facts that it admits."""
 
 ANSWERED: Mapping[type[Event], tuple[str, ...]] = {
     ToolFinished: ("call",),
-    LoopFinished: ("loop",),
+    ChunkFinished: ("chunk",),
     TimerFired: ("delay", "deadline"),
 }
 """Fact -> the kinds of Pending that it ends."""
@@ -41,24 +42,21 @@ def unexpected(event: Event, state: MachineState) -> str | None:
 
     A timer that is not pending is admitted: it may fire just as it is cancelled.
     """
-    name = type(event).__name__
-    if not isinstance(event, ADMITTED[state.phase]):
-        return f"{name} while the machine is {state.phase}"
-    if isinstance(event, ToolFinished | LoopFinished | TimerFired):
-        id_ = _answered_id(event)
-        found = state.pending.get(id_) or state.timers.get(id_)
-        if found is None and not isinstance(event, TimerFired):
-            return f"{name}: nothing is pending under {id_!r}"
-        if found is not None and found.kind not in ANSWERED[type(event)]:
-            return f"{name}: {id_!r} is a {found.kind}"
-    return None
-
-
-def _answered_id(event: ToolFinished | LoopFinished | TimerFired) -> str:
+    kind = type(event)
+    if kind not in ADMITTED[state.phase]:
+        return f"{kind.__name__} while the machine is {state.phase}"
     match event:
         case ToolFinished():
-            return event.call_id
-        case LoopFinished():
-            return event.loop_id
+            id_ = event.call_id
+        case ChunkFinished():
+            id_ = event.chunk_id
         case TimerFired():
-            return event.timer_id
+            id_ = event.timer_id
+        case _:
+            return None
+    found = state.pending.get(id_) or state.timers.get(id_)
+    if found is None and kind is not TimerFired:
+        return f"{kind.__name__}: nothing is pending under {id_!r}"
+    if found is not None and found.kind not in ANSWERED[kind]:
+        return f"{kind.__name__}: {id_!r} is a {found.kind}"
+    return None

@@ -1,11 +1,13 @@
 """What calls, loops, timers and workflow runs cost in Temporal's events and actions, and about how many bytes.
 
-A call is six events (scheduled, started, completed, and the workflow task that follows), a loop nine in its parent and
-a workflow of its own. What goes on at the same time may share a workflow task, so it costs three events at least. A
-workflow continues as new when its history has grown long, in events or in bytes.
+A call is six events (scheduled, started, completed, and the workflow task that follows), a chunk of a loop nine in its
+parent and a workflow of its own. What goes on at the same time may share a workflow task, so it costs three events at
+least. When its history has grown long, in events or in bytes, a playbook's workflow continues as new, and a chunk's
+gives back the items that it has not begun, which become another chunk.
 
-Sizes are fitted to real histories: a small result stands in the history of its call and in records of what happened,
-a larger one with its call alone, and one that is kept in Postgres nowhere.
+Sizes are fitted to real histories: a small result stands in the history of its call and, compressed, in records of
+what happened, a larger one with its call alone, and one that is kept in Postgres nowhere. A graph and a loop's step
+are kept there too.
 """
 
 from __future__ import annotations
@@ -18,16 +20,18 @@ import msgspec
 
 from noetl_compiler.forecasting.counts import Sizes, Work
 from noetl_compiler.forecasting.courses import width
-from noetl_compiler.graph import Graph, Step, encode
+from noetl_compiler.graph import Graph, Step
 
-__all__ = ["LOOP_EVENTS", "PLAYBOOK_EVENTS", "RESULT_BYTES", "STORED_BYTES", "Amount", "Host", "Prices"]
+__all__ = ["LOOP_EVENTS", "PLAYBOOK_EVENTS", "RESULT_BYTES", "STORED_BYTES", "Amount", "Host", "Prices", "chunks"]
 
 LOOP_EVENTS = 2_000
-"""History events after which a loop's workflow continues as new."""
+"""History events after which a chunk of a loop begins no further item."""
 PLAYBOOK_EVENTS = 4_096
 """History events after which Temporal suggests it to a playbook's."""
 HISTORY_BYTES = 4 * 1024 * 1024
 """Bytes of a history after which Temporal suggests it to any workflow."""
+CHUNK_ITEMS, MAX_CHUNKS, CHUNKS_AT_ONCE = 400, 500, 2
+"""Items of a chunk, chunks of a loop before any gives items back, and how many of a parallel loop run at once."""
 STORED_BYTES = 64 * 1024
 """Larger values stand in Postgres, and history has a claim."""
 RESULT_BYTES = 1_000
@@ -36,14 +40,18 @@ RESULT_BYTES = 1_000
 _RUN, _CALL, _LOOP, _SHARED, _DELAY, _LIMIT, _STATUS = 5, 6, 9, 3, 5, 2, 1
 """Events: of a workflow's run, of a call, a loop, of either when it shares workflow tasks, of a timer waited for, of
 one that only limits, and of the status at the end."""
-_RUN_BYTES, _CALL_BYTES, _EVENT_BYTES, _CLAIM_BYTES = 3_000, 2_000, 120, 500
-_RECORDED_BYTES, _COPIES = 1_024, 3
-"""A result of so many bytes stands in records as well, which makes so many copies of it."""
+_RUN_BYTES, _CALL_BYTES, _EVENT_BYTES, _CLAIM_BYTES = 1_000, 700, 120, 500
+_RECORDED_BYTES = 1_024
+"""A result of so many bytes stands in records as well, compressed: as if there were half of it again."""
+_COPIES = 3
+"""Of all that a loop gathers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """``children`` are the workflows that loops begin; ``workflow_runs`` has each time one continues as new as well."""
+    """``children`` are the workflows of chunks of loops; ``workflow_runs`` has the playbook's too, and those that it
+    continues as.
+    """
 
     calls: int = 0
     children: int = 0
@@ -63,24 +71,26 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """An execution of a workflow in which steps run, over all its runs: its events and bytes, the events after which it
-    continues as new, and how much is under way in it at once.
+    """Where steps run, a playbook's workflow or all chunks of a loop: its events and bytes, the events after which
+    another workflow goes on, how much is under way at once, and the ``parts`` that it is divided into beforehand.
     """
 
     events: int
     bytes: int
     renewed: int
     pending: int
+    parts: int = 1
 
     @property
     def runs(self) -> int:
-        """The first, and those it continues as."""
-        return max(1, math.ceil(self.events / self.renewed), math.ceil(self.bytes / HISTORY_BYTES))
+        """Of workflows, one after the other or at once."""
+        part = max(self.events / self.renewed, self.bytes / HISTORY_BYTES) / self.parts
+        return self.parts * max(1, math.ceil(part))
 
     @property
     def longest(self) -> int:
         """Events of one run: when it has grown long it begins nothing more, but waits for what is pending."""
-        return min(self.events, self.renewed + self.pending * _CALL) + _RUN
+        return min(math.ceil(self.events / self.parts), self.renewed + self.pending * _CALL) + _RUN
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +106,17 @@ class Prices:
         """The workflow of the playbook itself, in which the steps run that no loop is around."""
         names = list(outermost)
         events = sum(map(self.events_around, names)) + _STATUS
-        size = sum(map(self._bytes_around, names)) + self._input_bytes()
+        size = sum(map(self._bytes_around, names)) + _CLAIM_BYTES
         return Host(events, size, PLAYBOOK_EVENTS, width(self.graph, names))
 
     def loop(self, step: Step) -> Host:
-        """The workflow of a loop begun once: its tasks run in it, or the steps of its region."""
+        """The chunks of a loop begun once: its tasks run in them, or the steps of its region."""
         begun, region = max(1, self.work[step.name].loops), step.loop.region if step.loop else ()
         events = self._task_events(step.name) + sum(map(self.events_around, region))
         size = self._call_bytes(step.name) + sum(map(self._bytes_around, region))
-        pending = self.in_flight[step.name] * width(self.graph, region)
-        return Host(events // begun, size // begun, LOOP_EVENTS, pending)
+        in_flight = self.in_flight[step.name]
+        parts = chunks(self.work[step.name].items // begun, in_flight)
+        return Host(events // begun, size // begun, LOOP_EVENTS, in_flight * width(self.graph, region), parts)
 
     def whole(self, runs: int) -> Amount:
         """What a run costs beside its steps."""
@@ -119,10 +130,10 @@ class Prices:
         tasks = self._task_events(step.name) + _LIMIT * work.limits
         return Amount(
             work.calls,
-            work.loops,
+            runs,
             runs,
             events=tasks + self._loop_events(step.name) + _RUN * runs,
-            actions=2 * work.calls + work.delays + work.limits + work.loops + runs,
+            actions=2 * work.calls + work.delays + work.limits + 2 * runs,
         )
 
     def bytes(self, step: Step) -> int:
@@ -131,7 +142,7 @@ class Prices:
 
     def whole_bytes(self, runs: int) -> int:
         """Of a run beside its steps."""
-        return _RUN_BYTES + runs * (self._input_bytes() + _RUN * _EVENT_BYTES)
+        return _RUN_BYTES + runs * (_CLAIM_BYTES + _RUN * _EVENT_BYTES)
 
     def events_around(self, name: str) -> int:
         """Events in the workflow around a step; the tasks of a loop run in another."""
@@ -146,8 +157,12 @@ class Prices:
         return work.calls * (_SHARED if work.is_shared else _CALL) + _DELAY * work.delays
 
     def _loop_events(self, name: str) -> int:
+        """In the parent of the chunks; two that run at once may share workflow tasks."""
         work = self.work[name]
-        return work.loops * (_SHARED if work.is_loop_shared else _LOOP)
+        if not work.loops:
+            return 0
+        runs = self.loop(self.graph.steps[name]).runs
+        return work.loops * runs * (_SHARED if work.is_loop_shared or (runs > 1 and work.is_shared) else _LOOP)
 
     def _call_bytes(self, name: str) -> int:
         tasks, work = self.graph.steps[name].tasks, self.work[name]
@@ -157,7 +172,7 @@ class Prices:
 
     def _result_bytes(self, name: str) -> int:
         size = self.sizes.result_bytes.get(name, RESULT_BYTES)
-        return _stored(size) * (_COPIES if size <= _RECORDED_BYTES else 1)
+        return _stored(size) + (size // 2 if size <= _RECORDED_BYTES else 0)
 
     def _loop_bytes(self, step: Step) -> int:
         """What its parent sends and gets back, in both histories."""
@@ -165,11 +180,14 @@ class Prices:
         if not work.loops:
             return 0
         gathered = work.items // work.loops * self.sizes.result_bytes.get(step.name, RESULT_BYTES)
-        sent = len(msgspec.json.encode(step))
-        return work.loops * (2 * _stored(sent) + _COPIES * _stored(gathered) + (_LOOP + _RUN) * _EVENT_BYTES)
+        return work.loops * (2 * _CLAIM_BYTES + _COPIES * _stored(gathered) + (_LOOP + _RUN) * _EVENT_BYTES)
 
-    def _input_bytes(self) -> int:
-        return _stored(len(encode(self.graph)))
+
+def chunks(items: int, in_flight: int) -> int:
+    """How many chunks a loop is cut into, one at least."""
+    count = max(1, math.ceil(items / max(CHUNK_ITEMS, math.ceil(items / MAX_CHUNKS))))
+    at_once = min(in_flight, CHUNKS_AT_ONCE) if count > 1 else 1
+    return math.ceil(count / at_once) * at_once
 
 
 def _stored(size: int) -> int:

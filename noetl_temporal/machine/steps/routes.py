@@ -13,7 +13,7 @@ from noetl_temporal.machine.events import Failure
 from noetl_temporal.machine.failing import failure_at, template_outcome
 from noetl_temporal.machine.loops.result import ITEMS_FAILED
 from noetl_temporal.machine.routing import Selection, select
-from noetl_temporal.machine.scope import call_names, event_names
+from noetl_temporal.machine.scope import Late, call_names, event_names
 from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.tasks.events import message_of
@@ -53,16 +53,12 @@ def decide(execution: Execution, step: Step, run: StepRun, status: str, end: End
     """
     if status == "cancelled" or step.name == execution.graph.final or execution.state.stop is not None:
         return None
-    host = execution.host(step, run)
-    names: dict[str, Any] = {
-        **call_names(execution.graph.source.dialect, step.name, kind, end.outcome),
-        **event_names(_boundary(step, status), step.name, end.outcome),
-    }
-    scope = host.scope(names)
+    scope = Late(lambda: execution.host(step, run).scope(_names(execution, step, status, end, kind)))
     try:
         chosen = select(step.route, "error" if status == "failed" else "ok", scope)
         values = [(one.target, templates.render(one.value, scope)) for arc in chosen.arcs for one in arc.set]
-        host.write(values)
+        if values:
+            execution.host(step, run).write(values)
     except templates.TemplateFailure as failure:
         return Way(raised=End("error", template_outcome(failure), None, failure.span or step.span))
     return Way(chosen, tuple(values))
@@ -76,7 +72,8 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
     if way is None:
         return _failed(execution, step, run, end, ()) if failed else Ended(step.name, (execution.graph.final,))
     _emit(execution, step, run, way)
-    execution.host(step, run).tell_of_set(way.values)
+    if way.values:
+        execution.host(step, run).tell_of_set(way.values)
     targets = tuple(arc.to for arc in way.chosen.arcs)
     if failed:
         ended = _failed(execution, step, run, end, targets)
@@ -86,6 +83,13 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
     if not targets and step.route.on_no_match == "end":
         targets = (execution.graph.final,)
     return Ended(step.name, targets)
+
+
+def _names(execution: Execution, step: Step, status: str, end: End, kind: str) -> dict[str, Any]:
+    return {
+        **call_names(execution.graph.source.dialect, step.name, kind, end.outcome),
+        **event_names(_boundary(step, status), step.name, end.outcome),
+    }
 
 
 def _boundary(step: Step, status: str) -> str:
