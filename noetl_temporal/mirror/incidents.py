@@ -45,6 +45,9 @@ _WORDS = {
 _NO_VALUE = {LookupError.__name__}
 """What the payload store raises for a value that it does not have."""
 
+_STORE_AWAY = "StoreAwayError"
+"""What the workers' converter raises while the payload store does not answer."""
+
 _STORAGE = re.compile(r"temporalio[/\\]converter[/\\]_extstore\.py")
 """A line of the trace of an error that a storage driver raised: Temporal has a cause for it and does not use it."""
 
@@ -109,6 +112,8 @@ def cause_of(attributes: WorkflowTaskFailedEventAttributes) -> str:
     value), or what Temporal calls it.
     """
     cause, failure = attributes.cause, attributes.failure
+    if _STORE_AWAY in _types(failure):
+        return "storage"
     if _from_storage(failure):
         return "missing_value" if _types(failure) & _NO_VALUE else "storage"
     name = _Cause.Name(cause) if cause in _Cause.values() else f"cause {cause}"
