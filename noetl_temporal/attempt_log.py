@@ -116,6 +116,11 @@ class AttemptLog:
         found = counted(since, None if is_whole else self._before)
         return found.lost + found.cut > 0
 
+    @property
+    def follows_a_cut(self) -> bool:
+        """The attempt before did not come to its end."""
+        return len(self._records) > 1 and self._records[-2].status not in ("ok", "error")
+
     # ---- heartbeats -------------------------------------------------------------------------------------------------
 
     def beat(self) -> None:
@@ -208,12 +213,7 @@ def now() -> int:
 @cache
 def _worker() -> str:
     """As Temporal itself names it: ``pid@host``."""
-    return f"{os.getpid()}@{_host()}"
-
-
-@cache
-def _host() -> str:
-    return socket.gethostname()
+    return f"{os.getpid()}@{socket.gethostname()}"
 
 
 def _told(info: activity.Info) -> Details:

@@ -12,8 +12,9 @@ Attempts leave no events in history, so each one's record goes with the heartbea
 report has them all.
 
 Interrupted before the tool has answered, the attempt ends at once; afterwards it completes its sinks and reports
-(stopping.py). A report that is too large for history is stored from here, however long that takes (value_store.py):
-an unavailable payload store never makes the tool run twice.
+(stopping.py). An attempt that follows one that was cut off asks first whether a cancel is on its way (late_cancel.py).
+A report that is too large for history is stored from here, however long that takes (value_store.py): an unavailable
+payload store never makes the tool run twice.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from temporalio import activity
+from temporalio.client import Client
 
 from noetl_activities.credentials import Credentials, CredentialSource
 from noetl_activities.once import Answer, Once, OnceTool
@@ -35,6 +37,7 @@ from noetl_temporal.attempt_end import AttemptEnd, interrupted
 from noetl_temporal.attempt_log import AttemptLog, now
 from noetl_temporal.call_sinks import CallSinks
 from noetl_temporal.codec import Unread
+from noetl_temporal.late_cancel import until_passed_on
 from noetl_temporal.machine.call import Outcome, ToolCall, ToolReport
 from noetl_temporal.machine.scope import Chain, call_names
 from noetl_temporal.naming import activity_type
@@ -49,8 +52,12 @@ MAX_LOST = 5
 """Attempts that may be lost with their worker; one more fails the call, which may be what kills the workers."""
 
 
-def tool_activity(tool: Tool, source: CredentialSource, values: ValueStore) -> Callable[..., Any]:
-    """The activity of a tool: ``noetl.<kind>``. ``values`` takes what is too large for history."""
+def tool_activity(
+    tool: Tool, source: CredentialSource, values: ValueStore, client: Client | None = None
+) -> Callable[..., Any]:
+    """The activity of a tool: ``noetl.<kind>``. ``values`` takes what is too large for history; ``client`` tells of a
+    cancel that is on its way.
+    """
 
     @activity.defn(name=activity_type(tool.spec.kind))
     async def run(call: ToolCall) -> ToolReport:
@@ -61,7 +68,7 @@ def tool_activity(tool: Tool, source: CredentialSource, values: ValueStore) -> C
                 found = await _read(call, values)
                 if isinstance(found, str):
                     return ToolReport(refusal("internal", found))
-                return await _Attempt(tool, found, Credentials(source), log, values, is_called).run()
+                return await _Attempt(tool, found, Credentials(source), log, values, is_called, client).run()
             except asyncio.CancelledError:
                 return await interrupted(log, stop_reason(), is_called.is_set())
 
@@ -119,6 +126,7 @@ class _Attempt:
     log: AttemptLog
     values: ValueStore
     is_called: asyncio.Event
+    client: Client | None
 
     def __post_init__(self) -> None:
         call = self.call
@@ -148,6 +156,9 @@ class _Attempt:
         refused = self._refused()
         if refused is not None:
             return await self._found() or _Answer(refused, is_refused=True)
+        if self.client is not None and self.log.follows_a_cut:
+            info = activity.info()
+            await until_passed_on(self.client, info.workflow_id or "", info.activity_id)
         if not self.call.idempotent:
             self.log.tell_first()
         self.is_called.set()

@@ -6,12 +6,14 @@ Only who has all tools polls the shared queue: a worker fails a call of a tool t
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import Any, TypeAlias
 
 from temporalio.client import Client
+from temporalio.service import ServiceClient
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerDeploymentConfig
 
 from noetl_activities.credentials import CredentialSource
@@ -35,6 +37,11 @@ GRACE = timedelta(seconds=10)
 SLOTS = 100
 """Calls that a worker takes at once, for each tool."""
 
+DRAIN_SECONDS = 0.5
+"""Calls that end sooner need no workflow to be served."""
+
+_log = logging.getLogger(__name__)
+
 UNTIL_DONE = timedelta(days=3650)
 """As long as any call may take: the grace of ``noetl worker``, unless it is told another."""
 
@@ -57,7 +64,7 @@ def tool_worker(
     build: WorkerDeploymentConfig | None = None,
 ) -> Worker:
     """The worker of one tool kind, by default on its own queue."""
-    run = tool_activity(tool, source, ValueStore(client.data_converter))
+    run = tool_activity(tool, source, ValueStore(client.data_converter), client)
     return _tool_worker(client, queue or tool_queue(tool.spec.kind), run, grace, build)
 
 
@@ -114,7 +121,11 @@ def _workers(
     if unknown:
         raise UnknownToolsError(f"no tool {', '.join(map(repr, unknown))}: there are {', '.join(sorted(tools))}")
     values = ValueStore(client.data_converter)
-    chosen = {kind: tool_activity(tool, source, values) for kind, tool in tools.items() if only is None or kind in only}
+    chosen = {
+        kind: tool_activity(tool, source, values, client)
+        for kind, tool in tools.items()
+        if only is None or kind in only
+    }
     own = [_tool_worker(client, tool_queue(kind), run, grace, build) for kind, run in chosen.items()]
     return [_shared_worker(client, list(chosen.values()), grace, build), *own] if only is None else own
 
@@ -130,7 +141,8 @@ async def serving(
 ) -> AsyncGenerator[None]:
     """Serve while the block runs. ``only`` these tools, each on its own queue; by default everything, on the shared
     queue as well. When the block ends, calls in flight have ``grace`` to end; one that has not is run again elsewhere.
-    A ``build`` (versioning.py) serves its own runs alone. Raises UnknownToolsError.
+    Until then workflows are served: a cancel of one of those calls comes from its workflow. A ``build`` (versioning.py)
+    serves its own runs alone. Raises UnknownToolsError.
     """
     workers = _workers(client, tools, only, source, grace, build)
     async with keeping_connections(), AsyncExitStack() as stack:
@@ -138,5 +150,28 @@ async def serving(
             await stack.enter_async_context(worker)
         try:
             yield
-        finally:  # all at once: none takes another call while one waits for its last
-            await asyncio.gather(*(worker.shutdown() for worker in workers))
+        finally:
+            await _drained(client, workers, build, serves_workflows=only is None)
+
+
+async def _drained(
+    client: Client, workers: Collection[Worker], build: WorkerDeploymentConfig | None, *, serves_workflows: bool
+) -> None:
+    """Stop all workers at once, so that none takes another call while one waits for its last.
+
+    Who serves workflows goes on with that alone until the last call has ended. The worker that stops cannot: it polls
+    neither. The SDK allows one worker a queue and connection, so this one has a connection of its own.
+    """
+    stopping = asyncio.gather(*(worker.shutdown() for worker in workers))
+    await asyncio.wait([stopping], timeout=DRAIN_SECONDS)
+    if stopping.done() or not serves_workflows:
+        await stopping
+        return
+    try:
+        config = client.config()
+        config["service_client"] = await ServiceClient.connect(client.service_client.config)
+        async with workflow_worker(Client(**config), build):
+            await asyncio.shield(stopping)
+    except RuntimeError as error:
+        _log.warning("no workflow is served while calls end: %s", error)
+        await stopping

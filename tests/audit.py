@@ -35,7 +35,7 @@ _TYPES = {
 _NO_STEP_FAILED = ("timeout", "limit", "budget")
 """What stops a run that no step has failed."""
 
-_AFTER = ("next.evaluated", "ctx.updated", "playbook.resumed", "loop.resumed")
+_AFTER = ("next.evaluated", "ctx.updated", "warning", "playbook.resumed", "loop.resumed")
 """What comes of an end and stands after it, under what has ended."""
 
 

@@ -1,5 +1,5 @@
 """The python tool: a playbook's code in a process of its own, killed with everything it started when its time is
-over.
+over, and when its worker is gone (python_watch.py).
 
 The child (python_child.py) gets code and input as JSON on stdin and answers on a pipe of its own, so that what the
 code prints stays the code's. Its environment is an allow-list: nothing secret is inherited.
@@ -16,13 +16,14 @@ import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 from io import FileIO
 from pathlib import Path
 from typing import Any, cast
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.python_watch import watched
 from noetl_activities.tool import Json, Request, ToolContext, ToolSpec
 
 __all__ = ["TOOL", "PythonTool"]
@@ -91,19 +92,18 @@ def _environment(extra: Json) -> dict[str, str]:
 async def _run_child(stdin: bytes, environment: dict[str, str]) -> tuple[str, bytes, int]:
     """(what it printed, its answer, exit status). Cancellation kills the child and all it started."""
     with _pipe() as (printed_to, printing), _pipe() as (answered_to, answering):
-        child = await _started(environment, printing.fileno(), answering.fileno())
-        printing.close()
-        answering.close()
-        printed, answer = bytearray(), bytearray()
-        reads = asyncio.gather(
-            _drain(printed_to, printed, _MAX_PRINTED), _drain(answered_to, answer, _MAX_ANSWER + 1), _feed(child, stdin)
-        )
-        try:
-            status = await _ended(child, reads)
-        finally:
-            await _kill(child)
-            reads.cancel()
-            await asyncio.wait([reads])
+        async with _child(environment, printing.fileno(), answering.fileno()) as child:
+            printing.close()
+            answering.close()
+            printed, answer = bytearray(), bytearray()
+            drains = (_drain(printed_to, printed, _MAX_PRINTED), _drain(answered_to, answer, _MAX_ANSWER + 1))
+            reads = asyncio.gather(*drains, _feed(child, stdin))
+            try:
+                status = await _ended(child, reads)
+            finally:
+                await _kill(child)  # while it is watched
+                reads.cancel()
+                await asyncio.wait([reads])
     if len(answer) > _MAX_ANSWER:
         raise ConfigError("the result is over 64 MB: store it and return where it is")
     return printed.decode("utf-8", "replace"), bytes(answer), status
@@ -115,6 +115,17 @@ def _pipe() -> Generator[tuple[FileIO, FileIO]]:
     reading, writing = os.pipe()
     with FileIO(reading) as reader, FileIO(writing, "w") as writer:
         yield reader, writer
+
+
+@contextlib.asynccontextmanager
+async def _child(environment: dict[str, str], printing: int, answering: int) -> AsyncGenerator[Process]:
+    """The child, watched before it is fed: one whose worker dies earlier reads no whole call, and ends by itself."""
+    child = await _started(environment, printing, answering)
+    try:
+        async with watched(child.pid):
+            yield child
+    finally:
+        await _kill(child)
 
 
 async def _started(environment: dict[str, str], printing: int, answering: int) -> Process:

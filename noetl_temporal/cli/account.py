@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any
 from urllib.parse import quote
 
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
@@ -22,7 +23,7 @@ from noetl_temporal.run_input import RunReport
 
 __all__ = ["account_of", "steps_from_log"]
 
-PROGRESS_SECONDS = 5.0
+_WITHIN = datetime.timedelta(seconds=5)
 """A run whose workers are away does not answer a query; then the event log tells its steps."""
 
 
@@ -33,6 +34,7 @@ async def account_of(client: NoetlClient, handle: RunHandle, ui: str | None) -> 
     found = await handle.workflow.describe()
     is_running = found.status is WorkflowExecutionStatus.RUNNING
     report = RunReport("running", handle.execution_id) if is_running else await handle.result()
+    is_cancelling = is_running and found.raw_description.workflow_extended_info.cancel_requested
     attention: list[Attention] = []
     if is_running:
         attention = await attention_of(client.temporal, handle.workflow_id, handle.execution_id)
@@ -50,11 +52,23 @@ async def account_of(client: NoetlClient, handle: RunHandle, ui: str | None) -> 
         failures=report.failures,
         events=log.events,
         events_complete=log.is_complete,
+        warnings=log.warnings,
+        reason=await _cancel_reason(handle) if is_cancelling and not attention else log.reason,
         duration_seconds=round((until - started).total_seconds(), 3),
         ui_url=_page(ui, found.namespace, handle.workflow_id, found.run_id),
         attention=(*attention, *log.problems),
-        cancelling=is_running and found.raw_description.workflow_extended_info.cancel_requested,
+        cancelling=is_cancelling,
     )
+
+
+async def _cancel_reason(handle: RunHandle) -> str:
+    """Of a run that is stopping; the log tells it at the end only."""
+    try:
+        state: dict[str, Any] = await handle.workflow.query("state", rpc_timeout=_WITHIN)
+    except RPCError:
+        return ""  # no worker answers just now
+    stop: dict[str, Any] = state.get("stop") or {}
+    return str(stop.get("reason", ""))
 
 
 async def _started(client: NoetlClient, handle: RunHandle, found: WorkflowExecutionDescription) -> datetime.datetime:
@@ -78,7 +92,7 @@ async def _steps(
     """Of a run that gave no report of them: from the workflow while it runs, else from the event log."""
     if has_worker:
         try:
-            return await handle.progress(datetime.timedelta(seconds=PROGRESS_SECONDS))
+            return await handle.progress(_WITHIN)
         except RPCError:
             pass  # no worker answers just now
     if client.dsn is None:

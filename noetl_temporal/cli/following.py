@@ -81,7 +81,7 @@ class Following:
                 task.cancel()
         ended = await account_of(self._client, self._handle, ui)
         if timed_out and ended.status in STOPPED:
-            ended = msgspec.structs.replace(ended, status="timed_out")
+            ended = msgspec.structs.replace(ended, status="timed_out", reason="")
         return ended, self._interrupts.count > 0
 
     async def _settle(self, shown: asyncio.Task[None]) -> None:

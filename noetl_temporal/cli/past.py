@@ -68,6 +68,8 @@ async def _account(log: asyncpg.Connection, converter: DataConverter, found: Exe
         events=log_of.events,
         events_complete=log_of.is_complete,
         attention=log_of.problems,
+        warnings=log_of.warnings,
+        reason=log_of.reason,
         duration_seconds=round((ended - started).total_seconds(), 3),
     )
 

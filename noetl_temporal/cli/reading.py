@@ -1,4 +1,7 @@
-"""How far the event log of a run has come: how many events it has, whether those are all, and why it has no more."""
+"""How far the event log of a run has come: how many events it has, whether those are all, and why it has no more.
+
+With it comes what the log says of the run as a whole.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,10 @@ import click
 
 from noetl_temporal.cli.attention import Attention, unread
 from noetl_temporal.cli.event_log import event_log
+from noetl_temporal.cli.log_facts import FACT_EVENTS, LogFacts
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.deployment import DeploymentError
-from noetl_temporal.mirror.read import reading
+from noetl_temporal.mirror.read import events_of, reading
 
 __all__ = ["Reading", "problems_of", "read_log", "reading_of", "until_read"]
 
@@ -22,11 +26,15 @@ _ASK_SECONDS = 0.1
 
 
 class Reading(NamedTuple):
-    """``is_complete``: the event that closed the run was read. ``problems``: why the mirror cannot read on."""
+    """``is_complete``: the event that closed the run was read. ``problems``: why the mirror cannot read on.
+    ``warnings`` and ``reason`` are those of LogFacts.
+    """
 
     events: int = 0
     is_complete: bool = False
     problems: tuple[Attention, ...] = ()
+    warnings: tuple[str, ...] = ()
+    reason: str = ""
 
 
 async def reading_of(client: NoetlClient, handle: RunHandle, run_id: str) -> Reading:
@@ -47,7 +55,8 @@ async def read_log(
     """Of the workflow whose last run is ``run_id``. Raises asyncpg's errors."""
     found = await reading(log, namespace, workflow_id, run_id)
     events = int(await log.fetchval(_COUNT, execution_id))  # after it: what is complete now is counted whole
-    return Reading(events, found.is_complete, tuple(map(unread, found.problems)))
+    facts = LogFacts(await events_of(log, execution_id, types=FACT_EVENTS))
+    return Reading(events, found.is_complete, tuple(map(unread, found.problems)), facts.warnings, facts.reason)
 
 
 async def problems_of(client: NoetlClient, handle: RunHandle) -> tuple[Attention, ...]:

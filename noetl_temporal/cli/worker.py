@@ -31,7 +31,8 @@ def worker_command(tools: str | None, grace: float | None, build_id: str | None,
     """Run playbooks and tools until stopped.
 
     Stopped (SIGTERM or Ctrl-C), it takes no more calls and waits for those it has; what has not ended after --grace
-    is run again by another worker, and counts neither as failed nor as lost. Stopped a second time, it ends at once.
+    is run again by another worker, and counts neither as failed nor as lost. Meanwhile it goes on with workflows, so
+    that a cancel reaches its calls. Stopped a second time, it ends at once.
 
     A run stays on the build that it began on, and moves to a newer one when only timers are in flight. New runs go to
     the build that is current: `temporal worker deployment set-current-version --deployment-name noetl --build-id ID`.

@@ -18,6 +18,7 @@ from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
+from noetl_temporal.machine.undefined import is_reported
 
 __all__ = ["OK", "Ended", "Way", "add_failures", "decide", "route"]
 
@@ -72,6 +73,8 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
     if way is None:
         return _failed(execution, step, run, end, ()) if failed else Ended(step.name, (execution.graph.final,))
     _emit(execution, step, run, way)
+    if status == "completed":
+        _warn(execution, step, run, way.chosen)
     if way.values:
         execution.host(step, run).tell_of_set(way.values)
     targets = tuple(arc.to for arc in way.chosen.arcs)
@@ -112,6 +115,13 @@ def _emit(execution: Execution, step: Step, run: StepRun, way: Way) -> None:
         chosen=[arc.to for arc in way.chosen.arcs],
         step_run_id=run.id,
     )
+
+
+def _warn(execution: Execution, step: Step, run: StepRun, chosen: Selection) -> None:
+    """Of conditions that did not match because of an undefined name."""
+    if is_reported(execution.graph.source.dialect, (bool(arc.when) for arc in chosen.arcs)):
+        for one in chosen.mistakes:
+            execution.host(step, run).warn(one.message, one.span)
 
 
 def _failed(execution: Execution, step: Step, run: StepRun, end: End, targets: tuple[str, ...]) -> Ended:

@@ -171,8 +171,9 @@ SELECT namespace, workflow_id, run_id, is_closed, problem, updated_at AS since F
 WHERE namespace = $1 AND NOT is_closed AND starts_with(workflow_id, $2 || '/')
 
 -- name: steps
--- What is known of each step: its last run, and counts over all; without what a reset took back, which is what the run
--- before wrote after the point to which it was reset, with all that came of it.
+-- What is known of each step: its last run, and counts over all, where a call of which no attempt has ended counts as
+-- one; without what a reset took back, which is what the run before wrote after the point to which it was reset, with
+-- all that came of it.
 WITH RECURSIVE point AS (
     SELECT meta #>> '{reset,base_run_id}' AS run_id, (meta #>> '{reset,event_id}')::bigint AS position
     FROM noetl.event WHERE execution_id = $1 AND event_type IN ('playbook.resumed', 'loop.resumed')
@@ -183,7 +184,8 @@ WITH RECURSIVE point AS (
     UNION
     SELECT e.event_id FROM gone JOIN noetl.event e ON e.parent_event_id = gone.event_id WHERE e.execution_id = $1
 ), of_step AS (
-    SELECT coalesce(meta->>'step', node_name) AS step, event_id, event_type, node_type, status, duration, error, meta, created_at
+    SELECT coalesce(meta->>'step', node_name) AS step, event_id, event_type, node_type, status, duration, error, meta, created_at,
+           (meta->>'loop_id', meta->>'task_run_id') AS call
     FROM noetl.event
     WHERE execution_id = $1 AND (node_type IN ('step', 'loop', 'iteration') OR meta ? 'step')
       AND event_id NOT IN (SELECT event_id FROM gone)
@@ -196,7 +198,9 @@ SELECT step,
        (array_agg(error ORDER BY event_id DESC) FILTER (WHERE event_type IN ('step.done', 'step.failed', 'step.cancelled'))) [1]
            AS error,
        count(*) FILTER (WHERE event_type = 'step.started') AS runs,
-       count(*) FILTER (WHERE event_type IN ('task.attempt.done', 'task.attempt.failed')) AS attempts,
+       count(*) FILTER (WHERE event_type IN ('task.attempt.done', 'task.attempt.failed'))
+           + count(DISTINCT call) FILTER (WHERE event_type = 'task.started')
+           - count(DISTINCT call) FILTER (WHERE event_type IN ('task.attempt.done', 'task.attempt.failed')) AS attempts,
        count(*) FILTER (WHERE event_type = 'task.attempt.failed' AND (meta #>> '{retry,will_retry}')::boolean) AS retries,
        count(*) FILTER (WHERE event_type = 'task.done' AND meta ? 'page') AS pages,
        max((meta #>> '{iterator,collection_size}')::int) FILTER (WHERE event_type = 'loop.started') AS iterations_total,
@@ -204,7 +208,7 @@ SELECT step,
        count(*) FILTER (WHERE event_type = 'loop.iteration.failed') AS iterations_failed
 FROM of_step
 GROUP BY step
-HAVING count(*) FILTER (WHERE event_type ~ '^step\.') > 0
+HAVING count(*) FILTER (WHERE event_type ~ '^step\.') > 0 AND NOT bool_or(meta ? 'synthetic')
 ORDER BY min(event_id)
 
 -- name: stored

@@ -1,0 +1,56 @@
+"""A cancel that has not come to a call yet when the call's next attempt begins.
+
+A cancel stands in the history of the run first. Its workflow passes it on to the calls, through the loops they are in,
+when a worker of workflows works on it: where none is there for a while, a call that was cut off with its worker would
+begin once more after the cancel. So the attempt that follows asks the server, and waits while a workflow above it has
+a cancel to work on; the heartbeat then tells it that it is cancelled. A call that a cancelled run makes in its cleanup
+is never told, and goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+__all__ = ["until_passed_on"]
+
+PAUSE = 0.5
+"""Seconds between two looks. A cancel takes some milliseconds from one workflow to the next, on whose way none has it:
+only two quiet looks in a row say that it has come as far as it goes."""
+
+CANCEL_REQUESTED = PendingActivityState.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED
+
+
+async def until_passed_on(client: Client, workflow_id: str, activity_id: str) -> None:
+    """Return once no cancel is on its way to the activity, at once where its run was not cancelled. Where the server
+    does not answer, the attempt goes on as any other.
+    """
+    quiet = 0
+    try:
+        while quiet < 2:
+            above = await _above(client, workflow_id)
+            if not any(one.workflow_extended_info.cancel_requested for one in above):
+                return
+            is_under_way = any(one.HasField("pending_workflow_task") for one in above)
+            quiet = 0 if is_under_way or _is_cancelled(above[0], activity_id) else quiet + 1
+            await asyncio.sleep(PAUSE)
+    except RPCError:
+        return
+
+
+async def _above(client: Client, workflow_id: str) -> list[DescribeWorkflowExecutionResponse]:
+    """The workflow, and those it is a child of, the run's last."""
+    found: list[DescribeWorkflowExecutionResponse] = []
+    while workflow_id:
+        found.append((await client.get_workflow_handle(workflow_id).describe()).raw_description)
+        workflow_id = found[-1].workflow_execution_info.parent_execution.workflow_id
+    return found
+
+
+def _is_cancelled(workflow: DescribeWorkflowExecutionResponse, activity_id: str) -> bool:
+    pending = workflow.pending_activities
+    return any(one.activity_id == activity_id and one.state == CANCEL_REQUESTED for one in pending)

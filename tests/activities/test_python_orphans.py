@@ -1,0 +1,74 @@
+"""A python task whose worker is killed ends with it, whatever it is at, and takes along what it has started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .test_python import is_running, written
+
+WORKER = """
+import asyncio, sys
+from noetl_activities.python import TOOL
+from tests.activities.conftest import Context, request
+asyncio.run(TOOL.run(request("python", code=sys.argv[1], limit=None), Context()))
+"""
+"""A process that calls the tool, to be killed."""
+
+STARTS = """
+import os, subprocess, sys
+started = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])
+print(os.getpid(), started.pid, file=open({file!r}, 'w'))
+"""
+
+
+class Pids:
+    """Those that a task has written to ``file``: its own, and that of a process it started."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    async def told(self) -> list[int]:
+        while not written(self.file):
+            await asyncio.sleep(0.02)
+        return self.all
+
+    @property
+    def all(self) -> list[int]:
+        return [int(pid) for pid in written(self.file).split()]
+
+
+@pytest.fixture
+def pids(tmp_path: Path) -> Iterator[Pids]:
+    found = Pids(tmp_path / "pids")
+    yield found
+    for pid in filter(is_running, found.all):
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "while True: pass",
+        "sum(range(10**15))",  # nothing else of the process runs meanwhile, no thread and no handler of a signal
+        "import time; time.sleep(600)",
+        "import signal; signal.pause()",
+        "started.wait()",
+        "os._exit(0)",
+    ],
+)
+async def test_nothing_outlives_a_killed_worker(work: str, pids: Pids) -> None:
+    code = STARTS.format(file=str(pids.file)) + work
+    worker = await asyncio.create_subprocess_exec(sys.executable, "-c", WORKER, code)
+    async with asyncio.timeout(30):
+        started = await pids.told()
+        worker.kill()
+        await worker.wait()
+        while any(is_running(pid) for pid in started):
+            await asyncio.sleep(0.02)
