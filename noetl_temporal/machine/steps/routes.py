@@ -18,7 +18,7 @@ from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
-from noetl_temporal.machine.undefined import is_reported
+from noetl_temporal.machine.undefined import Mistake, is_reported
 
 __all__ = ["OK", "Ended", "Way", "add_failures", "decide", "route"]
 
@@ -40,12 +40,13 @@ class Ended(NamedTuple):
 
 class Way(NamedTuple):
     """The way on from a run of a step, decided and not yet told. ``values`` is what its arcs have set, by target;
-    ``raised`` how deciding failed, and then nothing is chosen.
+    ``raised`` how deciding failed, and then nothing is chosen. ``mistakes`` are the conditions to warn of.
     """
 
     chosen: Selection = Selection((), ())
     values: tuple[tuple[str, Json], ...] = ()
     raised: End | None = None
+    mistakes: tuple[Mistake, ...] = ()
 
 
 def decide(execution: Execution, step: Step, run: StepRun, status: str, end: End, kind: str = "") -> Way | None:
@@ -55,14 +56,16 @@ def decide(execution: Execution, step: Step, run: StepRun, status: str, end: End
     if status == "cancelled" or step.name == execution.graph.final or execution.state.stop is not None:
         return None
     scope = Late(lambda: execution.host(step, run).scope(_names(execution, step, status, end, kind)))
+    mistakes: tuple[Mistake, ...] = ()
     try:
         chosen = select(step.route, "error" if status == "failed" else "ok", scope)
+        mistakes = _reported(execution, chosen) if status == "completed" else ()
         values = [(one.target, templates.render(one.value, scope)) for arc in chosen.arcs for one in arc.set]
         if values:
             execution.host(step, run).write(values)
     except templates.TemplateFailure as failure:
-        return Way(raised=End("error", template_outcome(failure), None, failure.span or step.span))
-    return Way(chosen, tuple(values))
+        return Way(raised=End("error", template_outcome(failure), None, failure.span or step.span), mistakes=mistakes)
+    return Way(chosen, tuple(values), mistakes=mistakes)
 
 
 def route(execution: Execution, step: Step, run: StepRun, status: str, end: End, way: Way | None) -> Ended:
@@ -73,8 +76,8 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
     if way is None:
         return _failed(execution, step, run, end, ()) if failed else Ended(step.name, (execution.graph.final,))
     _emit(execution, step, run, way)
-    if status == "completed":
-        _warn(execution, step, run, way.chosen)
+    for one in way.mistakes:
+        execution.host(step, run).warn(one.message, one.span)
     if way.values:
         execution.host(step, run).tell_of_set(way.values)
     targets = tuple(arc.to for arc in way.chosen.arcs)
@@ -117,11 +120,10 @@ def _emit(execution: Execution, step: Step, run: StepRun, way: Way) -> None:
     )
 
 
-def _warn(execution: Execution, step: Step, run: StepRun, chosen: Selection) -> None:
-    """Of conditions that did not match because of an undefined name."""
-    if is_reported(execution.graph.source.dialect, (bool(arc.when) for arc in chosen.arcs)):
-        for one in chosen.mistakes:
-            execution.host(step, run).warn(one.message, one.span)
+def _reported(execution: Execution, chosen: Selection) -> tuple[Mistake, ...]:
+    """The conditions that did not match because of an undefined name, where that is worth a warning."""
+    matched = (bool(arc.when) for arc in chosen.arcs)
+    return chosen.mistakes if is_reported(execution.graph.source.dialect, matched) else ()
 
 
 def _failed(execution: Execution, step: Step, run: StepRun, end: End, targets: tuple[str, ...]) -> Ended:
