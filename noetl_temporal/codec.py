@@ -49,6 +49,10 @@ class Unread:
     key: str
 
 
+class StoreAwayError(ConnectionError):
+    """A value cannot be read now. The mirror knows the name (incidents.py)."""
+
+
 class _UnreadConverter(EncodingPayloadConverter):
     @property
     def encoding(self) -> str:
@@ -59,9 +63,9 @@ class _UnreadConverter(EncodingPayloadConverter):
         return None
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        """Raises LookupError unless the value is a call, which is read later: then the workflow task is tried again."""
+        """Raises StoreAwayError unless the value is a call, which is read later; the workflow task is tried again."""
         if type_hint is not ToolCall:
-            raise LookupError(f"the payload store does not answer: {payload.data.decode()} cannot be read")
+            raise StoreAwayError(f"the payload store does not answer: {payload.data.decode()} cannot be read")
         return Unread(payload.data.decode())
 
 

@@ -14,7 +14,7 @@ and what an older one wrote stays readable.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -84,10 +84,13 @@ def pack(events: Sequence[Any]) -> PackedTrail:
     return PackedTrail(_LATEST, packer.compress(text) + packer.flush())
 
 
-def unpack(trail: PackedTrail) -> list[dict[str, Any]]:
-    """The events as JSON maps. Raises KeyError for a dictionary that this version does not know."""
+def unpack(trail: PackedTrail, mended: Callable[[bytes], bytes] = bytes) -> list[dict[str, Any]]:
+    """The events as JSON maps, ``mended`` what their JSON goes through before it is read.
+
+    Raises KeyError for a dictionary that this version does not know.
+    """
     unpacker = zlib.decompressobj(-15, DICTIONARIES[trail.dictionary])
-    found: list[dict[str, Any]] = msgspec.json.decode(unpacker.decompress(trail.data) + unpacker.flush())
+    found: list[dict[str, Any]] = msgspec.json.decode(mended(unpacker.decompress(trail.data) + unpacker.flush()))
     id_ = at = 0
     for event in found:
         event["id"] = id_ = id_ + event["id"]

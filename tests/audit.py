@@ -32,6 +32,9 @@ _TYPES = {
     "TIMED_OUT": "playbook.failed",
 }
 
+_NO_STEP_FAILED = ("timeout", "limit", "budget")
+"""What stops a run that no step has failed."""
+
 _AFTER = ("next.evaluated", "ctx.updated", "warning", "playbook.resumed", "loop.resumed")
 """What comes of an end and stands after it, under what has ended."""
 
@@ -79,6 +82,8 @@ def audit(rows: Sequence[Row], *, status: str, stopped: bool) -> list[str]:
         _calls(log),
         _last_row(log, status, stopped),
         _failures(log, status),
+        _whys(log, status),
+        _iterations(log),
     ]
     return [problem for check in checks for problem in check]
 
@@ -242,3 +247,34 @@ def _failures(log: _Log, status: str) -> Iterable[str]:
     for row in log.rows:
         if row["event_type"] == "step.failed" and row["meta"].get("step_run_id") not in handled:
             yield f"{_named(row)} failed unhandled in a run that completed"
+
+
+def _whys(log: _Log, status: str) -> Iterable[str]:
+    """Below a run that its machine says has failed stands a row that failed, unless something else stopped it."""
+    last = next((row for row in reversed(log.rows) if row["event_type"] == "playbook.failed"), None)
+    if status != "FAILED" or last is None or "failed_steps_count" not in last["meta"]:
+        return
+    if last["meta"].get("stopped_by") in _NO_STEP_FAILED or last["meta"].get("result_refused"):
+        return
+    if not any(row["status"] == "FAILED" and row["node_type"] not in ("playbook", "workflow") for row in log.rows):
+        yield f"{_named(last)} has nothing below it that failed"
+
+
+def _iterations(log: _Log) -> Iterable[str]:
+    """A loop that is done has the row of an end for each iteration that its counts name."""
+    for row in log.rows:
+        if row["event_type"] != "loop.done":
+            continue
+        began = int(row["meta"]["ends"])
+        ended = [one for one in log.rows if one["event_type"].startswith("loop.iteration.") and "ends" in one["meta"]]
+        own = [one for one in ended if _loop_of(log, one) == began]
+        for count, word in (("success", "done"), ("failed", "failed")):
+            found = sum(one["event_type"] == f"loop.iteration.{word}" for one in own)
+            if found != row["meta"]["stats"][count]:
+                yield f"{_named(row)} counts {row['meta']['stats'][count]} iterations as {word}, the log has {found}"
+
+
+def _loop_of(log: _Log, row: Row) -> int | None:
+    """The beginning of the loop within which an iteration stands."""
+    within = log.within(log.by_id.get(int(row["meta"]["ends"]), row))
+    return None if within is None else within["event_id"]

@@ -18,7 +18,7 @@ from noetl_activities.once import Answer, Once, taken
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres_connect import SQL_ERRORS, Connection, connected, sql_error
 from noetl_activities.postgres_once import Ran, run_once
-from noetl_activities.postgres_values import bound
+from noetl_activities.postgres_values import bound, sendable
 from noetl_activities.rows import Statement, sql_result, statement
 from noetl_activities.sinks import postgres_ledger
 from noetl_activities.sql import statements_of
@@ -91,7 +91,7 @@ async def _all(connection: Connection, statements: list[str], params: list[Any])
 
 async def _one(connection: Connection, text: str, params: list[Any]) -> tuple[Statement, str]:
     """What it gave, and the tag with which Postgres ended it: ``INSERT 0 1``."""
-    prepared = await connection.prepare(text)
+    prepared = await connection.prepare(sendable(text))
     records = await prepared.fetch(*bound(prepared, params))
     columns = [attribute.name for attribute in prepared.get_attributes()]
     tag = prepared.get_statusmsg() or ""

@@ -16,6 +16,7 @@ import asyncpg
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.postgres_kept import Connection, closed, kept_connections
+from noetl_activities.postgres_values import NUL
 from noetl_activities.tool import Credential, Json, ToolContext
 
 __all__ = ["SQL_ERRORS", "Connection", "connected", "sql_error"]
@@ -112,7 +113,7 @@ def sql_error(error: BaseException) -> Outcome:
         facts = {"code": state, "sqlstate": state, "constraint": error.constraint_name, "table": error.table_name}
         kind = "connection" if state.startswith("08") or state in _SHUTDOWN_STATES else "sql"
         retryable = state in _RETRYABLE_STATES or state.startswith(_RETRYABLE)
-        message = f"{error.message or error} (SQLSTATE {state})"
+        message = f"{_words(error)} (SQLSTATE {state})"
         return Outcome("error", error=ErrorInfo(kind, message, state, retryable), pg=facts)
     facts = {"code": None, "sqlstate": None}
     if _lost_the_connection(error):
@@ -122,6 +123,13 @@ def sql_error(error: BaseException) -> Outcome:
         return Outcome("error", error=ErrorInfo("sql", str(error)), pg=facts)
     info = ErrorInfo("connection", f"cannot reach Postgres: {_reason(error)}", retryable=True)
     return Outcome("error", error=info, pg=facts)
+
+
+def _words(error: asyncpg.PostgresError) -> str:
+    """The server's own, but where a text has a NUL: there they are riddles."""
+    if isinstance(error, asyncpg.UntranslatableCharacterError) and "\\u0000" in str(error.detail):
+        return f"a value {NUL}"
+    return str(error.message or error)
 
 
 def _lost_the_connection(error: BaseException) -> bool:

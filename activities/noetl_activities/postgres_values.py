@@ -22,7 +22,10 @@ from asyncpg.prepared_stmt import PreparedStatement
 from noetl_activities.errors import ConfigError
 from noetl_activities.tool import Json
 
-__all__ = ["Prepared", "bound"]
+__all__ = ["NUL", "Prepared", "bound", "sendable"]
+
+NUL = "holds a NUL character (U+0000), which Postgres cannot store: leave it out, or keep the bytes as bytea"
+"""What is wrong with such a text. The driver sends it, and the server loses its place in the message (08P01)."""
 
 Prepared: TypeAlias = "PreparedStatement[asyncpg.Record]"
 
@@ -38,11 +41,20 @@ def bound(prepared: Prepared, values: Sequence[Json]) -> list[Any]:
     return [_bind(f"${index}", value, type_) for index, (value, type_) in enumerate(zip(values, types, strict=True), 1)]
 
 
+def sendable(text: str) -> str:
+    """A statement. Raises ConfigError for one with NUL in it."""
+    if "\0" in text:
+        raise ConfigError(f"the statement {NUL}")
+    return text
+
+
 def _bind(place: str, value: Json, type_: str) -> Any:
     if value is None or type_ in ("json", "jsonb"):
         return value
     if type_.endswith("[]") and isinstance(value, list):
         return [_bind(place, one, type_.removesuffix("[]")) for one in cast("list[Json]", value)]
+    if isinstance(value, str) and "\0" in value:
+        raise ConfigError(f"{place} {NUL}")
     try:
         return _READERS.get(type_, _same)(value)
     except (ValueError, TypeError, ArithmeticError, binascii.Error) as error:

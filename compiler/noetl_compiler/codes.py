@@ -41,6 +41,7 @@ class Code(Enum):
     REGION_BORDER = "NT209"
     ENDLESS_CYCLE = "NT210"
     DEAD_ROUTE = "NT211"
+    CONTROL_CHARACTER = "NT212"
     TEMPLATE_SYNTAX = "NT301"
     FORBIDDEN_TEMPLATE = "NT302"
     UNDEFINED_NAME = "NT303"
@@ -108,6 +109,7 @@ _MEANINGS: dict[Code, str] = {
     Code.REGION_BORDER: "A way leads into or out of the steps of a loop past its beginning or its end.",
     Code.ENDLESS_CYCLE: "Steps lead to each other in a circle that no way leaves.",
     Code.DEAD_ROUTE: "A way on can never be taken, because one before it always is.",
+    Code.CONTROL_CHARACTER: "A name has a control character in it, such as a line break or NUL.",
     Code.TEMPLATE_SYNTAX: "A template is not valid Jinja2.",
     Code.FORBIDDEN_TEMPLATE: "A template uses something that is unsafe or not deterministic.",
     Code.UNDEFINED_NAME: "A template reads a name that nothing binds there.",

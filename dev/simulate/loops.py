@@ -38,7 +38,9 @@ def _items_once(story: Story) -> None:
 
 def _all_done(story: Story) -> None:
     """A loop that is done ran all of its items, but where fail_fast cut it off and best_effort forgave that."""
-    begun = {loop.replace("/", "#"): items for loop, items in _begun(story).items()}
+    asked = [one.input for turn in story.main.turns for one in turn.commands if isinstance(one, RunChunk)]
+    runs = {given.loop_id: given.run for given in asked}
+    begun = {runs[loop]: items for loop, items in _begun(story).items()}
     for event in story.main.events:
         stats: dict[str, Any] = event.meta.get("stats") or {}
         loop = story.graph.steps[event.node].loop if event.type == "loop.done" else None

@@ -23,7 +23,7 @@ from noetl_temporal.machine.loops import chunks
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.state import state_snapshot
-from noetl_temporal.machine.steps import entry, loops, routes
+from noetl_temporal.machine.steps import entry, exits, loops, routes
 from noetl_temporal.machine.tasks import calls, settling
 
 __all__ = ["MUTATIONS", "Mutation", "examined"]
@@ -102,6 +102,17 @@ def _handled_by_name(execution: Any, step: Any, run: Any, end: Any, targets: Any
         failures = execution.state.failures
         execution.state.failures = [_HANDLED(one) if one.step == step.name else one for one in failures]
     return _FAILED(execution, step, run, end, targets)
+
+
+def _done_whatever_the_way(execution: Any, step: Any, run: Any, end: Any, kind: str, way: Any) -> Any:
+    if way is None or way.raised is None or end.status != "ok":
+        return _TOLD(execution, step, run, end, kind, way)
+    _EMIT_END(execution, step, run, end, "completed")
+    return _ROUTE(execution, step, run, "failed", way.raised, way)
+
+
+def _fails_by_its_way_alone(execution: Any, step: Any, run: Any, status: str, end: Any, way: Any) -> Any:
+    return _ROUTE(execution, step, run, status, way.raised if way is not None and way.raised else end, way)
 
 
 def _decided_at_once(self: Any, task: Any, report: Any, outcome: Any) -> Any:
@@ -201,6 +212,9 @@ def _plain_names() -> list[Any]:
 
 _FAILED: Any = getattr(routes, "_failed")  # noqa: B009 - what is private may be switched off, too
 _HANDLED: Any = getattr(routes, "_handled")  # noqa: B009
+_TOLD: Any = getattr(exits, "_told")  # noqa: B009
+_EMIT_END: Any = getattr(exits, "_emit_end")  # noqa: B009
+_ROUTE: Any = routes.route
 ENGINE: Any = Engine
 _DECIDE: Any = getattr(settling.Settling, "_decide_loss")  # noqa: B009
 _RUN_ENDED: Any = getattr(LoopMachine, "_run_ended")  # noqa: B009
@@ -226,6 +240,8 @@ MUTATIONS = (
     Mutation("22: fail_fast of a loop", lambda: _off(LoopMachine, "_stop", _never_fails_fast)),
     Mutation("19a: failures belong to a run", lambda: _off(routes, "_failed", _handled_by_name)),
     Mutation("34: a route that raises is an error", lambda: _off(templates, "predicate", _raising_is_no_match)),
+    Mutation("34: a step whose way raises fails", lambda: _off(exits, "_told", _done_whatever_the_way)),
+    Mutation("34: a way that raises hides no failure", lambda: _off(exits, "route", _fails_by_its_way_alone)),
     Mutation("the delay after a lost call", lambda: _off(settling.Settling, "_decide_loss", _decided_at_once)),
     Mutation("cancelled items are no successes", lambda: _off(LoopMachine, "_run_ended", _cancelled_is_success)),
     Mutation("a loop cancelled from outside failed", lambda: _off(Machine, "_chunk_finished", _outside_is_well)),

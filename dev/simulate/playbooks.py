@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 from dev.simulate.dialects import older
-from dev.simulate.tasks import NO_SECONDS, RAISING, Chance, a_loop, some_seconds, tasks
+from dev.simulate.tasks import NO_SECONDS, RAISING, RAISING_AFTER_FAILURE, Chance, a_loop, some_seconds, tasks
 
 __all__ = ["playbook"]
 
@@ -124,7 +124,7 @@ def _ways(chance: Chance, index: int, names: list[str]) -> dict[str, Any]:
 def _arc(chance: Chance, target: str) -> dict[str, Any]:
     arc: dict[str, Any] = {"step": target}
     if chance.once(chance.odd / 2):
-        arc["when"] = RAISING
+        arc["when"] = chance.of(RAISING, RAISING_AFTER_FAILURE)
     elif chance.once(0.4):
         arc["when"] = chance.of(
             "{{ event.name == 'step.failed' }}",

@@ -10,6 +10,7 @@ __all__ = [
     "BAD_SECONDS",
     "NO_SECONDS",
     "RAISING",
+    "RAISING_AFTER_FAILURE",
     "Chance",
     "a_loop",
     "an_amount",
@@ -33,6 +34,7 @@ WHENS = (
     "{{ output.data.n > 50 }}",
 )
 RAISING = "{{ 1 / workload.zero > 0 }}"
+RAISING_AFTER_FAILURE = "{{ event.name == 'step.failed' and 1 / workload.zero > 0 }}"
 
 
 class Chance:

@@ -14,6 +14,8 @@ from noetl_temporal.machine.events import CancelRequested, ChunkFinished, ToolFi
 
 __all__ = ["check_truth"]
 
+_STEP_ENDS = ("step.done", "step.failed", "step.cancelled")
+
 
 def check_truth(story: Story) -> None:
     """Raises Finding."""
@@ -22,7 +24,7 @@ def check_truth(story: Story) -> None:
         raise Finding("a run has no end", "its last command is no Finish")
     _status(story, finish)
     _steps(story, finish)
-    _raising(story)
+    _raising(story, finish)
     for tale in story.tales.values():
         if tale.name and tale.report is not None:
             _counts(tale)
@@ -46,7 +48,7 @@ def _steps(story: Story, finish: Finish) -> None:
     """A run of a step that failed, or was stopped by nobody's wish, is handled or fails the run."""
     ends: dict[str, DomainEvent] = {}
     for event in story.main.events:
-        if event.type in ("step.done", "step.failed", "step.cancelled"):
+        if event.type in _STEP_ENDS:
             run = str(event.meta.get("step_run_id"))
             if run in ends:
                 raise Finding("a run of a step ends twice", f"{run}: {ends[run].type}, {event.type}")
@@ -111,19 +113,36 @@ def _runs_of_calls(tale: Tale) -> dict[str, tuple[Any, str]]:
     return {call.id: (call, runs.get(call.event_id, "")) for call in calls}
 
 
-def _raising(story: Story) -> None:
-    """A way on whose condition raises is an error of its step, never no match."""
-    done: set[Any] = set()
+def _raising(story: Story, finish: Finish) -> None:
+    """A way on whose condition raises is an error of its step, never no match; it comes beside what failed before."""
+    ends: dict[Any, DomainEvent] = {}
     for event in story.main.events:
         run, step = event.meta.get("step_run_id"), story.graph.steps.get(event.node)
-        if event.type == "step.done":
-            done.add(run)
-        if event.type != "next.evaluated" or step is None or not step.route.arcs:
+        if event.type in _STEP_ENDS:
+            ends[run] = event
+        if event.type != "next.evaluated" or step is None:
             continue
-        first = step.route.arcs[0]
-        asked = first.on == "any" or (first.on == "ok" and run in done)
-        if asked and first.when is not None and first.when.source == RAISING:
-            raise Finding("a condition that raises reads as no match", event.node)
+        end = ends.get(run)
+        if event.status == "FAILED":
+            _failed_by_its_way(event, end, finish)
+        elif step.route.arcs:
+            first = step.route.arcs[0]
+            asked = first.on == "any" or (first.on == "ok" and end is not None and end.type == "step.done")
+            if asked and first.when is not None and first.when.source == RAISING:
+                raise Finding("a condition that raises reads as no match", event.node)
+
+
+def _failed_by_its_way(event: DomainEvent, end: DomainEvent | None, finish: Finish) -> None:
+    """The end of the run is its failure, told before; both failures are among those of the run."""
+    if end is None or end.type != "step.failed" or "source" not in event.meta or event.meta["chosen"]:
+        raise Finding("a way that raises fails no step", f"{event.node}: {end and end.type}, {event.meta}")
+    run = event.meta["step_run_id"]
+    told = [one for one in finish.failures if one.run == run and not one.handled]
+    missing = {event.error, end.error}.difference(one.message[:500] for one in told)
+    if end.error != event.error and any(one.iteration is not None for one in told):
+        missing.discard(end.error)  # the failures of the items say more than that there were some
+    if missing:
+        raise Finding("a failure is not told", f"{run}: {missing}, told are {told}")
 
 
 def _counts(tale: Tale) -> None:

@@ -13,7 +13,7 @@ from noetl_compiler.graph import Json
 from noetl_temporal.cli.attention import Attention, attention_of
 from noetl_temporal.cli.ended import Ended
 from noetl_temporal.cli.event_log import event_log
-from noetl_temporal.cli.log_facts import LogFacts
+from noetl_temporal.cli.reading import reading_of
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.event_ids import millisecond_of
@@ -27,7 +27,7 @@ _WITHIN = datetime.timedelta(seconds=5)
 """A run whose workers are away does not answer a query; then the event log tells its steps."""
 
 
-async def account_of(client: NoetlClient, handle: RunHandle, ui: str | None, facts: LogFacts) -> Ended:
+async def account_of(client: NoetlClient, handle: RunHandle, ui: str | None) -> Ended:
     """All there is to tell of a run. One that still runs has the steps begun so far and no result.
 
     Raises RPCError."""
@@ -38,6 +38,7 @@ async def account_of(client: NoetlClient, handle: RunHandle, ui: str | None, fac
     attention: list[Attention] = []
     if is_running:
         attention = await attention_of(client.temporal, handle.workflow_id, handle.execution_id)
+    log = await reading_of(client, handle, found.run_id)
     started = await _started(client, handle, found)
     until = found.close_time or datetime.datetime.now(datetime.UTC)
     return Ended(
@@ -49,12 +50,13 @@ async def account_of(client: NoetlClient, handle: RunHandle, ui: str | None, fac
         result=report.result,
         steps=report.steps or await _steps(client, handle, report.status, has_worker=is_running and not attention),
         failures=report.failures,
-        events=facts.events,
-        warnings=facts.warnings,
-        reason=await _cancel_reason(handle) if is_cancelling and not attention else facts.reason,
+        events=log.events,
+        events_complete=log.is_complete,
+        warnings=log.warnings,
+        reason=await _cancel_reason(handle) if is_cancelling and not attention else log.reason,
         duration_seconds=round((until - started).total_seconds(), 3),
         ui_url=_page(ui, found.namespace, handle.workflow_id, found.run_id),
-        attention=tuple(attention),
+        attention=(*attention, *log.problems),
         cancelling=is_cancelling,
     )
 

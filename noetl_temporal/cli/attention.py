@@ -1,9 +1,10 @@
-"""What keeps a running playbook from going on: calls that no worker takes, and workflow tasks that fail (incidents).
+"""What a person should look at: calls that no worker takes, workflow tasks that fail (incidents), unread histories.
 
-Neither ends a run, and neither leaves a row in its event log that says how things stand now. Temporal knows both: a
+The first two keep a playbook from going on and do not end it, nor do they leave a row in its event log that says how
+things stand now. Temporal knows both: a
 workflow's description has its pending calls and its pending workflow task, a queue's description who polls it, and
 the end of a history why the last workflow task failed. The loops of a playbook are workflows of their own, so they
-are asked as well.
+are asked as well. Why the mirror cannot read a run on, its own tables say (reading.py).
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from temporalio.api.enums.v1 import (
     PendingActivityState,
     PendingWorkflowTaskState,
     TaskQueueType,
-    WorkflowTaskFailedCause,
 )
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
@@ -35,10 +35,11 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from noetl_temporal.mirror.incidents import NO_INCIDENT
+from noetl_temporal.mirror.incidents import NO_INCIDENT, cause_of
+from noetl_temporal.mirror.read import Problem
 from noetl_temporal.naming import WORKFLOW_QUEUE, activity_type, tool_queue
 
-__all__ = ["Attention", "attention_of"]
+__all__ = ["Attention", "attention_of", "unread"]
 
 PATIENCE = timedelta(seconds=3)
 """A task that waits for less is no news."""
@@ -50,16 +51,24 @@ MOST_WORKFLOWS = 50
 """Loops looked at: enough to find what is wrong, few enough to ask every few seconds."""
 
 LAST_EVENTS = 20
-_REPLAY = WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR
+_CANCEL = "; or stop it with `noetl cancel {id}`"
+_WAYS_OUT = {
+    "nondeterminism": "this build cannot replay the run; deploy one that can, or end it with `noetl terminate {id}`",
+    "storage": "the run goes on when Postgres answers again" + _CANCEL,
+    "missing_value": "give the workers the Postgres in which the value was stored (NOETL_POSTGRES)" + _CANCEL,
+}
+_FIXED = "the run goes on when a fixed build is deployed" + _CANCEL
+"""The way out of whatever else a build does wrong."""
+
 _ACTIVITY, _WORKFLOW = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
 
 
 class Attention(msgspec.Struct, frozen=True):
-    """Something for a person to look at. ``kind`` is no_worker or incident, ``since`` ISO 8601, UTC.
+    """Something for a person to look at. ``kind`` is no_worker, incident or unread; ``since`` ISO 8601, UTC.
 
     ``message`` says what it is, ``remedy`` what to do."""
 
-    kind: Literal["no_worker", "incident"]
+    kind: Literal["no_worker", "incident", "unread"]
     message: str
     since: str
     remedy: str
@@ -167,17 +176,14 @@ async def _incident(client: Client, found: DescribeWorkflowExecutionResponse, ex
     attributes = failed.workflow_task_failed_event_attributes
     if attributes.cause in NO_INCIDENT:
         return None
-    cause = WorkflowTaskFailedCause.Name(attributes.cause).removeprefix("WORKFLOW_TASK_FAILED_CAUSE_")
-    why = ": ".join(_reasons(attributes.failure))[:300]
-    words = cause.lower().replace("_", " ")
+    cause, why = cause_of(attributes), ": ".join(_reasons(attributes.failure))[:300]
+    words = cause.replace("_", " ")
     since = _time(failed.event_time)
     return Attention(
         "incident",
         f"incident since {since:%Y-%m-%d %H:%M:%S} UTC, attempt {task.attempt}: {words}{': ' * bool(why)}{why}",
         since.isoformat(timespec="seconds"),
-        f"this build cannot replay the run; deploy one that can, or end it with `noetl terminate {execution_id}`"
-        if attributes.cause == _REPLAY
-        else f"the run goes on when a fixed build is deployed; or stop it with `noetl cancel {execution_id}`",
+        _WAYS_OUT.get(cause, _FIXED).format(id=execution_id),
     )
 
 
@@ -203,6 +209,24 @@ def _last_failure(events: Iterable[HistoryEvent]) -> HistoryEvent | None:
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
             return event
     return None
+
+
+# ---- logs that stand still ---------------------------------------------------------------------------------------
+
+
+def unread(problem: Problem) -> Attention:
+    """A run, or a loop of it, whose history the mirror cannot read on."""
+    return Attention(
+        "unread",
+        f"the event log has not all of {problem.workflow_id}, the mirror cannot read it since "
+        f"{problem.since:%Y-%m-%d %H:%M:%S} UTC: {_first_line(problem.problem)}",
+        problem.since.isoformat(timespec="seconds"),
+        "the run itself is not touched; `noetl mirror problems` lists all such runs",
+    )
+
+
+def _first_line(text: str) -> str:
+    return (text.strip().splitlines() or [""])[0][:300]
 
 
 def _time(stamp: Timestamp) -> datetime:

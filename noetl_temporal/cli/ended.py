@@ -26,11 +26,13 @@ COLOURS = {
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """``steps`` is name -> {status, attempts, duration_seconds}; ``events`` counts the rows of the event log, from
-    which ``warnings`` come, and ``reason``, why a person stopped the run.
+    """``steps`` is name -> {status, attempts, duration_seconds}; ``events`` counts the rows of the event log,
+    which are all only where ``events_complete``: the mirror has read the event that closed the run. From these rows
+    come ``warnings``, and ``reason``, why a person stopped the run.
 
     ``status`` is completed, failed, cancelled, terminated, timed_out or running (for a run one only looked at).
-    ``attention`` is what keeps a running one from going on; it is ``cancelling`` when it was asked to stop.
+    ``attention`` is what keeps a running one from going on, or the event log from telling of it; a run is
+    ``cancelling`` when it was asked to stop.
     """
 
     execution_id: int
@@ -42,6 +44,7 @@ class Ended(msgspec.Struct, frozen=True):
     steps: dict[str, dict[str, Json]] = {}
     failures: tuple[Failure, ...] = ()
     events: int = 0
+    events_complete: bool = False
     duration_seconds: float = 0.0
     ui_url: str | None = None
     attention: tuple[Attention, ...] = ()

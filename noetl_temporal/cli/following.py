@@ -21,7 +21,7 @@ from noetl_temporal.cli.account import account_of
 from noetl_temporal.cli.attention import attention_of
 from noetl_temporal.cli.ended import Ended
 from noetl_temporal.cli.interrupts import Interrupts
-from noetl_temporal.cli.log_facts import LogFacts
+from noetl_temporal.cli.reading import problems_of, until_read
 from noetl_temporal.cli.view import View
 from noetl_temporal.client import NoetlClient, NoEventLogError, RunHandle
 from noetl_temporal.machine.playbook import CLEANUP_SECONDS
@@ -56,7 +56,6 @@ class Following:
         self._client, self._handle, self._view = client, handle, view
         self._graph, self._timeout, self._interrupts = graph, timeout, interrupts
         self._stops = 0
-        self._facts = LogFacts()
         self._left = asyncio.Event()
         self._stopping: list[asyncio.Task[None]] = []
 
@@ -74,16 +73,23 @@ class Following:
             with self._interrupts.handled(self._interrupt):
                 timed_out = await self._wait()
                 if not self._left.is_set():
-                    await asyncio.wait([shown], timeout=SETTLE_SECONDS)
+                    await self._settle(shown)
             if self._stopping:
                 await asyncio.wait(self._stopping, timeout=ASK_SECONDS)
         finally:
             for task in (shown, watched, *self._stopping):
                 task.cancel()
-        ended = await account_of(self._client, self._handle, ui, self._facts)
+        ended = await account_of(self._client, self._handle, ui)
         if timed_out and ended.status in STOPPED:
             ended = msgspec.structs.replace(ended, status="timed_out", reason="")
         return ended, self._interrupts.count > 0
+
+    async def _settle(self, shown: asyncio.Task[None]) -> None:
+        """Let the event log tell all of a run that has ended, where it can."""
+        with contextlib.suppress(TimeoutError, RPCError):
+            async with asyncio.timeout(SETTLE_SECONDS):
+                if await until_read(self._client, self._handle):
+                    await asyncio.wait([shown])
 
     # ---- stopping ---------------------------------------------------------------------------------------------------
 
@@ -147,8 +153,6 @@ class Following:
         """Progress is worth nothing more than itself: a log that cannot be read takes no run along."""
         with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError, NoEventLogError):
             async for row in self._handle.events():
-                self._facts.events += 1
-                self._facts.read(row)
                 self._view.feed(row)
 
     async def _watch(self) -> None:
@@ -156,6 +160,7 @@ class Following:
             await asyncio.sleep(LOOK_SECONDS)
             with contextlib.suppress(RPCError):
                 found = await attention_of(self._client.temporal, self._handle.workflow_id, self._handle.execution_id)
+                found += await problems_of(self._client, self._handle)
                 self._view.warn([one.line() for one in found])
 
 

@@ -1,4 +1,4 @@
-"""What the account of a run takes from its event log: how many rows it has, its warnings, why it was stopped."""
+"""What the account of a run takes from the rows of its event log: its warnings, and why it was stopped."""
 
 from __future__ import annotations
 
@@ -15,22 +15,20 @@ _TERMINATED = "the workflow was terminated: "
 
 
 class LogFacts:
-    """``events`` counts rows, ``warnings`` has each text once, ``reason`` is what who stopped the run said."""
+    """``warnings`` has each text once, ``reason`` is what who stopped the run said."""
 
-    def __init__(self, rows: Iterable[Row] = (), events: int = 0) -> None:
-        self.events = events
+    def __init__(self, rows: Iterable[Row]) -> None:
         self.reason = ""
         self._warnings: dict[str, None] = {}
         for row in rows:
-            self.read(row)
+            self._read(row)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """``file:line:col: warning: step: message``, in the order they came."""
         return tuple(self._warnings)
 
-    def read(self, row: Row) -> None:
-        """Take in what the row says, without counting it."""
+    def _read(self, row: Row) -> None:
         if row.event_type == "warning":
             self._warnings[warning_text(row)] = None
         elif row.event_type == "playbook.cancelled":

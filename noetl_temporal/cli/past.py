@@ -16,7 +16,7 @@ from temporalio.converter import DataConverter
 from noetl_temporal.cli.account import steps_from_log
 from noetl_temporal.cli.ended import Ended
 from noetl_temporal.cli.event_log import event_log
-from noetl_temporal.cli.log_facts import LogFacts
+from noetl_temporal.cli.reading import Reading, read_log
 from noetl_temporal.mirror.read import Event, Execution, events_of, execution, executions, steps_of
 from noetl_temporal.run_input import RunReport
 
@@ -50,9 +50,9 @@ async def _find(log: asyncpg.Connection, execution_id: int | None) -> Execution 
 
 async def _account(log: asyncpg.Connection, converter: DataConverter, found: Execution) -> Ended:
     rows = await events_of(log, found.execution_id)
-    facts = LogFacts(rows)
     place: dict[str, Any] = rows[-1].meta["temporal"] if rows else {}
     status = found.status.lower()
+    log_of = await _reading(log, place, found.execution_id)
     report = await _report(log, converter, place) or RunReport(status, found.execution_id)
     started = (found.start_time or datetime.now()).replace(tzinfo=UTC)
     ended = found.end_time.replace(tzinfo=UTC) if found.end_time else datetime.now(UTC)
@@ -65,11 +65,19 @@ async def _account(log: asyncpg.Connection, converter: DataConverter, found: Exe
         result=report.result,
         steps=report.steps or steps_from_log(await steps_of(log, found.execution_id), status),
         failures=report.failures,
-        events=len(rows),
-        warnings=facts.warnings,
-        reason=facts.reason,
+        events=log_of.events,
+        events_complete=log_of.is_complete,
+        attention=log_of.problems,
+        warnings=log_of.warnings,
+        reason=log_of.reason,
         duration_seconds=round((ended - started).total_seconds(), 3),
     )
+
+
+async def _reading(log: asyncpg.Connection, place: dict[str, Any], execution_id: int) -> Reading:
+    if not place:
+        return Reading()
+    return await read_log(log, place["namespace"], place["workflow_id"], place["run_id"], execution_id)
 
 
 async def _report(log: asyncpg.Connection, converter: DataConverter, place: dict[str, Any]) -> RunReport | None:

@@ -19,16 +19,16 @@ Status = Literal["completed", "failed", "cancelled"]
 def finish(execution: Execution, limit: int) -> Finish:
     """Emit the last events. ``limit`` is the bytes that the result may have; a larger one fails the run."""
     state = execution.state
-    result = result_of(execution)
+    result, is_refused = result_of(execution), False
     if len(msgspec.json.encode(result)) > limit:
         message = f"the result has over {limit:,} bytes: store it in a sink, or set NOETL_POSTGRES"
         span = execution.graph.steps[execution.graph.final].span
         outcome = error_outcome("too_large", message)
         state.failures.append(failure_at(execution.graph.source, execution.graph.final, outcome, span))
-        result = None
+        result, is_refused = None, True
     status = _status(execution)
     if state.playbook_id:
-        _emit_end(execution, status)
+        _emit_end(execution, status, is_refused)
     return Finish(
         status,
         result=result,
@@ -45,7 +45,7 @@ def _status(execution: Execution) -> Status:
     return "failed" if any(not failure.handled for failure in state.failures) else "completed"
 
 
-def _emit_end(execution: Execution, status: Status) -> None:
+def _emit_end(execution: Execution, status: Status, is_refused: bool) -> None:
     state, emit = execution.state, execution.journal.emit
     unhandled = [failure for failure in state.failures if not failure.handled]
     meta: dict[str, Any] = {
@@ -53,6 +53,7 @@ def _emit_end(execution: Execution, status: Status) -> None:
         "total_steps": sum(1 for name in summary_of(execution) if state.records[name].status != "skipped"),
         "failed_steps_count": sum(1 for record in state.records.values() if record.status == "failed"),
         "stopped_by": state.stop.kind if state.stop else None,
+        "result_refused": is_refused or None,
         "reason": state.stop.reason or None if state.stop else None,
     }
     error = unhandled[0].message if unhandled else None

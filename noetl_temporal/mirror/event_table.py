@@ -7,7 +7,6 @@ stored.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
@@ -20,13 +19,13 @@ from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.event_row import EventRow
 from noetl_temporal.mirror.payloads import Json
 from noetl_temporal.mirror.raw import Run
+from noetl_temporal.mirror.storable import storable, storable_text
 
 __all__ = ["ConflictError", "Connection", "UnknownExecutionError", "add_events", "to_json"]
 
 Connection: TypeAlias = "asyncpg.Connection | PoolConnectionProxy"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ESCAPED_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 class ConflictError(Exception):
@@ -85,34 +84,28 @@ async def _execution(connection: Connection, execution_id: int) -> tuple[int, in
 
 def _columns(row: EventRow, checksum: str) -> tuple[Json, ...]:
     """In the order of the query add_events."""
-    return (
+    values = (
         row.event_id,
         row.parent_event_id,
         _EPOCH + timedelta(milliseconds=row.at),
         row.event_type,
-        _text(row.node_name),
-        _text(row.node_type),
+        row.node_name,
+        row.node_type,
         row.status,
         row.duration,
         to_json(row.context),
         to_json(row.result),
         to_json(row.meta),
-        _text(row.error),
+        row.error,
         row.worker_id,
-        _text(row.stack_trace),
+        row.stack_trace,
         row.position,
         row.ordinal,
         checksum,
     )
+    return tuple(storable_text(value) if isinstance(value, str) else value for value in values)
 
 
 def to_json(value: Json) -> str | None:
-    """As jsonb takes it: Postgres has no NUL character."""
-    if value is None:
-        return None
-    text = msgspec.json.encode(value).decode()
-    return _ESCAPED_NUL.sub(r"\1\\ufffd", text) if r"\u0000" in text else text
-
-
-def _text(value: str | None) -> str | None:
-    return value and value.replace("\0", "\ufffd")
+    """As jsonb takes it."""
+    return None if value is None else storable(msgspec.json.encode(value)).decode()

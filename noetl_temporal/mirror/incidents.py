@@ -11,12 +11,20 @@ import re
 
 from temporalio.api.enums.v1 import TimeoutType, WorkflowTaskFailedCause
 from temporalio.api.failure.v1 import Failure
-from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.history.v1 import HistoryEvent, WorkflowTaskFailedEventAttributes
 
 from noetl_temporal.mirror.event_row import RowWriter
 from noetl_temporal.mirror.payloads import Json
 
-__all__ = ["NO_INCIDENT", "task_completed", "task_failed", "task_scheduled", "task_started", "task_timed_out"]
+__all__ = [
+    "NO_INCIDENT",
+    "cause_of",
+    "task_completed",
+    "task_failed",
+    "task_scheduled",
+    "task_started",
+    "task_timed_out",
+]
 
 _Cause = WorkflowTaskFailedCause
 NO_INCIDENT = {
@@ -34,6 +42,12 @@ _WORDS = {
     _Cause.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR: "nondeterminism",
     _Cause.WORKFLOW_TASK_FAILED_CAUSE_EXTERNAL_STORAGE_FAILURE: "storage",
 }
+_NO_VALUE = {LookupError.__name__}
+"""What the payload store raises for a value that it does not have."""
+
+_STORE_AWAY = "StoreAwayError"
+"""What the workers' converter raises while the payload store does not answer."""
+
 _STORAGE = re.compile(r"temporalio[/\\]converter[/\\]_extstore\.py")
 """A line of the trace of an error that a storage driver raised: Temporal has a cause for it and does not use it."""
 
@@ -70,7 +84,7 @@ def task_failed(writer: RowWriter) -> None:
     writer.state.timeouts = 0
     if attributes.cause not in NO_INCIDENT:
         failure = attributes.failure
-        _open(writer, _cause(attributes.cause, failure), _message(failure), attributes.identity)
+        _open(writer, cause_of(attributes), _message(failure), attributes.identity)
 
 
 def task_timed_out(writer: RowWriter) -> None:
@@ -93,11 +107,22 @@ def _open(writer: RowWriter, cause: str, message: str, worker: str) -> None:
         state.incident = writer.of_run("incident.opened", "STARTED", meta={"incident": told}, error=message)
 
 
-def _cause(cause: WorkflowTaskFailedCause.ValueType, failure: Failure) -> str:
-    if _from_storage(failure):
+def cause_of(attributes: WorkflowTaskFailedEventAttributes) -> str:
+    """In a word: exception, nondeterminism, storage (Postgres did not answer), missing_value (it has no such large
+    value), or what Temporal calls it.
+    """
+    cause, failure = attributes.cause, attributes.failure
+    if _STORE_AWAY in _types(failure):
         return "storage"
+    if _from_storage(failure):
+        return "missing_value" if _types(failure) & _NO_VALUE else "storage"
     name = _Cause.Name(cause) if cause in _Cause.values() else f"cause {cause}"
     return _WORDS.get(cause) or name.removeprefix("WORKFLOW_TASK_FAILED_CAUSE_").lower()
+
+
+def _types(failure: Failure) -> set[str]:
+    own = {failure.application_failure_info.type}
+    return own | _types(failure.cause) if failure.HasField("cause") else own
 
 
 def _from_storage(failure: Failure) -> bool:

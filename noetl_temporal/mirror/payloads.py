@@ -18,6 +18,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.sdk.v1 import ExternalStorageReference
 from temporalio.converter import DataConverter
 
+from noetl_temporal.mirror.storable import storable
 from noetl_temporal.packed_trail import ENCODING, PackedTrail, from_payload, unpack
 
 __all__ = [
@@ -52,7 +53,9 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 def value(payload: Payload) -> Json:
-    """The JSON of a payload, that of a PackedTrail for one; a Reference for what is stored elsewhere; else None."""
+    """The JSON of a payload, as Postgres can store it; of a packed trail its PackedTrail's; a Reference for what is
+    stored elsewhere; else None.
+    """
     if payload.metadata.get("messageType") == _REFERENCE:
         found = msgspec.json.decode(payload.data)
         return Reference(found.get("driverName", ""), found.get("claimData", {}))
@@ -61,7 +64,7 @@ def value(payload: Payload) -> Json:
     if payload.metadata.get("encoding") != _PLAIN:
         return None
     try:
-        return msgspec.json.decode(payload.data)
+        return msgspec.json.decode(storable(payload.data))
     except msgspec.DecodeError:
         return None
 
@@ -85,9 +88,9 @@ def input_of(event: HistoryEvent) -> dict[str, Json] | None:
 
 
 def trail_of(found: Json) -> list[Json]:
-    """The events of a packed trail; none of one in storage that cannot be read."""
+    """The events of a packed trail, as Postgres can store them; none of one in storage that cannot be read."""
     told = as_map(found)
-    return [] if told is None else unpack(msgspec.convert(told, PackedTrail))
+    return [] if told is None else unpack(msgspec.convert(told, PackedTrail), storable)
 
 
 def as_map(found: Json) -> dict[str, Json] | None:

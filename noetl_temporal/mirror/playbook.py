@@ -33,7 +33,7 @@ def playbook_of(event: HistoryEvent) -> Playbook | None:
     return Playbook(
         execution_id=given["execution_id"],
         parent_execution_id=given.get("parent_execution_id"),
-        path=source["path"].replace("\0", "\ufffd"),  # Postgres has no NUL character
+        path=source["path"],
         content=given["content"],
         meta={**source, "digest": given["graph"].get("digest")},
         started=to_row(event)[2].replace(tzinfo=None),

@@ -18,11 +18,13 @@ __all__ = [
     "EventTail",
     "Execution",
     "Problem",
+    "Reading",
     "StepSummary",
     "events_of",
     "execution",
     "executions",
     "problems",
+    "reading",
     "steps_of",
 ]
 
@@ -97,6 +99,13 @@ class Problem(msgspec.Struct, frozen=True):
     since: datetime
 
 
+class Reading(msgspec.Struct, frozen=True):
+    """How far a run and its loops have been read: to their end, or as far as they can be."""
+
+    is_complete: bool
+    problems: list[Problem]
+
+
 async def execution(database: Database, execution_id: int) -> Execution | None:
     """One execution, None when the log has none of that id."""
     record = await database.fetchrow(sql.query("execution"), execution_id)
@@ -128,6 +137,14 @@ async def problems(database: Database) -> list[Problem]:
     """Runs that the mirror cannot read on, the longest first."""
     records = await database.fetch(sql.query("problems"))
     return [msgspec.convert(dict(record), Problem) for record in records]
+
+
+async def reading(database: Database, namespace: str, workflow_id: str, run_id: str) -> Reading:
+    """Of a playbook's workflow, whose last run is ``run_id``."""
+    records = [dict(record) for record in await database.fetch(sql.query("reading"), namespace, workflow_id)]
+    found = [msgspec.convert(record, Problem) for record in records if record["problem"] is not None]
+    is_known = any(record["run_id"] == run_id for record in records)
+    return Reading(is_known and not found and all(record["is_closed"] for record in records), found)
 
 
 class EventTail:

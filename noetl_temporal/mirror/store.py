@@ -24,6 +24,7 @@ from noetl_temporal.mirror.playbook import Playbook, playbook_of
 from noetl_temporal.mirror.raw import Run, closes, continues, from_row, links, to_row
 from noetl_temporal.mirror.rows import begin, fold, needs
 from noetl_temporal.mirror.run_state import RunState
+from noetl_temporal.mirror.storable import storable_text
 
 __all__ = [
     "REMOVED",
@@ -106,7 +107,7 @@ class Store:
 
     async def note_problem(self, run: Run, problem: str) -> None:
         """Note why a run cannot be read further; cleared when reading goes on."""
-        await self.pool.execute(sql.query("note_problem"), *run, problem.replace("\0", "\ufffd"))
+        await self.pool.execute(sql.query("note_problem"), *run, storable_text(problem))
 
     async def ingest(self, run: Run, events: Sequence[HistoryEvent]) -> list[Run]:
         """Store a whole batch of the run's events; the runs that it links to, newly known or not.
@@ -154,7 +155,7 @@ class Store:
 
     async def keep(self, connection: Connection, run: Run, state: RunState) -> None:
         """Store the state of a run that was derived again."""
-        await connection.execute(sql.query("keep_state"), *run[:3], msgspec.json.encode(state).decode())
+        await connection.execute(sql.query("keep_state"), *run[:3], to_json(state))
 
     async def _earlier(
         self, connection: Connection, run: Run, events: Sequence[HistoryEvent]
@@ -214,7 +215,7 @@ def _state_of(record: asyncpg.Record) -> RunState | None:
 
 
 async def _move(connection: Connection, run: Run, events: Sequence[HistoryEvent], state: RunState) -> None:
-    values = events[-1].event_id, closes(events), msgspec.json.encode(state).decode()
+    values = events[-1].event_id, closes(events), to_json(state)
     await connection.execute(sql.query("move_cursor"), *run[:3], *values)
 
 

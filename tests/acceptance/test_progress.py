@@ -101,6 +101,7 @@ def test_json_has_every_field_and_plain_failures() -> None:
         "steps",
         "failures",
         "events",
+        "events_complete",
         "duration_seconds",
         "ui_url",
         "attention",

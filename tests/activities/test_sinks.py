@@ -67,6 +67,17 @@ async def test_values_fit_their_columns(postgres: Context, table: str) -> None:
     assert row == {"id": 7, "name": "5", "at": "2026-01-02T03:04:05+00:00", "doc": {"a": 1}, "score": 2.0}
 
 
+@pytest.mark.parametrize(
+    ("config", "error"),
+    [({}, SinkError), ({"statement": "select :name::text"}, ConfigError), ({"statement": "select '\0'"}, ConfigError)],
+)
+async def test_a_text_with_nul_is_told_as_what_it_is(
+    postgres: Context, table: str, config: dict[str, Any], error: type[Exception]
+) -> None:
+    with pytest.raises(error, match=r"holds a NUL character \(U\+0000\), which Postgres cannot store"):
+        await sink(postgres, config or {"table": table}, [{"id": 1, "name": "a\0b"}])
+
+
 FITS = [
     ("text[]", ["a", "b"], ["a", "b"]),
     ("int[]", [1, 2], [1, 2]),

@@ -132,6 +132,33 @@ async def test_params_that_do_not_fit_are_named(postgres: Context, type_: str, g
         await run(postgres, f"select $1::{type_}", params=[given])
 
 
+@pytest.mark.parametrize(
+    ("sql", "params", "place"),
+    [
+        ("select $1::text", ["a\0b"], r"\$1"),
+        ("select $1::varchar[]", [["a", "b\0"]], r"\$1"),
+        ("select 1 where $1 = 'x'", ["\0"], r"\$1"),
+        ("select 'a\0b'", [], "the statement"),
+    ],
+)
+async def test_a_text_with_nul_is_told_as_what_it_is(
+    postgres: Context, sql: str, params: list[Any], place: str
+) -> None:
+    with pytest.raises(ConfigError, match=rf"{place} holds a NUL character \(U\+0000\), which Postgres cannot store"):
+        await run(postgres, sql, params=params)
+
+
+async def test_json_with_nul_is_told_as_what_it_is(postgres: Context) -> None:
+    error = (await run(postgres, "select $1::jsonb", params=[{"a": ["b\0"]}])).error
+    assert error is not None
+    assert (error.kind, error.code, error.retryable) == ("sql", "22P05", False)
+    assert "a value holds a NUL character (U+0000), which Postgres cannot store" in error.message
+    assert await rows(postgres, "select '{}'::json as j") == [{"j": {}}]
+    other = (await run(postgres, "select 'a' || chr(0)")).error
+    assert other is not None
+    assert "null character not permitted" in other.message
+
+
 async def test_params_that_are_missing_are_no_connection_error(postgres: Context) -> None:
     with pytest.raises(ConfigError, match=r"has 1 parameters .* params has 0"):
         await run(postgres, "select $1::int")

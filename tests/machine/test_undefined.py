@@ -46,6 +46,16 @@ def test_a_part_that_an_outcome_lacks_is_no_mistake() -> None:
     assert warnings(routed("output.http.status >= 500 or output.error.status > 400")) == []
 
 
+def test_a_typo_is_told_beside_a_way_that_raises() -> None:
+    arcs = '[{step: a, when: "{{ start.cuont == 5 }}"}, {step: a, set: {ctx.x: "{{ 1 / start.zero }}"}}]'
+    text = f"  - step: start\n    tool: {{kind: noop}}\n    next: {{arcs: {arcs}}}\n"
+    run = run_text(playbook(text) + step("a"), lambda _call: {"count": 5, "zero": 0})
+    told = [event.type for event in run.events if event.type in ("step.failed", "next.evaluated", "warning")]
+    assert run.finish.status == "failed"
+    assert told[:3] == ["step.failed", "next.evaluated", "warning"]
+    assert ["start.cuont" in one for one in warnings(run)] == [True]
+
+
 def test_after_a_failure_names_are_missing_on_purpose() -> None:
     assert warnings(routed("start.count == 5", error())) == []
 

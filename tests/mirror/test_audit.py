@@ -85,6 +85,41 @@ def test_every_break_is_found(spoil: Callable[[Rows], None], problem: str) -> No
     assert any(problem in one for one in found), found
 
 
+def test_a_run_that_failed_without_anything_that_failed_is_found() -> None:
+    rows = _rows("failed")
+    _of(rows, "playbook.failed")["meta"]["failed_steps_count"] = 0
+    for row in [row for row in rows if row["event_type"] == "task.attempt.failed"]:
+        row["status"] = "COMPLETED"
+    found = audit(rows, status="FAILED", stopped=False)
+    assert any("has nothing below it that failed" in one for one in found), found
+    for told in ({"stopped_by": "timeout"}, {"result_refused": True}):
+        last = {**_of(rows, "playbook.failed")}
+        last["meta"] = last["meta"] | told
+        assert audit([*rows[:-1], last], status="FAILED", stopped=False) == []
+
+
+@pytest.mark.parametrize("lost", ["done", "failed"])
+def test_a_loop_that_counts_iterations_without_a_row_is_found(lost: str) -> None:
+    story = Story(1_795_000_000_000)
+    opening = story.opening()
+    step = story.begins("step.started", "fetch", "step", story.workflow)
+    loop = story.begins("loop.started", "fetch", "loop", step["id"])
+    items = [story.begins("loop.iteration.started", "fetch", "iteration", loop["id"]) for _ in range(2)]
+    ends = [story.ends(items[0]), story.ends(items[1], "failed", "FAILED")]
+    stats = {"total": 3, "success": 1, "failed": 1, "skipped": 1}
+    done = story.ends(loop)
+    done["meta"] = {"stats": stats}
+    history = playbook(1)
+    history.task()
+    trail = [*opening, step, loop, *items, *ends, done, story.ends(step), *story.closing()]
+    history.add("WORKFLOW_EXECUTION_COMPLETED", result=payloads({"status": "completed", "trail": trail}))
+    rows = [msgspec.structs.asdict(row) for row in history.rows()]
+    assert audit(rows, status="COMPLETED", stopped=False) == []
+    rows.remove(_of(rows, f"loop.iteration.{lost}"))
+    found = audit(rows, status="COMPLETED", stopped=False)
+    assert any(f"counts 1 iterations as {lost}, the log has 0" in one for one in found), found
+
+
 def test_an_id_that_two_rows_have_is_found() -> None:
     rows = _rows()
     assert any("the id of another" in one for one in audit([*rows, rows[3]], status="COMPLETED", stopped=False))

@@ -74,6 +74,14 @@ def test_the_cause_is_told(cause: str, trace: str, word: str) -> None:
     assert opened.meta["incident"]["cause"] == word
 
 
+def test_a_value_that_the_store_does_not_have_is_another_cause_than_a_store_that_does_not_answer() -> None:
+    history = _begun()
+    history.task_fails(EXCEPTION, "noetl.payload has no 7", STORED)
+    history.events[-1].workflow_task_failed_event_attributes.failure.application_failure_info.type = "LookupError"
+    [opened] = _incidents(history)
+    assert opened.meta["incident"]["cause"] == "missing_value"
+
+
 @pytest.mark.parametrize("cause", ["RESET_WORKFLOW", "UNHANDLED_COMMAND", "FORCE_CLOSE_COMMAND"])
 def test_what_the_server_does_itself_is_no_incident(cause: str) -> None:
     history = _begun()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from noetl_temporal.mirror.read import EventTail, events_of, execution, executions, steps_of
+from noetl_temporal.mirror.read import EventTail, events_of, execution, executions, reading, steps_of
 from noetl_temporal.mirror.store import Store
 from tests.mirror.built import START, begun, playbook
 from tests.mirror.recorded import Recorded, read, rows_of
@@ -60,6 +60,53 @@ async def test_the_steps_of_an_execution(store: Store) -> None:
         "FAILED",
         "ValueError: no such city (line 1 of the code)",
     )
+
+
+async def test_steps_that_a_reset_took_back_are_not_told(store: Store) -> None:
+    base, story = playbook(1), Story(START)
+    opening = story.opening()
+    first = story.begins("step.started", "first", "step", story.workflow, meta={"step_run_id": "first#1"})
+    base.task()
+    base.call(first["id"], [*opening, first])
+    before = list(base.events)
+    wrong = story.begins("step.started", "wrong", "step", story.workflow, meta={"step_run_id": "wrong#1"})
+    task = story.begins("task.started", "page", "http", wrong["id"], meta={"step": "wrong", "step_run_id": "wrong#1"})
+    base.task()
+    base.call(task["id"], [story.ends(first), wrong, task])
+    base.add("WORKFLOW_EXECUTION_TERMINATED", reason="once more", identity="history-resetter")
+    again = playbook(1, run_id="r2")
+    again.events = before
+    again.task_fails("RESET_WORKFLOW", "once more", base_run_id="r1")
+    story.now += 10
+    right = story.begins("step.started", "right", "step", story.workflow, meta={"step_run_id": "right#1"})
+    again.now = story.now
+    again.task()
+    again.call(right["id"], [{**story.ends(first), "duration": 7.0}, right])
+    await store.ingest(base.run, base.events)
+    assert [one.step for one in await steps_of(store.pool, 1)] == ["first", "wrong"]
+    await store.ingest(again.run, again.events)
+    told = {one.step: one for one in await steps_of(store.pool, 1)}
+    assert {name: (one.status, one.attempts) for name, one in told.items()} == {
+        "first": ("COMPLETED", 0),
+        "right": ("STARTED", 0),
+    }
+    assert told["first"].duration_seconds == 7.0
+
+
+async def test_how_far_a_run_has_been_read(store: Store) -> None:
+    page, loop = read("pages")
+    where = page.run.namespace, page.run.workflow_id
+    assert not (await reading(store.pool, *where, page.run.run_id)).is_complete
+    await store.ingest(page.run, page.events()[:-1])
+    assert not (await reading(store.pool, *where, page.run.run_id)).is_complete
+    await store.ingest(page.run, page.events()[-1:])
+    assert not (await reading(store.pool, *where, page.run.run_id)).is_complete
+    await store.ingest(loop.run, loop.events())
+    assert (await reading(store.pool, *where, page.run.run_id)).is_complete
+    assert not (await reading(store.pool, *where, "a run after it")).is_complete
+    await store.note_problem(page.run, "no such thing")
+    found = await reading(store.pool, *where, page.run.run_id)
+    assert (found.is_complete, [one.problem for one in found.problems]) == (False, ["no such thing"])
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])

@@ -12,19 +12,28 @@ from temporalio import workflow
 from temporalio.api.enums.v1 import EventType
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+from noetl_activities.credentials import CredentialSource
 from noetl_activities.testing import FakeTool
 from noetl_compiler import compile_or_raise
+from noetl_temporal.cli.account import account_of
 from noetl_temporal.cli.attention import Attention, attention_of
 from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.config import connect_temporal
 from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.mirror.raw import Run
+from noetl_temporal.mirror.store import open_store
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW, WORKFLOW_QUEUE
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.worker import workflow_worker
+from noetl_temporal.worker import serving, workflow_worker
 
 from .conftest import HEAD, Shell, history_of
 
 ONE = "  - step: start\n    tool: {kind: noop}\n"
 LOOP = "  - step: start\n    loop: {in: [1, 2], iterator: n}\n    tool: {kind: noop}\n"
+
+
+def ok(*_: object) -> int:
+    return 1
 
 
 @pytest.fixture(autouse=True)
@@ -119,10 +128,54 @@ async def test_a_run_that_does_not_replay_is_to_be_terminated(client: NoetlClien
     async with workflow_worker(client.temporal):
         [found] = await noticed(client, handle)
         await handle.terminate()
-    assert "non deterministic" in found.message
+    assert ": nondeterminism: " in found.message
     assert f"noetl terminate {handle.execution_id}" in found.remedy
 
 
 async def started_timer(handle: RunHandle) -> bool:
     events = (await history_of(handle)).events
     return any(event.event_type == EventType.EVENT_TYPE_TIMER_STARTED for event in events)
+
+
+async def test_a_store_of_large_values_that_is_away_is_no_bug_to_be_fixed(servers: Addresses) -> None:
+    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools={"noop": FakeTool("noop", ok)})
+    away = await connect_temporal(servers.temporal, dsn="postgresql://noetl@127.0.0.1:1/noetl")
+    async with workflow_worker(away):
+        handle = await Shell.submit(client, ONE, large="x" * 200_000)
+        [found] = await noticed(client, handle, lambda found: any(one.kind == "incident" for one in found))
+    assert "storage" in found.message
+    assert found.remedy == (
+        f"the run goes on when Postgres answers again; or stop it with `noetl cancel {handle.execution_id}`"
+    )
+    async with serving(client.temporal, {"noop": FakeTool("noop", ok)}, CredentialSource(environment={})):
+        assert (await handle.result()).status == "completed"
+
+
+async def test_a_log_that_the_mirror_cannot_write_is_told_of_a_run_that_goes_on_and_of_one_that_has_ended(
+    shell: Shell, servers: Addresses
+) -> None:
+    entered, let_go = asyncio.Event(), asyncio.Event()
+
+    async def answer(*_: object) -> int:
+        entered.set()
+        await let_go.wait()
+        return 1
+
+    async with shell.client(answer) as served, open_store(servers.postgres) as store:
+        client = NoetlClient(served.temporal, servers.postgres, {})
+        handle = await Shell.submit(served, ONE)
+        await entered.wait()
+        found = await handle.workflow.describe()
+        run = Run("default", handle.workflow_id, found.run_id, PLAYBOOK_WORKFLOW)
+        await store.note_problem(run, "ValueError: no such text\nDETAIL: none")
+        running = await account_of(client, handle, None)
+        let_go.set()
+        await handle.result()
+        ended = await account_of(client, handle, None)
+    for told in (running, ended):
+        assert [one.kind for one in told.attention] == ["unread"]
+        assert told.attention[0].message.endswith(" UTC: ValueError: no such text")
+        assert "noetl mirror problems" in told.attention[0].remedy
+        assert told.events_complete is False
+    assert (running.status, ended.status) == ("running", "completed")
+    assert running.steps["start"]["status"] == "running"

@@ -5,13 +5,22 @@ from __future__ import annotations
 import asyncio
 import io
 
+import msgspec
+import pytest
 from rich.console import Console
 
 from noetl_compiler import compile_or_raise
+from noetl_temporal.cli.account import account_of
+from noetl_temporal.cli.event_log import event_log
 from noetl_temporal.cli.following import Following
 from noetl_temporal.cli.interrupts import Interrupts
-from noetl_temporal.cli.view import Lines
-from noetl_temporal.client import RunHandle
+from noetl_temporal.cli.past import past_account
+from noetl_temporal.cli.view import Lines, Quiet
+from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.mirror.migrations import migrate
+from noetl_temporal.mirror.read import events_of
+from noetl_temporal.mirror.service import follow_execution
+from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import HEAD, Shell
 
@@ -48,3 +57,39 @@ async def test_a_run_that_completes_when_its_time_is_up_is_completed(shell: Shel
         "timed out after 0.01 s",
         "cancelling; waiting for the cleanup of step end",
     ]
+
+
+async def test_the_events_of_a_run_are_counted_when_the_log_has_all_of_them(shell: Shell, servers: Addresses) -> None:
+    await migrate(servers.postgres)
+    async with shell.client(lambda _request, _context: 1) as served:
+        client = NoetlClient(served.temporal, servers.postgres, {})
+        run = await shell.submit(served, ONE)
+        handle = RunHandle(client.temporal, run.workflow, run.execution_id, servers.postgres)
+        await handle.result()
+        assert (await account_of(client, handle, None)).events_complete is False
+        graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
+        following = Following(client, handle, Quiet(Console(file=io.StringIO())), graph, None, Interrupts())
+        told = asyncio.create_task(following.follow(None))
+        await follow_execution(client.temporal, servers.postgres, run.workflow_id)
+        ended, _ = await told
+    assert ended.events_complete
+    async with event_log(servers.postgres) as log:
+        assert ended.events == len(await events_of(log, run.execution_id)) > 0
+    past = await past_account(servers.postgres, client.temporal.data_converter, run.execution_id)
+    assert past is not None
+    assert (past.events, past.events_complete, past.attention) == (ended.events, True, ())
+
+
+async def test_a_log_that_does_not_come_is_not_waited_for_without_end(
+    shell: Shell, servers: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("noetl_temporal.cli.following.SETTLE_SECONDS", 0.5)
+    await migrate(servers.postgres)
+    async with shell.client(lambda _request, _context: 1) as served:
+        client = NoetlClient(served.temporal, servers.postgres, {})
+        run = await shell.submit(served, ONE)
+        graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
+        view = Quiet(Console(file=io.StringIO()))
+        ended, _ = await Following(client, run, view, graph, None, Interrupts()).follow(None)
+    assert (ended.status, ended.events_complete) == ("completed", False)
+    assert msgspec.json.decode(ended.json())["events_complete"] is False

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from noetl_temporal.cli.event_log import event_log
-from noetl_temporal.cli.find import facts_of
 from noetl_temporal.cli.past import past_events
+from noetl_temporal.cli.reading import Reading, reading_of
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.stack.addresses import Addresses
@@ -35,7 +35,7 @@ async def test_no_answer_to_a_connection(servers: Addresses, shell: Shell, capsy
             await past_events(dsn, 7)
         async with shell.client(lambda _request, _context: 1) as client:
             run = await shell.submit(client, ONE)
-            assert (await facts_of(NoetlClient(client.temporal, dsn, {}), run)).events == 0
+            assert await reading_of(NoetlClient(client.temporal, dsn, {}), run, "") == Reading()
             await run.result()
     assert "no events: cannot use Postgres" in capsys.readouterr().err
 

@@ -8,7 +8,7 @@ from typing import cast
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.postgres_connect import Connection
-from noetl_activities.postgres_values import bound
+from noetl_activities.postgres_values import bound, sendable
 from noetl_activities.sinks.data import Row
 from noetl_activities.tool import Json
 
@@ -32,7 +32,7 @@ async def run_statements(connection: Connection, texts: Sequence[str], params: J
     changed = 0
     for text in texts:
         sql, names = _numbered(text)
-        prepared = await connection.prepare(sql)
+        prepared = await connection.prepare(sendable(sql))
         for values in _bindings(names, params, rows):
             await prepared.fetch(*bound(prepared, values))
             count = _COUNT.search(prepared.get_statusmsg() or "")

@@ -8,7 +8,7 @@ from noetl_compiler.checks.cycles import warn_of_endless_cycles
 from noetl_compiler.checks.dead_routes import warn_of_dead_routes
 from noetl_compiler.checks.endless_jumps import warn_of_endless_jumps
 from noetl_compiler.checks.expected_names import warn_of_unbound_expectations
-from noetl_compiler.checks.names import forbid_duplicate_names
+from noetl_compiler.checks.names import forbid_duplicate_names, forbid_odd_names
 from noetl_compiler.checks.parallel_set import warn_of_parallel_set
 from noetl_compiler.checks.reach import warn_of_unreachable_steps
 from noetl_compiler.checks.regions import forbid_broken_regions
@@ -25,6 +25,7 @@ from noetl_compiler.syntax import Playbook
 __all__ = ["CHECKS"]
 
 CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
+    forbid_odd_names,
     forbid_duplicate_names,
     forbid_unknown_targets,
     forbid_broken_regions,

@@ -1,15 +1,16 @@
-"""Names that must be unique: steps of the workflow, tasks of a step, tasks of the workbook."""
+"""Names of steps of the workflow, tasks of a step, tasks of the workbook: unique, and made of what can be shown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from noetl_compiler.codes import Code
+from noetl_compiler.control_characters import forbid_control_characters
 from noetl_compiler.diagnostics import Related
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook
 
-__all__ = ["forbid_duplicate_names"]
+__all__ = ["forbid_duplicate_names", "forbid_odd_names"]
 
 
 def forbid_duplicate_names(playbook: Playbook, report: Report) -> None:
@@ -18,6 +19,16 @@ def forbid_duplicate_names(playbook: Playbook, report: Report) -> None:
     _check((task.label for task in playbook.workbook), Code.DUPLICATE_LABEL, "workbook task", report)
     for step in playbook.steps:
         _check((task.label for task in step.tasks), Code.DUPLICATE_LABEL, "task", report)
+
+
+def forbid_odd_names(playbook: Playbook, report: Report) -> None:
+    """NT212. The playbook's own name is looked at where it is read; a label may be made of the step's name."""
+    for step in playbook.steps:
+        if not forbid_control_characters(step.name.text, step.name.span, report):
+            for task in step.tasks:
+                forbid_control_characters(task.label.text, task.label.span, report)
+    for task in playbook.workbook:
+        forbid_control_characters(task.label.text, task.label.span, report)
 
 
 def _check(names: Iterable[Name], code: Code, what: str, report: Report) -> None:

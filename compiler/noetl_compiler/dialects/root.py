@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from noetl_compiler.codes import Code
+from noetl_compiler.control_characters import forbid_control_characters
 from noetl_compiler.diagnostics import Diagnostic, Severity
 from noetl_compiler.dialects.executor import read_executor
 from noetl_compiler.dialects.fields import Fields
@@ -92,8 +93,12 @@ def _identity(fields: Fields) -> tuple[str, str, str]:
 
 
 def _first_text(places: tuple[Fields, ...], key: str) -> str:
-    texts = [fields.text(key) for fields in places]
-    return next((text for text in texts if text), "")
+    found = [fields.scalar(key) for fields in places]
+    first = next((one for one in found if one is not None and one.text), None)
+    if first is None:
+        return ""
+    forbid_control_characters(first.text, first.span, places[0].report)
+    return first.text
 
 
 def _read_steps(

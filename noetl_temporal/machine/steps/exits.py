@@ -12,8 +12,9 @@ from noetl_temporal.machine.journal import RESULT_BYTES
 from noetl_temporal.machine.names import record_view
 from noetl_temporal.machine.scope import call_names
 from noetl_temporal.machine.state import StepRecord, StepRun
+from noetl_temporal.machine.steps.entry import emit_started
 from noetl_temporal.machine.steps.execution import Execution
-from noetl_temporal.machine.steps.routes import OK, Ended, route
+from noetl_temporal.machine.steps.routes import OK, Ended, Way, decide, route
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.shortening import abridged
@@ -24,25 +25,40 @@ _STATUSES = {"ok": "completed", "error": "failed", "cancelled": "cancelled"}
 
 
 def skip(execution: Execution, step: Step, run: StepRun) -> Ended:
-    """The step was not admitted."""
+    """The step was not admitted. Where the way on raises it failed after all, and so it did begin."""
+    end = End("ok", OK, None, step.span)
     execution.state.records[step.name] = StepRecord("skipped")
+    way = decide(execution, step, run, "skipped", end)
+    if way is not None and way.raised is not None:
+        run.event_id = emit_started(execution, step, run)
+        return _told(execution, step, run, end, "", way)
     execution.journal.emit(
         "step.skipped", step.name, "step", "SKIPPED", parent=execution.state.workflow_id, span=step.span
     )
-    return route(execution, step, run, "skipped", End("ok", OK, None, step.span))
+    return route(execution, step, run, "skipped", end, way)
 
 
 def leave(execution: Execution, step: Step, run: StepRun, end: End, kind: str = "") -> Ended:
-    """The run is over: complete it, record it, tell of it, and choose the way on. ``kind`` is that of its result."""
+    """The run is over: complete it, record it, choose the way on, and tell of it. ``kind`` is that of its result.
+
+    The way is chosen before the end is told: a way that raises is how the run failed.
+    """
     end = in_time(step, run, end)
     end = _completed(execution, step, run, end, kind) if end.status == "ok" else end
-    status = _STATUSES[end.status]
-    _record(execution, step, run, end, kind, status)
-    _emit_end(execution, step, run, end, status)
+    _record(execution, step, run, end, kind, _STATUSES[end.status])
+    way = decide(execution, step, run, _STATUSES[end.status], end, kind)
     del execution.state.runs[run.id]
-    if end.status == "cancelled":
-        return Ended(step.name, (execution.graph.final,))
-    return route(execution, step, run, status, end, kind)
+    return _told(execution, step, run, end, kind, way)
+
+
+def _told(execution: Execution, step: Step, run: StepRun, end: End, kind: str, way: Way | None) -> Ended:
+    if way is not None and way.raised is not None and end.status == "ok":
+        end = way.raised._replace(outcome={**end.outcome, **way.raised.outcome})
+        way = way._replace(raised=end)
+        _record(execution, step, run, end, kind, "failed")
+    status = _STATUSES[end.status]
+    _emit_end(execution, step, run, end, status)
+    return route(execution, step, run, status, end, way)
 
 
 def in_time(step: Step, run: StepRun, end: End) -> End:

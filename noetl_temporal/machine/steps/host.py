@@ -54,10 +54,18 @@ class StepHost:
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:
         """Apply ``set`` entries and record which."""
-        if not values:
-            return
+        self.write(values)
+        self.tell_of_set(values)
+
+    def write(self, values: Sequence[tuple[str, Json]]) -> None:
+        """Apply ``set`` entries. Raises TemplateFailure."""
         for target, value in values:
             assign(self._state, self._run, target, value)
+
+    def tell_of_set(self, values: Sequence[tuple[str, Json]]) -> None:
+        """Record what was set."""
+        if not values:
+            return
         self.journal.emit(
             "ctx.updated",
             self.step.name,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Step
+from noetl_compiler.graph import Json, Step
 from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.events import Failure
 from noetl_temporal.machine.failing import failure_at, template_outcome
@@ -16,10 +16,11 @@ from noetl_temporal.machine.routing import Selection, select
 from noetl_temporal.machine.scope import Late, call_names, event_names
 from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.execution import Execution
+from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
-from noetl_temporal.machine.undefined import is_reported
+from noetl_temporal.machine.undefined import Mistake, is_reported
 
-__all__ = ["OK", "Ended", "add_failures", "route"]
+__all__ = ["OK", "Ended", "Way", "add_failures", "decide", "route"]
 
 OK: Outcome = {"status": "ok", "result": None}
 """What a step comes to that called nothing."""
@@ -37,29 +38,54 @@ class Ended(NamedTuple):
     fail_fast: bool = False
 
 
-def route(execution: Execution, step: Step, run: StepRun, status: str, end: End, kind: str = "") -> Ended:
-    """Choose the arcs, apply their ``set``, and say what became of a failure. ``status`` is the run's."""
-    failed = status == "failed"
-    if step.name == execution.graph.final or execution.state.stop is not None:
-        return _failed(execution, step, run, end, ()) if failed else Ended(step.name, (execution.graph.final,))
+class Way(NamedTuple):
+    """The way on from a run of a step, decided and not yet told. ``values`` is what its arcs have set, by target;
+    ``raised`` how deciding failed, and then nothing is chosen. ``mistakes`` are the conditions to warn of.
+    """
+
+    chosen: Selection = Selection((), ())
+    values: tuple[tuple[str, Json], ...] = ()
+    raised: End | None = None
+    mistakes: tuple[Mistake, ...] = ()
+
+
+def decide(execution: Execution, step: Step, run: StepRun, status: str, end: End, kind: str = "") -> Way | None:
+    """Choose the arcs and apply their ``set``, telling nothing: an arc that raises fails the step, whose end is told
+    after this. None where no arc is asked, since the way leads to the end. ``status`` is the run's.
+    """
+    if status == "cancelled" or step.name == execution.graph.final or execution.state.stop is not None:
+        return None
     scope = Late(lambda: execution.host(step, run).scope(_names(execution, step, status, end, kind)))
+    mistakes: tuple[Mistake, ...] = ()
     try:
-        chosen = select(step.route, "error" if failed else "ok", scope)
-        _emit(execution, step, run, chosen)
-        if status == "completed" and is_reported(
-            execution.graph.source.dialect, (bool(arc.when) for arc in chosen.arcs)
-        ):
-            for one in chosen.mistakes:
-                execution.host(step, run).warn(one.message, one.span)
-        sets = [(one.target, templates.render(one.value, scope)) for arc in chosen.arcs for one in arc.set]
-        if sets:
-            execution.host(step, run).assign(sets)
+        chosen = select(step.route, "error" if status == "failed" else "ok", scope)
+        mistakes = _reported(execution, chosen) if status == "completed" else ()
+        values = [(one.target, templates.render(one.value, scope)) for arc in chosen.arcs for one in arc.set]
+        if values:
+            execution.host(step, run).write(values)
     except templates.TemplateFailure as failure:
-        raised = End("error", template_outcome(failure), None, failure.span or step.span)
-        return _failed(execution, step, run, raised, ())
-    targets = tuple(arc.to for arc in chosen.arcs)
+        return Way(raised=End("error", template_outcome(failure), None, failure.span or step.span), mistakes=mistakes)
+    return Way(chosen, tuple(values), mistakes=mistakes)
+
+
+def route(execution: Execution, step: Step, run: StepRun, status: str, end: End, way: Way | None) -> Ended:
+    """Tell of the way, and say what became of a failure. ``status`` and ``end`` are the run's as it was told; a way
+    that raised is the failure itself, or one more beside it.
+    """
+    failed = status == "failed"
+    if way is None:
+        return _failed(execution, step, run, end, ()) if failed else Ended(step.name, (execution.graph.final,))
+    _emit(execution, step, run, way)
+    for one in way.mistakes:
+        execution.host(step, run).warn(one.message, one.span)
+    if way.values:
+        execution.host(step, run).tell_of_set(way.values)
+    targets = tuple(arc.to for arc in way.chosen.arcs)
     if failed:
-        return _failed(execution, step, run, end, targets)
+        ended = _failed(execution, step, run, end, targets)
+        if way.raised is not None and way.raised is not end:
+            add_failures(execution, (_failure(execution, step, run, way.raised),), handled=False)
+        return ended
     if not targets and step.route.on_no_match == "end":
         targets = (execution.graph.final,)
     return Ended(step.name, targets)
@@ -77,18 +103,27 @@ def _boundary(step: Step, status: str) -> str:
     return name.replace("step.", "loop.") if step.loop is not None and status != "skipped" else name
 
 
-def _emit(execution: Execution, step: Step, run: StepRun, chosen: Selection) -> None:
+def _emit(execution: Execution, step: Step, run: StepRun, way: Way) -> None:
+    raised = way.raised
     execution.journal.emit(
         "next.evaluated",
         step.name,
         "step",
-        "COMPLETED",
+        "COMPLETED" if raised is None else "FAILED",
         parent=run.event_id or execution.state.workflow_id,
+        error=message_of(raised.outcome) if raised else None,
+        span=raised.span if raised else None,
         mode=step.route.mode,
-        arcs=list(chosen.evaluated),
-        chosen=[arc.to for arc in chosen.arcs],
+        arcs=list(way.chosen.evaluated),
+        chosen=[arc.to for arc in way.chosen.arcs],
         step_run_id=run.id,
     )
+
+
+def _reported(execution: Execution, chosen: Selection) -> tuple[Mistake, ...]:
+    """The conditions that did not match because of an undefined name, where that is worth a warning."""
+    matched = (bool(arc.when) for arc in chosen.arcs)
+    return chosen.mistakes if is_reported(execution.graph.source.dialect, matched) else ()
 
 
 def _failed(execution: Execution, step: Step, run: StepRun, end: End, targets: tuple[str, ...]) -> Ended:
@@ -102,10 +137,13 @@ def _failed(execution: Execution, step: Step, run: StepRun, end: End, targets: t
         state.failures = [_handled(one) if one.run == run.id else one for one in state.failures]
     error: dict[str, Any] = end.outcome.get("error") or {}
     if not (error.get("kind") == ITEMS_FAILED and any(one.run == run.id for one in state.failures)):
-        failure = failure_at(execution.graph.source, step.name, end.outcome, end.span, run=run.id, task=end.task)
-        add_failures(execution, (failure,), handled)
+        add_failures(execution, (_failure(execution, step, run, end),), handled)
     stops = not handled and (step.failure or execution.graph.failure) == "fail_fast"
     return Ended(step.name, targets or (execution.graph.final,), stops)
+
+
+def _failure(execution: Execution, step: Step, run: StepRun, end: End) -> Failure:
+    return failure_at(execution.graph.source, step.name, end.outcome, end.span, run=run.id, task=end.task)
 
 
 def add_failures(execution: Execution, failures: tuple[Failure, ...], handled: bool) -> None:

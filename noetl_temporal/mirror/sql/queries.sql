@@ -162,13 +162,33 @@ SELECT x.*, c.path, c.version FROM noetl.execution x JOIN noetl.catalog c USING 
 SELECT x.*, c.path, c.version FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id)
 ORDER BY x.start_time DESC NULLS LAST, x.execution_id DESC LIMIT $1
 
+-- name: reading
+-- How far the runs of a playbook's workflow have been read, and those of its loops that are not read to their end.
+SELECT namespace, workflow_id, run_id, is_closed, problem, updated_at AS since FROM noetl.cursor
+WHERE namespace = $1 AND workflow_id = $2
+UNION ALL
+SELECT namespace, workflow_id, run_id, is_closed, problem, updated_at AS since FROM noetl.cursor
+WHERE namespace = $1 AND NOT is_closed AND starts_with(workflow_id, $2 || '/')
+
 -- name: steps
--- What is known of each step: its last run, and counts over all. A call of which no attempt has ended counts as one.
-WITH of_step AS (
+-- What is known of each step: its last run, and counts over all, where a call of which no attempt has ended counts as
+-- one; without what a reset took back, which is what the run before wrote after the point to which it was reset, with
+-- all that came of it.
+WITH RECURSIVE point AS (
+    SELECT meta #>> '{reset,base_run_id}' AS run_id, (meta #>> '{reset,event_id}')::bigint AS position
+    FROM noetl.event WHERE execution_id = $1 AND event_type IN ('playbook.resumed', 'loop.resumed')
+), gone AS (
+    SELECT e.event_id FROM noetl.event e
+    JOIN point ON point.run_id = e.meta #>> '{temporal,run_id}' AND e.stream_version >= point.position
+    WHERE e.execution_id = $1
+    UNION
+    SELECT e.event_id FROM gone JOIN noetl.event e ON e.parent_event_id = gone.event_id WHERE e.execution_id = $1
+), of_step AS (
     SELECT coalesce(meta->>'step', node_name) AS step, event_id, event_type, node_type, status, duration, error, meta, created_at,
            (meta->>'loop_id', meta->>'task_run_id') AS call
     FROM noetl.event
     WHERE execution_id = $1 AND (node_type IN ('step', 'loop', 'iteration') OR meta ? 'step')
+      AND event_id NOT IN (SELECT event_id FROM gone)
 )
 SELECT step,
        min(created_at) AS started_at,

@@ -1,0 +1,85 @@
+"""How far the event log of a run has come: how many events it has, whether those are all, and why it has no more.
+
+With it comes what the log says of the run as a whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import NamedTuple
+
+import asyncpg
+import click
+
+from noetl_temporal.cli.attention import Attention, unread
+from noetl_temporal.cli.event_log import event_log
+from noetl_temporal.cli.log_facts import FACT_EVENTS, LogFacts
+from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.deployment import DeploymentError
+from noetl_temporal.mirror.read import events_of, reading
+
+__all__ = ["Reading", "problems_of", "read_log", "reading_of", "until_read"]
+
+_COUNT = "SELECT count(*) FROM noetl.event WHERE execution_id = $1"
+_ASK_SECONDS = 0.1
+
+
+class Reading(NamedTuple):
+    """``is_complete``: the event that closed the run was read. ``problems``: why the mirror cannot read on.
+    ``warnings`` and ``reason`` are those of LogFacts.
+    """
+
+    events: int = 0
+    is_complete: bool = False
+    problems: tuple[Attention, ...] = ()
+    warnings: tuple[str, ...] = ()
+    reason: str = ""
+
+
+async def reading_of(client: NoetlClient, handle: RunHandle, run_id: str) -> Reading:
+    """Of a run; nothing where there is no log to be had, and why there is none is told on stderr."""
+    if client.dsn is None:
+        return Reading()
+    try:
+        async with event_log(client.dsn) as log:
+            return await read_log(log, client.temporal.namespace, handle.workflow_id, run_id, handle.execution_id)
+    except DeploymentError as problem:
+        click.echo(f"no events: {problem}", err=True)
+        return Reading()
+
+
+async def read_log(
+    log: asyncpg.Connection, namespace: str, workflow_id: str, run_id: str, execution_id: int
+) -> Reading:
+    """Of the workflow whose last run is ``run_id``. Raises asyncpg's errors."""
+    found = await reading(log, namespace, workflow_id, run_id)
+    events = int(await log.fetchval(_COUNT, execution_id))  # after it: what is complete now is counted whole
+    facts = LogFacts(await events_of(log, execution_id, types=FACT_EVENTS))
+    return Reading(events, found.is_complete, tuple(map(unread, found.problems)), facts.warnings, facts.reason)
+
+
+async def problems_of(client: NoetlClient, handle: RunHandle) -> tuple[Attention, ...]:
+    """Why the mirror cannot read the run on, where it cannot and the log can be asked."""
+    if client.dsn is None:
+        return ()
+    with contextlib.suppress(DeploymentError):
+        async with event_log(client.dsn) as log:
+            found = await reading(log, client.temporal.namespace, handle.workflow_id, "")
+            return tuple(map(unread, found.problems))
+    return ()
+
+
+async def until_read(client: NoetlClient, handle: RunHandle) -> bool:
+    """Wait until the log of a run that has ended is complete; False where it cannot become so. Raises RPCError."""
+    if client.dsn is None:
+        return False
+    run_id = (await handle.workflow.describe()).run_id
+    with contextlib.suppress(DeploymentError):
+        async with event_log(client.dsn) as log:
+            while True:
+                found = await reading(log, client.temporal.namespace, handle.workflow_id, run_id)
+                if found.is_complete or found.problems:
+                    return found.is_complete
+                await asyncio.sleep(_ASK_SECONDS)
+    return False

@@ -1,0 +1,32 @@
+"""What Postgres can store of a text: neither text nor jsonb takes NUL, and jsonb takes no half of a surrogate pair.
+
+Each such character becomes U+FFFD, which stands for what cannot be shown. The JSON of history is changed before it is
+decoded: so the fold goes on from a state that was stored as it would from one that was not. Texts that history has
+outside of JSON, such as messages and identities, are changed when they are written.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["storable", "storable_text"]
+
+_ESCAPE = re.compile(
+    rb"(?P<kept>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a whole pair
+    rb"|\\(?!u0000|u[dD][89a-fA-F]).)"  # any other escape, also that of a backslash before a "u"
+    rb"|\\u[0-9a-fA-F]{4}"
+)
+
+
+def storable(json: bytes) -> bytes:
+    """JSON that jsonb takes."""
+    return _ESCAPE.sub(_kept, json) if b"\\u" in json else json
+
+
+def _kept(found: re.Match[bytes]) -> bytes:
+    return found["kept"] or rb"\ufffd"
+
+
+def storable_text(text: str) -> str:
+    """A text that text takes."""
+    return text.replace("\0", "\ufffd")
