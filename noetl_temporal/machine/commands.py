@@ -11,7 +11,7 @@ from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import Failure
 
-__all__ = ["CallTool", "Cancel", "Command", "Emit", "Finish", "LoopInput", "RunLoop", "StartTimer"]
+__all__ = ["CallTool", "Cancel", "Command", "Emit", "Finish", "FrameLimits", "LoopInput", "RunLoop", "StartTimer"]
 
 
 class CallTool(msgspec.Struct, frozen=True, tag=True):
@@ -30,12 +30,23 @@ class StartTimer(msgspec.Struct, frozen=True, tag=True):
     summary: str
 
 
+class FrameLimits(msgspec.Struct, frozen=True):
+    """What one frame takes: at most ``max_rows`` items, ``row_concurrency`` of them at once; it begins no further one
+    after ``max_seconds``, or once the calls' outcomes have ``max_bytes``.
+    """
+
+    max_rows: int
+    max_seconds: float
+    max_bytes: int
+    row_concurrency: int
+
+
 class LoopInput(msgspec.Struct, frozen=True, omit_defaults=True):
     """All a loop's own machine needs: the step, the items and the outer scope its templates name.
 
     ``first`` is the index of the first item (chunks of a large collection start later). ``event_id`` is that of
     ``loop.started``, the parent of every iteration. ``run`` is the run of the step whose loop this is. Ids of the log
-    are those of ``slot``, above the millisecond ``after`` (event_ids.py).
+    are those of ``slot``, above the millisecond ``after`` (event_ids.py). With a ``frame`` they run in an activity.
     """
 
     execution_id: int
@@ -50,6 +61,7 @@ class LoopInput(msgspec.Struct, frozen=True, omit_defaults=True):
     run: str
     first: int = 0
     max_in_flight: int = 1
+    frame: FrameLimits | None = None
 
 
 class RunLoop(msgspec.Struct, frozen=True, tag=True):

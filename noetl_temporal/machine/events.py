@@ -47,7 +47,8 @@ class LoopReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a loop came to. ``results`` has one entry an iteration in index order, ``stats`` counts {total, success,
     failed, skipped}; ``assigns`` are (target, value) pairs for ctx in index order, ``attempts`` all tool calls.
 
-    ``clock`` is the last millisecond of which the loop had ids, 0 when its workflow ended without a report.
+    ``clock`` is the last millisecond of which the loop had ids, 0 when its workflow ended without a report. ``rest``
+    items at the end were never begun, and are not in the counts: the host gave them back.
     """
 
     status: Literal["ok", "error", "cancelled"]
@@ -57,6 +58,7 @@ class LoopReport(msgspec.Struct, frozen=True, omit_defaults=True):
     assigns: tuple[tuple[str, Json], ...] = ()
     attempts: int = 0
     clock: int = 0
+    rest: int = 0
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):
@@ -105,10 +107,14 @@ class LimitReached(msgspec.Struct, frozen=True, tag=True):
 
 
 class HoldRequested(msgspec.Struct, frozen=True, tag=True):
-    """Begin nothing until Continued: the shell wants the run idle. A ``message`` is written to the log."""
+    """Begin nothing until Continued: the shell wants the run idle. A ``message`` is written to the log.
+
+    With ``rest`` a loop's machine goes on, but begins no further item, and gives back those that are left.
+    """
 
     at: int
     message: str = ""
+    rest: bool = False
 
 
 class Continued(msgspec.Struct, frozen=True, tag=True):

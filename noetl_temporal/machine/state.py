@@ -204,7 +204,7 @@ class PlaybookState(MachineState, omit_defaults=True):
 
 class LoopState(MachineState, omit_defaults=True):
     """A loop's run. Results and assigns wait under their index until the end; ``succeeded`` counts those that ended
-    well.
+    well. ``gives_back`` when no further item begins here.
     """
 
     next: int = 0
@@ -215,6 +215,7 @@ class LoopState(MachineState, omit_defaults=True):
     failures: list[Failure] = []
     succeeded: int = 0
     attempts: int = 0
+    gives_back: bool = False
 
 
 def state_snapshot(state: MachineState) -> dict[str, Json]:

@@ -23,7 +23,7 @@ from noetl_temporal.machine import trees
 from noetl_temporal.machine.commands import Finish, LoopInput
 from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import LimitReached, LoopFinished, LoopReport, Started
+from noetl_temporal.machine.events import HoldRequested, LimitReached, LoopFinished, LoopReport, Started
 from noetl_temporal.machine.failing import error_outcome, failure_at
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.journal import RESULT_BYTES
@@ -75,6 +75,12 @@ class LoopMachine(Engine[LoopState, Iteration]):
             self._add_failure(outcome)
             self._stop("limit", event.message)
 
+    def _hold(self, event: HoldRequested) -> None:
+        if event.rest:
+            self.state.gives_back = True
+        else:
+            super()._hold(event)
+
     # ---- iterations -----------------------------------------------------------------------------------------------
 
     def _proceed(self) -> None:
@@ -85,7 +91,8 @@ class LoopMachine(Engine[LoopState, Iteration]):
             self._finish()
 
     def _has_items_left(self) -> bool:
-        return self.state.stop is None and self.state.next < len(self.input.items)
+        state = self.state
+        return state.stop is None and not state.gives_back and state.next < len(self.input.items)
 
     def _may_start(self) -> bool:
         return not (self.state.holding or self.budget.is_spent)
@@ -172,7 +179,8 @@ class LoopMachine(Engine[LoopState, Iteration]):
     # ---- the end --------------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        state, total = self.state, len(self.input.items)
+        state, size = self.state, len(self.input.items)
+        total = state.next if state.gives_back and state.stop is None else size
         state.phase = "ended"
         indices = range(self.input.first, self.input.first + total)
         results = [state.results.get(index) for index in indices]
@@ -193,6 +201,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
             assigns=tuple(pair for index in indices for pair in state.assigns.get(index, [])),
             attempts=state.attempts,
             clock=state.ids.last,
+            rest=size - total,
         )
         ended: dict[str, Literal["completed", "failed", "cancelled"]] = {
             "ok": "completed",
