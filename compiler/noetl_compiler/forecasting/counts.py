@@ -16,7 +16,7 @@ from noetl_compiler.forecasting.courses import beside_others, surely_run
 from noetl_compiler.forecasting.known import Count, items_of, known_names, rendered
 from noetl_compiler.forecasting.repeats import attempts_of, calls_of, delays_of, repeats_itself
 from noetl_compiler.forecasting.ways import Ways, circles, ways_of
-from noetl_compiler.graph import Graph, Json, Step
+from noetl_compiler.graph import FRAME_DEFAULTS, Frame, Graph, Json, Step
 
 __all__ = ["DEFAULT_IN_FLIGHT", "MAX_IN_FLIGHT", "Counts", "Sizes", "Work", "count", "loops_around"]
 
@@ -56,12 +56,14 @@ class Work(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Of a whole graph, by step. ``names`` is what templates can see before the run, ``around`` has the loops around
-    each step, ``in_flight`` how many iterations of a loop run at once.
+    each step, ``in_flight`` how many iterations of a loop run at once, ``rows`` how many of a framed one are in an
+    activity.
     """
 
     names: Mapping[str, Json]
     around: Mapping[str, Sequence[str]]
     in_flight: Mapping[str, int]
+    rows: Mapping[str, int]
     least: Mapping[str, Work]
     most: Mapping[str, Work]
     assumed: Mapping[str, tuple[str, ...]]
@@ -114,7 +116,8 @@ def count(graph: Graph, request: Mapping[str, Json], sizes: Sizes) -> Counts:
         )
         most[step.name] = times.work("most", delays, attempts)
         assumed[step.name] = times.assumed()
-    return Counts(names, around, in_flight, least, most, assumed)
+    rows = {one.name: _rows(one.loop.frame, names) for one in _loops(graph) if one.loop and one.loop.frame}
+    return Counts(names, around, in_flight, rows, least, most, assumed)
 
 
 def _times(
@@ -146,6 +149,11 @@ def _in_flight(step: Step, names: Mapping[str, Json]) -> int:
         return 1
     asked: Json = rendered(step.loop.max_in_flight, names)
     return min(MAX_IN_FLIGHT, max(1, asked if isinstance(asked, int) else DEFAULT_IN_FLIGHT))
+
+
+def _rows(frame: Frame, names: Mapping[str, Json]) -> int:
+    asked: Json = rendered(frame.max_rows, names)
+    return max(1, asked if isinstance(asked, int) else FRAME_DEFAULTS["max_rows"])
 
 
 def _loops(graph: Graph) -> Iterator[Step]:

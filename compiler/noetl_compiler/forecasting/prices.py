@@ -1,7 +1,8 @@
 """What calls, loops, timers and workflow runs cost in Temporal's events and actions, and about how many bytes.
 
 A call is six events (scheduled, started, completed, and the workflow task that follows), a loop nine in its parent and
-a workflow of its own. What goes on at the same time may share a workflow task, so it costs three events at least. A
+a workflow of its own. A frame of a loop is one call, without a workflow. What goes on at the same time may share a
+workflow task, so it costs three events at least. A
 workflow continues as new when its history has grown long, in events or in bytes.
 
 Sizes are fitted to real histories: a small result stands in the history of its call and in records of what happened,
@@ -90,6 +91,7 @@ class Prices:
     graph: Graph
     work: Mapping[str, Work]
     in_flight: Mapping[str, int]
+    rows: Mapping[str, int]
     sizes: Sizes
 
     def playbook(self, outermost: Iterable[str]) -> Host:
@@ -100,7 +102,9 @@ class Prices:
         return Host(events, size, PLAYBOOK_EVENTS, width(self.graph, names))
 
     def loop(self, step: Step) -> Host:
-        """The workflow of a loop begun once: its tasks run in it, or the steps of its region."""
+        """The workflow of a loop begun once: its tasks run in it, or the steps of its region. A framed one has none."""
+        if step.name in self.rows:
+            return Host(0, 0, LOOP_EVENTS, 0)
         begun, region = max(1, self.work[step.name].loops), step.loop.region if step.loop else ()
         events = self._task_events(step.name) + sum(map(self.events_around, region))
         size = self._call_bytes(step.name) + sum(map(self._bytes_around, region))
@@ -115,6 +119,9 @@ class Prices:
     def step(self, step: Step) -> Amount:
         """What a step costs, the workflows of its loop included."""
         work = self.work[step.name]
+        if step.name in self.rows:
+            frames = self._frames(step.name)
+            return Amount(work.calls, events=self.events_around(step.name), actions=2 * frames + work.limits)
         runs = work.loops * self.loop(step).runs if work.loops else 0
         tasks = self._task_events(step.name) + _LIMIT * work.limits
         return Amount(
@@ -127,7 +134,8 @@ class Prices:
 
     def bytes(self, step: Step) -> int:
         """In all histories."""
-        return self._call_bytes(step.name) + self._loop_bytes(step)
+        own = 0 if step.name in self.rows else self._call_bytes(step.name)
+        return own + self._loop_bytes(step)
 
     def whole_bytes(self, runs: int) -> int:
         """Of a run beside its steps."""
@@ -145,8 +153,16 @@ class Prices:
         work = self.work[name]
         return work.calls * (_SHARED if work.is_shared else _CALL) + _DELAY * work.delays
 
+    def _frames(self, name: str) -> int:
+        """The activities of a framed loop."""
+        work = self.work[name]
+        return work.loops * math.ceil(work.items / max(1, work.loops) / self.rows[name])
+
     def _loop_events(self, name: str) -> int:
         work = self.work[name]
+        if name in self.rows:
+            frames = self._frames(name)
+            return frames * (_SHARED if work.is_loop_shared or frames > 1 else _CALL)
         return work.loops * (_SHARED if work.is_loop_shared else _LOOP)
 
     def _call_bytes(self, name: str) -> int:
