@@ -14,13 +14,15 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.tool import Tool
 from noetl_temporal.attempt_log import BEAT
 from noetl_temporal.codec import activity_converter
+from noetl_temporal.frames.activity import frame_activity
+from noetl_temporal.frames.wire import FRAME_KIND
 from noetl_temporal.naming import WORKFLOW_QUEUE, tool_queue
 from noetl_temporal.run_tool import tool_activity
 from noetl_temporal.trail import TrailInterceptor, record_trail
 from noetl_temporal.value_store import ValueStore
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
 
-__all__ = ["GRACE", "UNTIL_DONE", "UnknownToolsError", "serving", "tool_worker", "workflow_worker"]
+__all__ = ["GRACE", "UNTIL_DONE", "UnknownToolsError", "frame_worker", "serving", "tool_worker", "workflow_worker"]
 
 GRACE = timedelta(seconds=10)
 """How long calls in flight may go on when a worker is asked to stop that serves only for a while."""
@@ -62,6 +64,21 @@ def tool_worker(
     )
 
 
+def frame_worker(
+    client: Client, tools: Mapping[str, Tool], source: CredentialSource, grace: timedelta = GRACE
+) -> Worker:
+    """The worker of frames, which calls all tools in its own process."""
+    config = client.config()
+    config["data_converter"] = activity_converter(client.data_converter)
+    return Worker(
+        Client(**config),
+        task_queue=tool_queue(FRAME_KIND),
+        activities=[frame_activity(tools, source, ValueStore(client.data_converter))],
+        graceful_shutdown_timeout=grace,
+        max_heartbeat_throttle_interval=BEAT,
+    )
+
+
 def _workers(
     client: Client,
     tools: Mapping[str, Tool],
@@ -74,7 +91,9 @@ def _workers(
         raise UnknownToolsError(f"no tool {', '.join(map(repr, unknown))}: there are {', '.join(sorted(tools))}")
     chosen = [tool for kind, tool in tools.items() if only is None or kind in only]
     workers = [tool_worker(client, tool, source, grace=grace) for tool in chosen]
-    return [workflow_worker(client), *workers] if only is None else workers
+    if only is not None:
+        return workers
+    return [workflow_worker(client), frame_worker(client, tools, source, grace=grace), *workers]
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ from noetl_temporal.machine.budget import Budget
 from noetl_temporal.machine.commands import LoopInput, RunLoop
 from noetl_temporal.machine.events import LoopReport
 from noetl_temporal.machine.ids import fitted
+from noetl_temporal.machine.loops.frames import frame_limits
 from noetl_temporal.machine.loops.items import body_paths, collection_of, in_flight, selected
 from noetl_temporal.machine.names import LOOP
 from noetl_temporal.machine.state import StepRun
@@ -37,6 +38,7 @@ def begin_loop(execution: Execution, step: Step, loop: Loop, run: StepRun, budge
         return None
     run.selection = None
     at_once, slot = in_flight(loop, scope), _free_slot(execution, loop)
+    frame = frame_limits(loop, scope, at_once)
     needed = templates.project(scope, body_paths(step))
     run.loop_id = fitted(run.id.replace("#", "/"))
     run.loop_event_id = _emit_started(execution, step, loop, run, len(items))
@@ -51,7 +53,8 @@ def begin_loop(execution: Execution, step: Step, loop: Loop, run: StepRun, budge
         event_id=run.loop_event_id,
         loop_id=run.loop_id,
         run=run.id,
-        max_in_flight=at_once,
+        max_in_flight=at_once if frame is None else frame.row_concurrency,
+        frame=frame,
     )
     return RunLoop(run.loop_id, given, f"{step.name}: {len(items)} items, {loop.mode}")
 
