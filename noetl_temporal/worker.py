@@ -93,7 +93,9 @@ def _workers(
     workers = [tool_worker(client, tool, source, grace=grace) for tool in chosen]
     if only is not None:
         return workers
-    return [workflow_worker(client), frame_worker(client, tools, source, grace=grace), *workers]
+    has_store = client.data_converter.external_storage is not None
+    frames = [frame_worker(client, tools, source, grace=grace)] if has_store else []
+    return [workflow_worker(client), *frames, *workers]
 
 
 @asynccontextmanager

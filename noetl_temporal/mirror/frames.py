@@ -1,8 +1,9 @@
 """The rows of a frame: items of a loop that ran in one activity (noetl_temporal/frames).
 
-History has the activity's end, which names the last of the frame's segments in the payload store; a frame that ended
-without a result is named by its last heartbeat. ``with_entries`` puts what the segments tell in place of that name, so
-that the fold need not wait; ``write_frame`` writes the rows, those that a workflow's history would have given.
+The activity's result names the last of the frame's segments in the payload store. ``with_entries`` puts what the
+segments tell in place of that name, so that the fold need not wait; ``write_frame`` writes the rows, those that a
+workflow's history would have given. A frame that ended without a result, cancelled while no worker had it, told history
+nothing: its items are missing in the log.
 
 A frame has an id slot and a clock like the workflow of a loop, so its rows are written with a state of their own.
 """
@@ -14,12 +15,10 @@ from collections.abc import Sequence
 
 import msgspec
 from temporalio.api.common.v1 import Payload
-from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
 
 from noetl_temporal.mirror.call import Seen
-from noetl_temporal.mirror.ends import close
 from noetl_temporal.mirror.event_row import RowWriter
 from noetl_temporal.mirror.payloads import Json, as_list, as_map, first
 from noetl_temporal.mirror.reports import write_report
@@ -46,40 +45,26 @@ async def with_entries(event: HistoryEvent, converter: DataConverter) -> History
     """The event with ``{"entries": [...]}`` where it names segments. Raises what the payload store raises."""
     if converter.external_storage is None:
         return event
-    found = [as_map(first(payloads)) or {} for payloads in _told_in(event)]
-    keys = [told.get("segments") or told.get("head") for told in found if "records" not in told]
-    if not any(isinstance(key, str) for key in keys):
+    key = (as_map(first(_result(event))) or {}).get("segments")
+    if not isinstance(key, str):
         return event
+    entries = await _entries(ValueStore(converter), key)
     copy = HistoryEvent()
     copy.CopyFrom(event)
-    for payloads, key in zip(_told_in(copy), keys, strict=True):
-        entries = await _entries(ValueStore(converter), key)
-        payloads[0].CopyFrom(
-            Payload(metadata={"encoding": b"json/plain"}, data=msgspec.json.encode({"entries": entries}))
-        )
+    text = msgspec.json.encode({"entries": entries})
+    _result(copy)[0].CopyFrom(Payload(metadata={"encoding": b"json/plain"}, data=text))
     return copy
 
 
-def _told_in(event: HistoryEvent) -> list[Sequence[Payload]]:
-    """Where the end of an activity has what it returned, or its last heartbeat."""
-    found: Sequence[Payload]
-    match event.event_type:
-        case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-            found = event.activity_task_completed_event_attributes.result.payloads
-        case EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
-            found = event.activity_task_canceled_event_attributes.details.payloads
-        case EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
-            failure = event.activity_task_timed_out_event_attributes.failure
-            found = failure.timeout_failure_info.last_heartbeat_details.payloads
-        case _:
-            found = ()
-    return [found] if found else []
+def _result(event: HistoryEvent) -> Sequence[Payload]:
+    """What an activity returned that ends with this event."""
+    return event.activity_task_completed_event_attributes.result.payloads
 
 
-async def _entries(values: ValueStore, key: Json) -> list[msgspec.Raw]:
+async def _entries(values: ValueStore, key: str | None) -> list[msgspec.Raw]:
     """Those of all segments, in their order."""
     parts: list[list[msgspec.Raw]] = []
-    while isinstance(key, str):
+    while key is not None:
         segment = msgspec.json.decode(zlib.decompress(await values.get(key)), type=_Segment)
         parts.append(segment.entries)
         key = segment.older
@@ -100,11 +85,8 @@ def write_frame(writer: RowWriter, scheduled: HistoryEvent) -> None:
     if given is None:
         return
     inner = RowWriter(_state(writer.state, given["input"]), writer.event, writer.rows)
-    for payloads in _told_in(writer.event):
-        for entry in as_list((as_map(first(payloads)) or {}).get("entries")) or ():
-            _write(inner, entry)
-    is_completed = writer.event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED
-    close(inner, "completed" if is_completed else "cancelled", None)
+    for entry in as_list((as_map(first(_result(writer.event))) or {}).get("entries")) or ():
+        _write(inner, entry)
 
 
 def _state(around: RunState, loop: dict[str, Json]) -> RunState:
