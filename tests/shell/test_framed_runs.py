@@ -17,6 +17,7 @@ from noetl_temporal.client import NoetlClient
 from noetl_temporal.frames.wire import FRAME_ACTIVITY
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.support import UnsupportedError
 from tests.audit import audit_execution
 from tests.shell.conftest import Shell, history_of
 
@@ -184,3 +185,14 @@ async def test_a_cancelled_run_ends_its_frame_and_tells_of_it(
     types = Counter(msgspec.json.decode(row)["event_type"] for row in rows.elements())
     assert (types["loop.iteration.done"], types["loop.iteration.cancelled"], types["task.cancelled"]) == (5, 1, 1)
     assert await audit_execution(servers.postgres, handle.execution_id) == []
+
+
+async def test_a_frame_is_refused_where_nothing_could_be_stored(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NOETL_POSTGRES", raising=False)
+    shell = Shell(servers.temporal)
+    step = f"  - step: many\n    loop: {{in: [1], iterator: item, frame: {{}}}}\n    {TASK}\n"
+    async with shell.client(lambda _request, _context: 1) as client:
+        with pytest.raises(UnsupportedError, match="NOETL_POSTGRES"):
+            await shell.submit(client, step)
