@@ -17,7 +17,7 @@ from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Credential, Json, ToolContext
 
-__all__ = ["SQL_ERRORS", "Connection", "arguments_of", "connected", "opened", "sql_error"]
+__all__ = ["SQL_ERRORS", "Connection", "connected", "sql_error"]
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -52,34 +52,17 @@ async def connected(
     ``connect_timeout`` in seconds. JSON columns are values ``with_codecs``, which costs a round trip. Raises
     CredentialError, asyncpg's errors and OSError.
     """
-    arguments = await arguments_of(auth, config, context)
-    connection = await opened(arguments, connect_timeout, with_codecs=with_codecs)
-    try:
-        yield connection
-    finally:
-        await connection.close(timeout=5)
-
-
-async def arguments_of(auth: Json, config: dict[str, Json], context: ToolContext) -> dict[str, Any]:
-    """What asyncpg connects with, secrets among it. Raises CredentialError, ConfigError."""
     given = auth if auth is not None else config.get("credential") or _own_fields(config)
     if not given:
         raise CredentialError("a postgres task needs auth: the name of a credential")
-    return _arguments(await context.credential(given))
-
-
-async def opened(
-    arguments: dict[str, Any], connect_timeout: float | None = None, *, with_codecs: bool = True
-) -> Connection:
-    """A new connection, for the caller to close. Raises asyncpg's errors and OSError."""
-    connection = await asyncpg.connect(**arguments, timeout=connect_timeout or _CONNECT_TIMEOUT)
+    credential = await context.credential(given)
+    connection = await asyncpg.connect(**_arguments(credential), timeout=connect_timeout or _CONNECT_TIMEOUT)
     try:
         if with_codecs:
             await _set_codecs(connection)
-    except BaseException:
-        connection.terminate()
-        raise
-    return connection
+        yield connection
+    finally:
+        await connection.close(timeout=5)
 
 
 def _own_fields(config: dict[str, Json]) -> dict[str, Json]:

@@ -14,7 +14,6 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from noetl_activities.credentials import CredentialSource
-from noetl_activities.postgres_pool import pooling
 from noetl_activities.tool import Tool
 from noetl_temporal.attempt_end import AT_ONCE
 from noetl_temporal.codec import Unread
@@ -39,7 +38,7 @@ def frame_activity(tools: Mapping[str, Tool], source: CredentialSource, values: 
     @activity.defn(name=FRAME_ACTIVITY)
     async def run(given: FrameInput) -> FrameEnd:
         frame = _Frame(tools, source, values)
-        async with frame.heart.beating(), pooling():
+        async with frame.heart.beating():
             return await _driven(frame, given)
 
     return run

@@ -229,9 +229,7 @@ async def test_after_max_seconds_no_further_item_begins(servers: Addresses) -> N
 
 async def test_after_max_bytes_no_further_item_begins(servers: Addresses) -> None:
     frame = Frame(
-        input_of(looped(50, frame="max_bytes: 10000, row_concurrency: 1")),
-        servers.postgres,
-        lambda _request, _context: "x" * 1000,
+        input_of(looped(50, frame="max_bytes: 10000, row_concurrency: 1")), servers.postgres, lambda *_: "x" * 1000
     )
     end = await frame.start()
     assert 5 <= 50 - end.report.rest <= 15

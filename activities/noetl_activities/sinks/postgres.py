@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from noetl_activities.errors import SinkError
 from noetl_activities.postgres_connect import SQL_ERRORS, Connection, connected, sql_error
-from noetl_activities.postgres_pool import lent
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.data import keys_of, parts_of, rows_of
 from noetl_activities.sinks.ledger import Entry, Stored, is_time_to_prune
@@ -26,7 +25,7 @@ async def store_postgres(
 ) -> Stored:
     """Insert, append, upsert, replace or merge rows of ``table``, or run the sink's own ``statement``."""
     try:
-        async with (connected if _has_statement(config) else lent)(auth, config, context) as connection:
+        async with connected(auth, config, context) as connection:
             if not await ledger.ensure(connection):
                 return await _store_without(connection, config, mode, result)
             async with connection.transaction():
@@ -41,7 +40,7 @@ async def store_postgres(
 async def find_postgres(config: dict[str, Json], auth: Json, key: str, n: int, context: ToolContext) -> str | None:
     """The outcome that the ledger of this sink has for a call, None when there is none or no ledger."""
     try:
-        async with lent(auth, config, context, with_codecs=False) as connection:
+        async with connected(auth, config, context, with_codecs=False) as connection:
             return await ledger.find(connection, key, n)
     except SQL_ERRORS as error:
         raise SinkError(sql_error(error)) from error
@@ -66,11 +65,6 @@ async def _store_without(connection: Connection, config: dict[str, Json], mode: 
     return Stored(rows, table, warning=ledger.NO_LEDGER)
 
 
-def _has_statement(config: dict[str, Json]) -> bool:
-    """Whether the sink runs SQL of the playbook's own."""
-    return any(config.get(name) or config.get(f"{name}_b64") for name in FIELDS)
-
-
 def _table_name(config: dict[str, Json]) -> str | None:
     table = config.get("table")
     return None if table is None else str(table)
@@ -79,7 +73,7 @@ def _table_name(config: dict[str, Json]) -> str | None:
 async def _write(connection: Connection, config: dict[str, Json], mode: str, result: Json) -> tuple[int, str | None]:
     """The rows written and the table's name."""
     rows = rows_of(config, result)
-    if _has_statement(config):
+    if any(config.get(name) or config.get(f"{name}_b64") for name in FIELDS):
         return await run_statements(connection, statements_of(config, "postgres"), config.get("params"), rows), None
     table = await Table.find(connection, parts_of(config.get("table")))
     return await table.write(rows, mode, keys_of(config, mode)), table.name
