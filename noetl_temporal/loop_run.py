@@ -6,9 +6,9 @@ import msgspec
 
 from noetl_compiler.graph import Json
 from noetl_temporal.limits import INLINE_BYTES
-from noetl_temporal.machine.commands import LoopInput
+from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import LoopReport
+from noetl_temporal.machine.events import ChunkReport
 
 __all__ = ["LoopEnd", "LoopRun"]
 
@@ -16,7 +16,7 @@ __all__ = ["LoopEnd", "LoopRun"]
 class LoopRun(msgspec.Struct, frozen=True, omit_defaults=True):
     """``queues``, ``limit``, ``state``, ``trail`` and ``after`` as in RunInput."""
 
-    input: LoopInput
+    input: ChunkInput
     queues: dict[str, str] = {}
     limit: int = INLINE_BYTES
     state: Json = None
@@ -27,5 +27,5 @@ class LoopRun(msgspec.Struct, frozen=True, omit_defaults=True):
 class LoopEnd(msgspec.Struct, frozen=True, omit_defaults=True):
     """``trail`` is what no later command could carry."""
 
-    report: LoopReport
+    report: ChunkReport
     trail: tuple[DomainEvent, ...] = ()

@@ -36,8 +36,8 @@ from noetl_temporal.attempt_details import attempts_in
 from noetl_temporal.frames.wire import FRAME_ACTIVITY, FRAME_KIND, FrameEnd, FrameInput
 from noetl_temporal.loop_run import LoopEnd, LoopRun
 from noetl_temporal.machine.call import ToolCall, ToolReport
-from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunLoop, StartTimer
-from noetl_temporal.machine.events import Event, LoopFinished, LoopReport, TimerFired, ToolFinished
+from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunChunk, StartTimer
+from noetl_temporal.machine.events import ChunkFinished, ChunkReport, Event, TimerFired, ToolFinished
 from noetl_temporal.machine.failing import error_outcome, failure_at
 from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, child_workflow_id, summary, tool_queue
 from noetl_temporal.trail import Trail
@@ -70,7 +70,7 @@ class Performer:
         self._limit = limit
         self._on_emit = on_emit
         self._tasks: dict[str, _Task] = {}
-        self._waiting: dict[str, CallTool | RunLoop] = {}
+        self._waiting: dict[str, CallTool | RunChunk] = {}
 
     def note(self, fact: Event) -> None:
         """Something happened that is to be fed."""
@@ -102,8 +102,8 @@ class Performer:
                 self._on_emit(command)
             case CallTool():
                 self._waiting[command.call.id] = command
-            case RunLoop():
-                self._waiting[command.loop_id] = command
+            case RunChunk():
+                self._waiting[command.chunk_id] = command
             case StartTimer():
                 self._start_timer(command)
             case Cancel():
@@ -144,7 +144,7 @@ class Performer:
 
     # ---- loops ----------------------------------------------------------------------------------------------------
 
-    def _run_loop(self, command: RunLoop) -> None:
+    def _run_loop(self, command: RunChunk) -> None:
         if command.input.frame is not None:
             self._run_frame(command)
             return
@@ -152,23 +152,23 @@ class Performer:
         size = self.size_of(given)
         if size > self._limit:
             report = _loop_failed(command, "too_large", self._too_large("loop", size))
-            self.note(LoopFinished(now(), command.loop_id, report))
+            self.note(ChunkFinished(now(), command.chunk_id, report))
             return
         task = asyncio.create_task(self._child(command, given))
-        self._track(command.loop_id, task, lambda ended: _loop_finished(command, ended))
+        self._track(command.chunk_id, task, lambda ended: _loop_finished(command, ended))
 
-    def _run_frame(self, command: RunLoop) -> None:
+    def _run_frame(self, command: RunChunk) -> None:
         """The items run in one activity, which ends with the same report."""
         given = FrameInput(command.input, limit=self._limit)
         size = self.size_of(given)
         if size > self._limit:
             report = _loop_failed(command, "too_large", self._too_large("loop", size))
-            self.note(LoopFinished(now(), command.loop_id, report))
+            self.note(ChunkFinished(now(), command.chunk_id, report))
             return
         handle = workflow.start_activity(
             FRAME_ACTIVITY,
             given,
-            activity_id=command.loop_id,
+            activity_id=command.chunk_id,
             task_queue=self._queues.get(FRAME_KIND) or tool_queue(FRAME_KIND),
             result_type=FrameEnd,
             start_to_close_timeout=CALL_TIMEOUT,
@@ -177,9 +177,9 @@ class Performer:
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             summary=summary(command.summary),
         )
-        self._track(command.loop_id, handle, lambda ended: _loop_finished(command, ended))
+        self._track(command.chunk_id, handle, lambda ended: _loop_finished(command, ended))
 
-    async def _child(self, command: RunLoop, given: LoopRun) -> LoopEnd:
+    async def _child(self, command: RunChunk, given: LoopRun) -> LoopEnd:
         """A reset of this run replaces the child that the run before started."""
         info = workflow.info()
         return cast(
@@ -187,7 +187,7 @@ class Performer:
             await workflow.execute_child_workflow(
                 LOOP_WORKFLOW,
                 given,
-                id=child_workflow_id(info.workflow_id, *command.loop_id.rsplit("/", 1)),
+                id=child_workflow_id(info.workflow_id, *command.chunk_id.split("/")),
                 id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
                 result_type=LoopEnd,
                 parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
@@ -203,9 +203,9 @@ class Performer:
         waiting = self._waiting.pop(command.id, None)
         if isinstance(waiting, CallTool):
             self.note(ToolFinished(now(), command.id, _undecided("cancelled", "cancelled"), cancelled=True))
-        elif isinstance(waiting, RunLoop):
-            report = LoopReport("cancelled", stats=_none_succeeded(waiting), clock=waiting.input.after)
-            self.note(LoopFinished(now(), command.id, report))
+        elif isinstance(waiting, RunChunk):
+            report = ChunkReport("cancelled", stats=_none_succeeded(waiting), clock=waiting.input.after)
+            self.note(ChunkFinished(now(), command.id, report))
         elif command.id in self._tasks:
             self._tasks[command.id].cancel()
 
@@ -257,25 +257,25 @@ def _timer_fired(timer_id: str, task: _Task) -> Event | None:
     return None if task.cancelled() or task.exception() else TimerFired(now(), timer_id)
 
 
-def _loop_finished(command: RunLoop, task: _Task) -> Event:
+def _loop_finished(command: RunChunk, task: _Task) -> Event:
     error = None if task.cancelled() else task.exception()
     if task.cancelled() or (error is not None and is_cancelled_exception(error)):
-        return LoopFinished(now(), command.loop_id, LoopReport("cancelled", stats=_none_succeeded(command)))
+        return ChunkFinished(now(), command.chunk_id, ChunkReport("cancelled", stats=_none_succeeded(command)))
     if error is None:
-        return LoopFinished(now(), command.loop_id, cast("LoopEnd | FrameEnd", task.result()).report)
+        return ChunkFinished(now(), command.chunk_id, cast("LoopEnd | FrameEnd", task.result()).report)
     cause = error.cause if isinstance(error, ChildWorkflowError | ActivityError) else error
-    return LoopFinished(now(), command.loop_id, _loop_failed(command, "loop_lost", f"the loop's workflow: {cause}"))
+    return ChunkFinished(now(), command.chunk_id, _loop_failed(command, "loop_lost", f"the loop's workflow: {cause}"))
 
 
-def _loop_failed(command: RunLoop, kind: str, message: str) -> LoopReport:
+def _loop_failed(command: RunChunk, kind: str, message: str) -> ChunkReport:
     """The report of a loop that made none: nothing is known of its items."""
     input_ = command.input
     place = input_.step.loop.span if input_.step.loop else input_.step.span
     outcome = error_outcome(kind, message)
     failure = failure_at(input_.source, input_.step.name, outcome, place, run=input_.run)
-    return LoopReport("error", [None] * len(input_.items), _none_succeeded(command), (failure,))
+    return ChunkReport("error", [None] * len(input_.items), _none_succeeded(command), (failure,))
 
 
-def _none_succeeded(command: RunLoop) -> dict[str, int]:
+def _none_succeeded(command: RunChunk) -> dict[str, int]:
     total = len(command.input.items)
     return {"total": total, "success": 0, "failed": 0, "skipped": total}

@@ -191,6 +191,8 @@ class Attempt:
             connect_timeout=call.connect_timeout,
             read_timeout=call.read_timeout,
             key=call.key,
+            n=self.log.n,
+            idempotency_key=call.idempotency_key,
             execution_id=str(call.execution_id),
         )
 

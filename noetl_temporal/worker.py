@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
 from temporalio.client import Client
-from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerDeploymentConfig
 
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.tool import Tool
@@ -35,8 +35,8 @@ class UnknownToolsError(ValueError):
     """No installed tool has this name: see `noetl worker --help` for those there are."""
 
 
-def workflow_worker(client: Client, queue: str = WORKFLOW_QUEUE) -> Worker:
-    """The worker that interprets playbooks."""
+def workflow_worker(client: Client, queue: str = WORKFLOW_QUEUE, build: WorkerDeploymentConfig | None = None) -> Worker:
+    """The worker that interprets playbooks; of a ``build``, if it is to serve runs of that one alone."""
     return Worker(
         client,
         task_queue=queue,
@@ -46,11 +46,17 @@ def workflow_worker(client: Client, queue: str = WORKFLOW_QUEUE) -> Worker:
         workflow_runner=UnsandboxedWorkflowRunner(),
         interceptors=[TrailInterceptor()],
         max_cached_workflows=1000,
+        deployment_config=build,
     )
 
 
 def tool_worker(
-    client: Client, tool: Tool, source: CredentialSource, queue: str | None = None, grace: timedelta = GRACE
+    client: Client,
+    tool: Tool,
+    source: CredentialSource,
+    queue: str | None = None,
+    grace: timedelta = GRACE,
+    build: WorkerDeploymentConfig | None = None,
 ) -> Worker:
     """The worker of one tool kind."""
     config = client.config()
@@ -61,11 +67,16 @@ def tool_worker(
         activities=[tool_activity(tool, source, ValueStore(client.data_converter))],
         graceful_shutdown_timeout=grace,
         max_heartbeat_throttle_interval=BEAT,
+        deployment_config=build,
     )
 
 
 def frame_worker(
-    client: Client, tools: Mapping[str, Tool], source: CredentialSource, grace: timedelta = GRACE
+    client: Client,
+    tools: Mapping[str, Tool],
+    source: CredentialSource,
+    grace: timedelta = GRACE,
+    build: WorkerDeploymentConfig | None = None,
 ) -> Worker:
     """The worker of frames, which calls all tools in its own process."""
     config = client.config()
@@ -76,6 +87,7 @@ def frame_worker(
         activities=[frame_activity(tools, source, ValueStore(client.data_converter))],
         graceful_shutdown_timeout=grace,
         max_heartbeat_throttle_interval=BEAT,
+        deployment_config=build,
     )
 
 
@@ -85,17 +97,18 @@ def _workers(
     only: Collection[str] | None,
     source: CredentialSource,
     grace: timedelta,
+    build: WorkerDeploymentConfig | None,
 ) -> list[Worker]:
     unknown = sorted(set(only or ()) - set(tools))
     if unknown:
         raise UnknownToolsError(f"no tool {', '.join(map(repr, unknown))}: there are {', '.join(sorted(tools))}")
     chosen = [tool for kind, tool in tools.items() if only is None or kind in only]
-    workers = [tool_worker(client, tool, source, grace=grace) for tool in chosen]
+    workers = [tool_worker(client, tool, source, grace=grace, build=build) for tool in chosen]
     if only is not None:
         return workers
     has_store = client.data_converter.external_storage is not None
-    frames = [frame_worker(client, tools, source, grace=grace)] if has_store else []
-    return [workflow_worker(client), *frames, *workers]
+    frames = [frame_worker(client, tools, source, grace=grace, build=build)] if has_store else []
+    return [workflow_worker(client, build=build), *frames, *workers]
 
 
 @asynccontextmanager
@@ -105,11 +118,13 @@ async def serving(
     source: CredentialSource,
     only: Collection[str] | None = None,
     grace: timedelta = GRACE,
+    build: WorkerDeploymentConfig | None = None,
 ) -> AsyncGenerator[None]:
     """Serve while the block runs. ``only`` these tools and no workflows; by default everything. When the block ends,
-    calls in flight have ``grace`` to end; one that has not is run again elsewhere. Raises UnknownToolsError.
+    calls in flight have ``grace`` to end; one that has not is run again elsewhere. A ``build`` (versioning.py) serves
+    its own runs alone. Raises UnknownToolsError.
     """
-    workers = _workers(client, tools, only, source, grace)
+    workers = _workers(client, tools, only, source, grace, build)
     async with AsyncExitStack() as stack:
         for worker in workers:
             await stack.enter_async_context(worker)

@@ -9,9 +9,13 @@ A workflow task has a budget (machine/budget.py). When work is left over, a time
 
 Continue-as-new. After the soft limit the host feeds facts while the machine *holds*, which begins nothing. If no call
 and no loop is in flight then, the run continues as new from the snapshot: timers are deadlines in it and start again.
-If something is in flight, the machine goes on. Only at the hard limit it keeps holding until what is in flight has
-ended, and says so in the log and in the details that the Temporal UI shows. A cancelled run never continues as new: it
-has only its cleanup to do, and the request is known to this run alone.
+If something is in flight, the machine goes on. A chunk of a loop gives back the items that it has not begun first, and
+so comes to its end; only calls of a single item make it continue as new. Only at the hard limit the machine keeps
+holding until what is in flight has ended, and says so in the log and in the details that the Temporal UI shows. A
+cancelled run never continues as new: it has only its cleanup to do, and the request is known to this run alone.
+
+When another build is current (versioning.py), a run that waits for nothing but timers continues as new as well, also
+when one of them wakes it: the timer fires again in the new run.
 """
 
 from __future__ import annotations
@@ -22,10 +26,11 @@ from typing import Any
 from temporalio import workflow
 
 from noetl_temporal.machine.commands import Finish
-from noetl_temporal.machine.events import CancelRequested, Continued, Event, HoldRequested, LimitReached
+from noetl_temporal.machine.events import CancelRequested, Continued, Event, HoldRequested, LimitReached, RestRequested
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.performer import Performer, now
+from noetl_temporal.versioning import wants_upgrade
 
 __all__ = ["WorkflowHost"]
 
@@ -50,6 +55,7 @@ class WorkflowHost:
         self._requests: list[str] = []
         self._is_cancel_fed = False
         self._is_wait_logged = False
+        self._soft_events = SOFT_EVENTS
         self._next_task: asyncio.Task[None] | None = None
 
     def request_cancel(self, reason: str) -> None:
@@ -62,20 +68,21 @@ class WorkflowHost:
 
     async def drive(self) -> Finish | None:
         """Run until the machine ends; None when the run is to continue as new from the machine's snapshot."""
-        while True:
+        while not self._is_to_upgrade():
             self._turn()
             is_to_continue = self._performer.finish is None and self._is_to_continue()
             self._feed_news()
             self._performer.start()
             if self._performer.finish is not None:
                 return self._performer.finish
-            if is_to_continue and self._machine.is_idle:
+            if (is_to_continue and self._machine.is_idle) or self._is_to_upgrade():
                 return None
             self._ask_for_next_task()
             try:
                 await workflow.wait_condition(self._has_news)
             except asyncio.CancelledError:
                 continue
+        return None
 
     def _has_news(self) -> bool:
         return self._performer.has_news or bool(self._requests) or self._is_cancel_new()
@@ -90,8 +97,16 @@ class WorkflowHost:
         self._performer.has_news = False
         self._feed_stops()
         if self._may_continue() and not self._machine.state.holding and self._performer.finish is None:
-            self.feed(HoldRequested(now()))
+            self._shorten()
         self._feed_news()
+
+    def _shorten(self) -> None:
+        """The history is long: a chunk gives back what it has not begun, anything else continues as new when idle."""
+        if isinstance(self._machine, LoopMachine) and self._machine.may_give_back:
+            self._soft_events = workflow.info().get_current_history_length() + SOFT_EVENTS
+            self.feed(RestRequested(now()))
+        else:
+            self.feed(HoldRequested(now()))
 
     def _feed_news(self) -> None:
         """Feed what happened, as far as the budget goes; the rest waits for the next workflow task."""
@@ -120,7 +135,7 @@ class WorkflowHost:
 
     def _may_continue(self) -> bool:
         info = workflow.info()
-        is_long = info.is_continue_as_new_suggested() or info.get_current_history_length() > SOFT_EVENTS
+        is_long = info.is_continue_as_new_suggested() or info.get_current_history_length() > self._soft_events
         return is_long and not self._machine.is_cancelled
 
     def _is_to_continue(self) -> bool:
@@ -137,15 +152,22 @@ class WorkflowHost:
             self.feed(HoldRequested(now(), "the history is near its limit: waiting for what is in flight to end"))
         return False
 
+    def _is_to_upgrade(self) -> bool:
+        is_stopping = self._machine.state.stop is not None or bool(self._requests) or self._is_cancel_new()
+        return self._machine.is_idle and not is_stopping and wants_upgrade() and self._size() <= self._limit
+
     def _is_at_hard_limit(self) -> bool:
         info = workflow.info()
         return info.get_current_history_length() > HARD_EVENTS or info.get_current_history_size() > HARD_BYTES
 
     def _fits(self) -> bool:
         """Whether Temporal can carry the snapshot. One that is too large would hang the run, so the run is stopped."""
-        size = self._performer.size_of(self._machine.snapshot())
+        size = self._size()
         if size <= self._limit:
             return True
         self.feed(LimitReached(now(), f"what the run keeps has {size:,} bytes, over {self._limit:,}"))
         self.feed(Continued(now()))
         return False
+
+    def _size(self) -> int:
+        return self._performer.size_of(self._machine.snapshot())

@@ -25,6 +25,7 @@ from noetl_temporal.overview import Overview
 from noetl_temporal.performer import Performer, now
 from noetl_temporal.run_input import RunInput, RunReport
 from noetl_temporal.trail import HEADER, Trail
+from noetl_temporal.versioning import upgrade
 from noetl_temporal.workflow_host import WorkflowHost
 
 __all__ = ["LoopWorkflow", "PlaybookWorkflow"]
@@ -59,6 +60,7 @@ class PlaybookWorkflow:
             workflow.continue_as_new(
                 msgspec.structs.replace(given, state=kept, after=after, trail=self.trail.take()),
                 memo={},
+                initial_versioning_behavior=upgrade(),
             )
         return self._end(given, finish)
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.own import own
+
+
+def pytest_configure() -> None:
+    """For any machine: loaded ones, where an example may take seconds, and shells that ignore SIGINT for what they put
+    into the background, and so for all processes of the tests.
+    """
+    settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("any machine")
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

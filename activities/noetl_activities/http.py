@@ -13,7 +13,7 @@ import httpx
 
 from noetl_activities.address_guard import AddressGuard, GuardedTransport
 from noetl_activities.errors import ConfigError
-from noetl_activities.http_request import build, credential_headers, where
+from noetl_activities.http_request import build, credential_headers, key_headers, where
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Credential, Json, Request, ToolContext, ToolSpec
 
@@ -47,7 +47,7 @@ class HttpTool:
                 event_hooks={"request": [_keep_at_home(credential)]},
                 trust_env=False,
             ) as client:
-                response, body = await _exchange(client, build(client, config, credential))
+                response, body = await _exchange(client, build(client, config, credential, key_headers(request)))
         except httpx.HTTPError as error:
             return _failed(error, where(config))
         return _outcome(response, body, time.monotonic() - started)

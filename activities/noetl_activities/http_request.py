@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any, cast
 
 import httpx
 
 from noetl_activities.errors import ConfigError, CredentialError
-from noetl_activities.tool import Credential, Json
+from noetl_activities.tool import Credential, Json, Request
 
-__all__ = ["build", "credential_headers", "where"]
+__all__ = ["build", "credential_headers", "key_headers", "where"]
 
 _IN_QUERY = frozenset({"GET", "DELETE", "HEAD", "OPTIONS"})
 _BODIES = ("payload", "body", "json", "form")
+_KEY_DIGITS = 32
+"""Hexadecimal digits of an idempotency key: as many as a UUID has."""
 
 
 def where(config: dict[str, Json]) -> str:
@@ -26,8 +30,21 @@ def _method(config: dict[str, Json]) -> str:
     return str(config.get("method") or "GET").upper()
 
 
-def build(client: httpx.AsyncClient, config: dict[str, Json], credential: Credential) -> httpx.Request:
-    """The request of a task. Raises ConfigError, CredentialError."""
+def key_headers(request: Request) -> dict[str, str]:
+    """The header by which the server knows the attempts of one call, none unless the task names it.
+
+    A digest: short whatever the names of steps are, and a plain token, as servers expect.
+    """
+    if request.idempotency_key is None:
+        return {}
+    digest = hashlib.sha256(f"{request.key}#{request.n}".encode()).hexdigest()
+    return {request.idempotency_key: digest[:_KEY_DIGITS]}
+
+
+def build(
+    client: httpx.AsyncClient, config: dict[str, Json], credential: Credential, more_headers: Mapping[str, str]
+) -> httpx.Request:
+    """The request of a task; ``more_headers`` replace its own. Raises ConfigError, CredentialError."""
     url = config.get("url") or config.get("endpoint")
     if not isinstance(url, str) or not url.strip():
         raise ConfigError("an http task needs a url")
@@ -35,6 +52,7 @@ def build(client: httpx.AsyncClient, config: dict[str, Json], credential: Creden
     try:
         headers = httpx.Headers({str(name): _text(value) for name, value in _map(config, "headers").items()})
         headers.update(credential_headers(credential))
+        headers.update(more_headers)
         target = httpx.URL(url.strip()).copy_merge_params(_params(query))
         return client.build_request(_method(config), target, headers=headers, **_body(config, body, headers))
     except (httpx.InvalidURL, httpx.UnsupportedProtocol, TypeError, ValueError) as error:

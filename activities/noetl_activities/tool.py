@@ -24,7 +24,9 @@ Credential: TypeAlias = Mapping[str, Any]
 class Request(msgspec.Struct, frozen=True):
     """One rendered call. ``timeout`` in seconds, the tool's own where the call has none; who runs the tool keeps it.
     ``key`` identifies the call for exactly-once effects and is stable over attempts:
-    ``<execution>/<step run>/<iteration>/<task>/<page>``."""
+    ``<execution>/<step run>/<iteration>/<task>/<page>``; ``n`` is one more than its attempts that went well, so a call
+    that is repeated after a good outcome differs. ``idempotency_key`` is the name of the header to send both in.
+    """
 
     kind: str
     config: dict[str, Json]
@@ -34,6 +36,8 @@ class Request(msgspec.Struct, frozen=True):
     connect_timeout: float | None = None
     read_timeout: float | None = None
     key: str = ""
+    n: int = 1
+    idempotency_key: str | None = None
     execution_id: str = ""
 
 

@@ -95,6 +95,7 @@ class Task:
     sinks: tuple[Sink, ...] = ()
     set: tuple[Assign, ...] = ()
     idempotent: bool | None = None
+    idempotency_key: Name | None = None
     workbook: Name | None = None
     guard: Guard | None = None
     expects: tuple[Name, ...] = ()
@@ -109,6 +110,7 @@ class CallDefaults:
     timeout: Timeout | None = None
     idempotent: bool | None = None
     output: Output | None = None
+    idempotency_key: Name | None = None
 
 
 NO_DEFAULTS = CallDefaults()

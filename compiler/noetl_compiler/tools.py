@@ -10,15 +10,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Literal, TypeAlias
 
-__all__ = ["CALLED", "KINDS", "METHODS", "PSEUDO_KINDS", "SQL_COMMANDS", "ToolKind"]
+__all__ = [
+    "CALLED",
+    "HEADER_NAME",
+    "IDEMPOTENT_METHODS",
+    "KINDS",
+    "METHODS",
+    "PSEUDO_KINDS",
+    "SAFE_METHODS",
+    "SQL_COMMANDS",
+    "Effect",
+    "ToolKind",
+    "sends_headers",
+]
+
+Effect: TypeAlias = Literal["none", "code", "request", "transaction"]
+"""What a call does outside: nothing, whatever its code does, what a server does at its request, or SQL in a transaction
+that keeps the call's outcome in the ledger beside what it wrote (semantics.md 26a).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolKind:
     """One kind. ``fields`` None accepts any. ``needs`` holds groups of fields of which one must be there,
     ``renamed`` older names of fields, ``ignored`` fields that playbooks have but no engine ever read, ``bound`` those
-    that v1 playbooks give among the names bound for the call, ``types`` what some fields must be."""
+    that v1 playbooks give among the names bound for the call, ``types`` what some fields must be. ``effect`` is None
+    for a kind that nothing runs here."""
 
     fields: frozenset[str] | None = None
     needs: tuple[tuple[str, ...], ...] = ()
@@ -29,6 +48,7 @@ class ToolKind:
     ignored: frozenset[str] = frozenset()
     bound: frozenset[str] = frozenset()
     types: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    effect: Effect | None = None
 
 
 def _kind(
@@ -41,6 +61,7 @@ def _kind(
     ignored: str = "",
     bound: str = "",
     types: str = "",
+    effect: Effect | None = None,
 ) -> ToolKind:
     """Fields as words; ``needs`` as ``a|b``, ``renamed`` as ``old=new``, ``types`` as ``field=mapping|list``."""
     return ToolKind(
@@ -53,6 +74,7 @@ def _kind(
         frozenset(ignored.split()),
         frozenset(bound.split()),
         {name: tuple(kinds.split("|")) for name, _, kinds in (pair.partition("=") for pair in types.split())},
+        effect,
     )
 
 
@@ -70,6 +92,15 @@ _SQL_TYPES = f"{_COMMAND_TYPES} params=list|mapping|text as_objects=flag"
 METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 """What ``method`` of an http task may say, in any case of letters."""
 
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing on the server (RFC 9110, 9.2.1)."""
+
+IDEMPOTENT_METHODS = SAFE_METHODS | {"PUT", "DELETE"}
+"""Methods that have the same effect however often they are repeated (RFC 9110, 9.2.2)."""
+
+HEADER_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+"""What the name of a header may be (RFC 9110, 5.6.2)."""
+
 KINDS: Mapping[str, ToolKind] = MappingProxyType(
     {
         "http": _kind(
@@ -79,6 +110,7 @@ KINDS: Mapping[str, ToolKind] = MappingProxyType(
             renamed="endpoint=url verify=verify_ssl",
             types="method=method url=text headers=mapping params=mapping|list|text form=mapping verify_ssl=flag|text "
             "follow_redirects=flag response_type=text",
+            effect="request",
         ),
         "postgres": _kind(
             f"{_SQL} {_CONNECTION} pool database schema as_objects",
@@ -86,6 +118,7 @@ KINDS: Mapping[str, ToolKind] = MappingProxyType(
             executor=True,
             bound=f"{_COMMANDS} {_DB}",
             types=f"{_SQL_TYPES} pool=flag|mapping db_port=number port=number",
+            effect="transaction",
         ),
         "duckdb": _kind(
             f"{_SQL} database db_path as_objects gcs_credential",
@@ -93,6 +126,7 @@ KINDS: Mapping[str, ToolKind] = MappingProxyType(
             executor=True,
             bound=f"{_COMMANDS} database db_path",
             types=f"{_SQL_TYPES} database=text db_path=text",
+            effect="transaction",
         ),
         "python": _kind(
             "code code_b64 script libs deps env cwd",
@@ -101,8 +135,9 @@ KINDS: Mapping[str, ToolKind] = MappingProxyType(
             executor=True,
             ignored="iterator",
             types="code=text code_b64=text libs=mapping|list deps=list env=mapping cwd=text",
+            effect="code",
         ),
-        "noop": _kind("message result", executor=True),
+        "noop": _kind("message result", executor=True, effect="none"),
         "playbook": _kind(
             "path catalog_id version return_step return_result result_step poll_interval wait parallel",
             "path|catalog_id",
@@ -155,3 +190,8 @@ PSEUDO_KINDS = frozenset({"start", "end", "router", "route"})
 
 CALLED = ToolKind(frozenset[str]().union(*(kind.bound for kind in KINDS.values())))
 """What the call of a workbook task may say of the tool it does not name: its connection and its commands."""
+
+
+def sends_headers(kind: str) -> bool:
+    """Whether a call of this kind is a request with headers of its own."""
+    return kind in KINDS and KINDS[kind].effect == "request"

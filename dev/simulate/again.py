@@ -10,7 +10,7 @@ import msgspec
 from dev.simulate.story import Finding, Story, Tale
 from dev.simulate.world import EXECUTION_ID
 from noetl_temporal.machine.call import ToolReport
-from noetl_temporal.machine.commands import RunLoop
+from noetl_temporal.machine.commands import RunChunk
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import Continued, TimerFired, ToolFinished
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -72,7 +72,7 @@ def _refuses(story: Story, tale: Tale) -> None:
         if turn.anew:
             machine = _renewed(story, tale, machine)
         machine.feed(turn.fact)
-        loop = next((one.loop_id for one in turn.commands if isinstance(one, RunLoop)), "")
+        loop = next((one.chunk_id for one in turn.commands if isinstance(one, RunChunk)), "")
     if machine.state.phase == "ended":
         return
     at = tale.turns[-1].fact.at

@@ -14,14 +14,14 @@ from dev.simulate.calls import Performed, cancelled
 from dev.simulate.story import Finding, Tale, Turn
 from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, LoopInput, RunLoop, StartTimer
+from noetl_temporal.machine.commands import CallTool, Cancel, ChunkInput, Command, Emit, Finish, RunChunk, StartTimer
 from noetl_temporal.machine.events import (
     CancelRequested,
+    ChunkFinished,
+    ChunkReport,
     Continued,
     Event,
     HoldRequested,
-    LoopFinished,
-    LoopReport,
     Resumed,
     TimerFired,
     ToolFinished,
@@ -53,7 +53,7 @@ class Surroundings(Protocol):
     def draw(self, low: int, high: int) -> int: ...
     def once(self, likely: float) -> bool: ...
     def perform(self, call: ToolCall) -> Performed: ...
-    def begin(self, parent: Host, loop_id: str, given: LoopInput) -> Host | None: ...
+    def begin(self, parent: Host, chunk_id: str, given: ChunkInput) -> Host | None: ...
 
 
 class Pending:
@@ -105,7 +105,7 @@ class Host:
         return commands
 
     def _check(self, commands: list[Command]) -> None:
-        asked = sum(isinstance(one, CallTool | RunLoop) for one in commands)
+        asked = sum(isinstance(one, CallTool | RunChunk) for one in commands)
         in_flight = sum(one.kind != "timer" for one in self.pending.values()) + asked
         if in_flight > MAX_PENDING:
             raise Finding("too much is pending", f"{in_flight} of {MAX_PENDING}")
@@ -167,8 +167,8 @@ class Host:
                 self._wait_for(command.call.id, self._call(command.call))
             case StartTimer():
                 self._wait_for(command.timer_id, self._timer(command))
-            case RunLoop():
-                self._run_loop(command)
+            case RunChunk():
+                self._run_chunk(command)
             case Cancel():
                 self._cancel(command.id)
             case Finish():
@@ -194,18 +194,18 @@ class Host:
         ms = min(int(seconds * 1000), 10**12)
         return Pending("timer", self.world.later(ms, lambda: self._came(TimerFired, command.timer_id)))
 
-    def _run_loop(self, command: RunLoop) -> None:
-        given = msgspec.json.decode(msgspec.json.encode(command.input), type=LoopInput)
-        self._wait_for(command.loop_id, Pending("loop", None))
-        self.pending[command.loop_id].child = self.world.begin(self, command.loop_id, given)
+    def _run_chunk(self, command: RunChunk) -> None:
+        given = msgspec.json.decode(msgspec.json.encode(command.input), type=ChunkInput)
+        self._wait_for(command.chunk_id, Pending("chunk", None))
+        self.pending[command.chunk_id].child = self.world.begin(self, command.chunk_id, given)
 
     def _came(self, kind: Any, id_: str, *facts: Any) -> None:
         if self.pending.pop(id_, None) is not None and not self.is_over:
             self.feed(kind(self.world.now, id_, *facts))
 
-    def loop_finished(self, loop_id: str, report: LoopReport) -> None:
+    def chunk_finished(self, chunk_id: str, report: ChunkReport) -> None:
         """A child of this one has ended."""
-        self.world.later(self.world.draw(0, 30), lambda: self._came(LoopFinished, loop_id, report))
+        self.world.later(self.world.draw(0, 30), lambda: self._came(ChunkFinished, chunk_id, report))
 
     def _cancel(self, id_: str) -> None:
         found = self.pending.get(id_)

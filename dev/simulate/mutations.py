@@ -15,10 +15,11 @@ import msgspec
 
 from dev.simulate.runs import simulate
 from noetl_compiler import templates
-from noetl_temporal.machine import protocol, quantities
+from noetl_temporal.machine import playbook, protocol, quantities
 from noetl_temporal.machine.budget import Budget, ResultSizes
 from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.ids import EventIds
+from noetl_temporal.machine.loops import chunks
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.state import state_snapshot
@@ -112,9 +113,18 @@ def _cancelled_is_success(self: Any, run: Any, end: Any, kind: str) -> None:
     _RUN_ENDED(self, run, end, kind)
 
 
-def _outside_is_well(self: Any, event: Any) -> None:
+def _outside_is_well(self: Any, run: Any, event: Any, *, was_asked: bool) -> None:
     report = msgspec.structs.replace(event.report, status="ok")
-    _LOOP_FINISHED(self, msgspec.structs.replace(event, report=report))
+    _CHUNK_FINISHED(self, run, msgspec.structs.replace(event, report=report), was_asked=was_asked)
+
+
+def _loses_the_rest(progress: Any, chunk: Any, report: Any, *, goes_on: bool) -> None:
+    _TAKE_REPORT(progress, chunk, msgspec.structs.replace(report, rest=0), goes_on=goes_on)
+
+
+def _gives_the_rest_last(progress: Any, chunk: Any, report: Any, *, goes_on: bool) -> None:
+    _TAKE_REPORT(progress, chunk, report, goes_on=goes_on)
+    progress.ranges.reverse()
 
 
 def _resume_nothing(self: Any, _: Any) -> None:
@@ -190,7 +200,8 @@ _HANDLED: Any = getattr(routes, "_handled")  # noqa: B009
 ENGINE: Any = Engine
 _DECIDE: Any = getattr(settling.Settling, "_decide_loss")  # noqa: B009
 _RUN_ENDED: Any = getattr(LoopMachine, "_run_ended")  # noqa: B009
-_LOOP_FINISHED: Any = getattr(Machine, "_loop_finished")  # noqa: B009
+_CHUNK_FINISHED: Any = getattr(Machine, "_chunk_finished")  # noqa: B009
+_TAKE_REPORT: Any = chunks.take_report
 _SET_DEADLINE: Any = getattr(Machine, "_set_deadline")  # noqa: B009
 _STOP: Any = getattr(Engine, "_stop")  # noqa: B009
 _ASK: Any = getattr(Engine, "_ask_run_to_end")  # noqa: B009
@@ -213,7 +224,12 @@ MUTATIONS = (
     Mutation("34: a route that raises is an error", lambda: _off(templates, "predicate", _raising_is_no_match)),
     Mutation("the delay after a lost call", lambda: _off(settling.Settling, "_decide_loss", _decided_at_once)),
     Mutation("cancelled items are no successes", lambda: _off(LoopMachine, "_run_ended", _cancelled_is_success)),
-    Mutation("a loop cancelled from outside failed", lambda: _off(Machine, "_loop_finished", _outside_is_well)),
+    Mutation("a loop cancelled from outside failed", lambda: _off(Machine, "_chunk_finished", _outside_is_well)),
+    Mutation("22c: what a chunk gives back runs", lambda: _off(playbook, "take_report", _loses_the_rest)),
+    Mutation(
+        "22c: chunks of a sequential loop run in order", lambda: _off(playbook, "take_report", _gives_the_rest_last)
+    ),
+    Mutation("22c: chunks share max_in_flight", lambda: _off(chunks, "_free_share", lambda _: 500)),
     Mutation(
         "timers keep no run from going on",
         lambda: _off(ENGINE, "is_idle", property(_nothing_is_pending)),

@@ -74,11 +74,13 @@ def _delay_of(task: Task, commands: list[Command]) -> float:
     return float(delay.data) if delay is not None and isinstance(delay.data, int | float) else 0.0
 
 
-def _called_again(commands: list[Any], call: Any) -> bool:
-    return any(
-        isinstance(one, CallTool) and (one.call.task, one.call.iteration) == (call.task, call.iteration)
-        for one in commands
-    )
+def _called_again(commands: list[Any], call: ToolCall) -> bool:
+    """In the same run: its failed set may lead back to the step, whose next run calls at once."""
+    return any(isinstance(one, CallTool) and _run_and_task(one.call) == _run_and_task(call) for one in commands)
+
+
+def _run_and_task(call: ToolCall) -> str:
+    return call.id.rpartition(":")[0]
 
 
 def _breaks(story: Story) -> None:

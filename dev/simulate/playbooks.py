@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 from dev.simulate.dialects import older
-from dev.simulate.tasks import RAISING, Chance, a_loop, some_seconds, tasks
+from dev.simulate.tasks import NO_SECONDS, RAISING, Chance, a_loop, some_seconds, tasks
 
 __all__ = ["playbook"]
 
@@ -40,9 +40,9 @@ def _text(made: dict[str, Any]) -> str:
 def _v10(chance: Chance) -> dict[str, Any]:
     names = _names(chance)
     executor: dict[str, Any] = {}
-    bounded = chance.once(0.2)
-    if bounded:
+    if chance.once(0.2):
         executor["timeout"] = some_seconds(chance, 20)
+    bounded = _has_timeout(executor)
     if chance.once(0.2):
         executor["policy"] = {"failure": {"mode": "fail_fast"}}
     steps = [_step(chance, name, index, names, bounded) for index, name in enumerate(names)]
@@ -72,7 +72,7 @@ def _step(chance: Chance, name: str, index: int, names: list[str], bounded: bool
     labels = [f"t{number}" for number in range(chance.of(0, 1, 1, 1, 2, 2, 3))]
     if labels and chance.once(0.3):
         made["loop"] = a_loop(chance)
-    is_bounded = bounded or "timeout" in spec
+    is_bounded = bounded or _has_timeout(spec)
     if labels:
         made["tool"] = tasks(chance, labels, bounded=is_bounded and chance.once(0.5))
     if policy:
@@ -83,6 +83,11 @@ def _step(chance: Chance, name: str, index: int, names: list[str], bounded: bool
         made["set"] = {"ctx.kept": chance.of(1, "{{ ctx.rounds | default(0) }}", "{{ nobody.there }}")}
     made |= _ways(chance, index, names)
     return made
+
+
+def _has_timeout(spec: dict[str, Any]) -> bool:
+    """Whether something stops what would go on for ever; a template that gives none says nothing."""
+    return spec.get("timeout") not in (None, NO_SECONDS)
 
 
 def _spec(chance: Chance) -> tuple[dict[str, Any], dict[str, Any]]:

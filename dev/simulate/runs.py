@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import traceback
 from dataclasses import dataclass
+from unittest.mock import patch
 
 from dev.simulate.invariants import check
 from dev.simulate.playbooks import playbook
 from dev.simulate.story import Finding, Story
 from dev.simulate.world import World
 from noetl_compiler import compile_text
+from noetl_temporal.machine.loops import chunks
 
 __all__ = ["Result", "simulate"]
 
@@ -33,8 +35,9 @@ def simulate(seed: int) -> Result:
         return Result(seed, text, None)
     story = Story(seed, text, graph)
     try:
-        World(story).run()
-        check(story)
+        with patch.object(chunks, "CHUNK_ITEMS", random.Random(f"{seed}/chunks").choice((1, 2, 3, 400))):
+            World(story).run()
+            check(story)
     except Finding as finding:
         return Result(seed, text, story, finding)
     except Exception as error:

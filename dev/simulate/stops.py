@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dev.simulate.story import Finding, Story, Tale
-from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, RunLoop, StartTimer
+from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, RunChunk, StartTimer
 from noetl_temporal.machine.events import (
     CancelRequested,
     Continued,
@@ -117,8 +117,8 @@ def _begun(command: Command, final: str) -> str:
     match command:
         case CallTool(call) if call.step != final or not final:
             return f"call {call.id[:80]}"
-        case RunLoop(loop_id, given) if given.step.name != final:
-            return f"loop {loop_id[:80]}"
+        case RunChunk(chunk_id, given) if given.step.name != final:
+            return f"chunk {chunk_id[:80]}"
         case StartTimer(timer_id) if not timer_id.endswith(":timeout") and not (final and timer_id.startswith(final)):
             return f"timer {timer_id[:80]}"
         case Emit(event) if event.type in BEGINS and not (final and _is_of_end(event.meta, event.node, final)):
@@ -153,7 +153,7 @@ def _holding(tale: Tale) -> None:
             is_holding = True
         elif isinstance(turn.fact, Continued | Resumed):
             is_holding = False
-        begun = [one for one in turn.commands if isinstance(one, CallTool | RunLoop)]
+        begun = [one for one in turn.commands if isinstance(one, CallTool | RunChunk)]
         if is_holding and begun:
             raise Finding("something begins while the machine holds", f"in turn {number}: {str(begun[0])[:200]}")
 

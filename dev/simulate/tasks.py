@@ -5,11 +5,22 @@ from __future__ import annotations
 import random
 from typing import Any
 
-__all__ = ["BAD_AMOUNTS", "BAD_SECONDS", "RAISING", "Chance", "a_loop", "an_amount", "some_seconds", "tasks"]
+__all__ = [
+    "BAD_AMOUNTS",
+    "BAD_SECONDS",
+    "NO_SECONDS",
+    "RAISING",
+    "Chance",
+    "a_loop",
+    "an_amount",
+    "some_seconds",
+    "tasks",
+]
 
+NO_SECONDS = "{{ none }}"
 BAD_SECONDS: tuple[Any, ...] = (
     *("{{ 'nan' | float }}", "{{ 'inf' | float }}", "{{ workload.text }}", "{{ workload.list }}", "{{ -1 }}"),
-    *("{{ '5s' }}", "{{ true }}", "{{ workload.huge }}", "{{ none }}", "{{ 1 / workload.zero }}", "{{ nobody }}"),
+    *("{{ '5s' }}", "{{ true }}", "{{ workload.huge }}", NO_SECONDS, "{{ 1 / workload.zero }}", "{{ nobody }}"),
 )
 BAD_AMOUNTS: tuple[Any, ...] = (*BAD_SECONDS, "{{ 2.5 }}", "{{ '2.5' }}", "{{ '3' }}", "{{ 0 }}")
 

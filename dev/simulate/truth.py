@@ -8,9 +8,9 @@ from typing import Any
 from dev.simulate.stops import is_handled, is_stopped
 from dev.simulate.story import Finding, Story, Tale
 from dev.simulate.tasks import RAISING
-from noetl_temporal.machine.commands import CallTool, Finish, RunLoop
+from noetl_temporal.machine.commands import CallTool, Cancel, Finish, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import CancelRequested, LoopFinished, ToolFinished
+from noetl_temporal.machine.events import CancelRequested, ChunkFinished, ToolFinished
 
 __all__ = ["check_truth"]
 
@@ -81,8 +81,9 @@ def _doomed(story: Story) -> dict[str, str]:
     """Runs of steps that cannot end well, by what the world did to them."""
     found: dict[str, str] = {}
     runs = _runs_of_calls(story.main)
-    asked = [one for turn in story.main.turns for one in turn.commands if isinstance(one, RunLoop)]
-    loops = {one.loop_id: one.input for one in asked}
+    asked = [one for turn in story.main.turns for one in turn.commands if isinstance(one, RunChunk)]
+    loops = {one.chunk_id: one.input for one in asked}
+    cancelled = {one.id for turn in story.main.turns for one in turn.commands if isinstance(one, Cancel)}
     for turn in story.main.turns:
         fact: Any = turn.fact
         if isinstance(fact, ToolFinished) and fact.call_id in runs:
@@ -94,9 +95,9 @@ def _doomed(story: Story) -> dict[str, str]:
                 and not call.aside
             ):
                 found[run] = f"{fact.call_id} failed without a policy"
-        elif isinstance(fact, LoopFinished) and fact.loop_id in loops:
-            run, loop = loops[fact.loop_id].run, loops[fact.loop_id].step.loop
-            if fact.report.status == "cancelled":
+        elif isinstance(fact, ChunkFinished) and fact.chunk_id in loops:
+            run, loop = loops[fact.chunk_id].run, loops[fact.chunk_id].step.loop
+            if fact.report.status == "cancelled" and fact.chunk_id not in cancelled:
                 found[run] = "its loop was cancelled"
             elif fact.report.stats.get("failed") and loop is not None and loop.failure != "best_effort":
                 found[run] = "items of its loop failed"
@@ -127,7 +128,7 @@ def _raising(story: Story) -> None:
 
 def _counts(tale: Tale) -> None:
     """total = success + failed + skipped, and a success is an item that ended ok."""
-    report, items = tale.report, len(tale.given.items)
+    report, items = tale.report, len(tale.given.items) - tale.report.rest
     stats = report.stats
     if stats["total"] != items or len(report.results) != items:
         raise Finding("counts of a loop are wrong", f"{stats} and {len(report.results)} results of {items} items")

@@ -15,8 +15,8 @@ from dev.simulate.host import Host
 from dev.simulate.story import Finding, Story, Tale
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.machine.commands import Finish, LoopInput
-from noetl_temporal.machine.events import Failure, LimitReached, LoopReport, Started
+from noetl_temporal.machine.commands import ChunkInput, Finish
+from noetl_temporal.machine.events import ChunkReport, Failure, LimitReached, RestRequested, Started
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 
@@ -34,6 +34,8 @@ MISHAPS = (
     "hold",
     "child cancelled",
     "child ended",
+    "rest",
+    "rest",
     "limit",
 )
 
@@ -86,21 +88,21 @@ class World:
         self.story.stored += done.stored
         return done
 
-    def begin(self, parent: Host, loop_id: str, given: LoopInput) -> Host | None:
-        """Start the child of a loop; None when a cancel is there before it."""
-        name = f"{parent.tale.name}/{loop_id}"
+    def begin(self, parent: Host, chunk_id: str, given: ChunkInput) -> Host | None:
+        """Start the child of a chunk; None when a cancel is there before it."""
+        name = f"{parent.tale.name}/{chunk_id}"
         tale = self.story.tales.get(name)
         if tale is not None:
-            raise Finding("two loops have one name", name)
+            raise Finding("two chunks have one name", name)
         tale = self.story.tales[name] = Tale(name, given)
 
         def ended(_: Finish) -> None:
             report = host.machine.report if isinstance(host.machine, LoopMachine) else None
-            tale.report = msgspec.convert(msgspec.to_builtins(report, str_keys=True), LoopReport, str_keys=True)
-            parent.loop_finished(loop_id, tale.report)
+            tale.report = msgspec.convert(msgspec.to_builtins(report, str_keys=True), ChunkReport, str_keys=True)
+            parent.chunk_finished(chunk_id, tale.report)
 
         host = Host(self, tale, lambda state: LoopMachine(given, state), ended)
-        host.loop_id, host.parent = loop_id, parent  # type: ignore[attr-defined]
+        host.chunk_id, host.parent = chunk_id, parent  # type: ignore[attr-defined]
         self._hosts.append(host)
         self.later(self.draw(0, self._longest_start), lambda: host.feed(Started(self.now)))
         return host
@@ -147,10 +149,17 @@ class World:
                 self.chance.choice(children).stop()
             case "child ended" if children:
                 self._terminate(self.chance.choice(children))
+            case "rest" if children:
+                self._give_back(self.chance.choice(children))
             case "limit":
                 self.chance.choice(alive).feed(LimitReached(self.now, "the run is too large"))
             case _:
                 pass
+
+    def _give_back(self, host: Host) -> None:
+        """The history of a chunk is long."""
+        if isinstance(host.machine, LoopMachine) and host.machine.may_give_back:
+            host.feed(RestRequested(self.now))
 
     def _terminate(self, host: Any) -> None:
         """Someone ends a child's workflow from outside: its parent hears an error."""
@@ -158,7 +167,7 @@ class World:
         total, step = len(host.tale.given.items), host.tale.given.step
         stats = {"total": total, "success": 0, "failed": total, "skipped": 0}
         failure = Failure(step.name, "the loop's workflow was terminated", kind="loop", iteration=-1)
-        host.parent.loop_finished(host.loop_id, LoopReport("error", [None] * total, stats, (failure,)))
+        host.parent.chunk_finished(host.chunk_id, ChunkReport("error", [None] * total, stats, (failure,)))
 
 
 def _weather(chance: random.Random) -> Weather:

@@ -47,6 +47,7 @@ _FOR_COST = "For --forecast: "
 )
 @click.option("--explain", "steps", multiple=True, metavar="STEP", help="Show what this step compiles to, and why.")
 @click.option("--forecast", "cost", is_flag=True, help="Show the events, bytes, calls and actions a run will take.")
+@click.option("--guarantees", is_flag=True, help="Show how often calls take effect and rows are stored, and why.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=f"{_FOR_COST}a value of the request.")
 @click.option("--payload", metavar="JSON|@FILE", help=f"{_FOR_COST}the request.")
 @click.option("--items", multiple=True, callback=read_sizes, metavar="STEP=N", help=f"{_FOR_COST}items of a loop.")
@@ -62,6 +63,7 @@ def compile_command(
     findings: str,
     steps: tuple[str, ...],
     cost: bool,
+    guarantees: bool,
     settings: tuple[str, ...],
     payload: str | None,
     **sizes: dict[str, int],
@@ -75,11 +77,12 @@ def compile_command(
     noetl compile playbook.yaml                              a tree for the terminal
     noetl compile playbook.yaml --format html -o page.html   a page: picture, cost, every step explained
     noetl compile playbook.yaml --explain fetch              what a step becomes, and why
+    noetl compile playbook.yaml --guarantees --format json   how often each call takes effect, for a program
     noetl compile playbook.yaml --forecast --items fetch=10000
     noetl compile playbooks/                                 check them all
     """
     width = terminal_width() if output is None else None
-    wanted = Wanted(form, steps, cost, read_payload(payload, settings), Sizes(**sizes), width)
+    wanted = Wanted(form, steps, cost, guarantees, read_payload(payload, settings), Sizes(**sizes), width)
     results = _compiled(paths, catalog)
     several = findings == "text" and len(results) > 1
     is_folder = several or (output or "").endswith(os.sep)

@@ -12,6 +12,7 @@ from noetl_compiler import Result, preview
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.forecast import Sizes, forecast
 from noetl_compiler.graph import Graph, Json, encode
+from noetl_compiler.guarantees import guarantees_json
 from noetl_compiler.reader import read
 
 __all__ = ["FORMATS", "Wanted", "shown"]
@@ -22,7 +23,7 @@ FORMATS = tuple(_SUFFIXES)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to show of a graph: ``steps`` explained, else its cost, else the whole in a format.
+    """What to show of a graph: ``steps`` explained, else its cost, else its guarantees, else the whole in a format.
 
     Text for people is broken at ``width`` columns if given. Raises click.UsageError for what cannot be had together.
     """
@@ -30,6 +31,7 @@ class Wanted:
     form: str
     steps: tuple[str, ...]
     cost: bool
+    guarantees: bool
     request: dict[str, Json]
     sizes: Sizes
     width: int | None = None
@@ -39,13 +41,15 @@ class Wanted:
             raise click.UsageError("--explain gives text: leave out --format, or take html, which explains every step")
         if self.cost and self.form not in ("tree", "json"):
             raise click.UsageError("--forecast gives a table or json: leave out --format, or take html without it")
+        if self.guarantees and (self.form not in ("tree", "json") or self.cost or self.steps):
+            raise click.UsageError("--guarantees gives text or json: leave out --forecast, --explain and other formats")
         if (self.request or self.sizes != Sizes()) and not self.cost and self.form != "html":
             raise click.UsageError("sizes and requests are for --forecast, or for --format html")
 
     @property
     def suffix(self) -> str:
         """Of a file that has it."""
-        is_text = bool(self.steps) or (self.cost and self.form != "json")
+        is_text = bool(self.steps) or ((self.cost or self.guarantees) and self.form != "json")
         return "txt" if is_text else _SUFFIXES[self.form]
 
 
@@ -58,6 +62,8 @@ def shown(graph: Graph, result: Result, wanted: Wanted) -> str:
     if wanted.cost:
         foreseen = forecast(graph, wanted.request, wanted.sizes)
         return msgspec.json.encode(foreseen).decode() if wanted.form == "json" else preview.forecast_table(foreseen)
+    if wanted.guarantees:
+        return guarantees_json(graph) if wanted.form == "json" else preview.guarantees(graph, wanted.width)
     return _whole(graph, result, wanted)
 
 

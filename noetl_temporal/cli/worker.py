@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import click
 
 from noetl_temporal.cli.logs import log_to_terminal
 from noetl_temporal.cli.reach import reach_running
+
+if TYPE_CHECKING:  # it brings the SDK along, which --help need not wait for
+    from temporalio.worker import WorkerDeploymentConfig
 
 __all__ = ["worker_command"]
 
@@ -21,11 +25,16 @@ __all__ = ["worker_command"]
     metavar="SECONDS",
     help="Time that calls have to end when the worker is stopped. Default: as long as they take.",
 )
-def worker_command(tools: str | None, grace: float | None) -> None:
+@click.option("--build-id", metavar="ID", help="Serve the runs of this build alone; it takes new ones when current.")
+@click.option("--deployment", metavar="NAME", help="What the build is a build of. Default: noetl.")
+def worker_command(tools: str | None, grace: float | None, build_id: str | None, deployment: str | None) -> None:
     """Run playbooks and tools until stopped.
 
     Stopped (SIGTERM or Ctrl-C), it takes no more calls and waits for those it has; what has not ended after --grace
     is run again by another worker, and counts neither as failed nor as lost. Stopped a second time, it ends at once.
+
+    A run stays on the build that it began on, and moves to a newer one when only timers are in flight. New runs go to
+    the build that is current: `temporal worker deployment set-current-version --deployment-name noetl --build-id ID`.
 
     Finds Temporal by TEMPORAL_ADDRESS or a profile of temporal.toml, else in this folder's stack.
     Credentials come from the file that NOETL_CREDENTIALS names and from NOETL_CREDENTIAL_<NAME>.
@@ -33,19 +42,32 @@ def worker_command(tools: str | None, grace: float | None) -> None:
     \b
     noetl worker
     noetl worker --tools http,postgres
+    noetl worker --build-id 2026-11-22
     """
     from noetl_temporal.worker import UnknownToolsError
 
     only = [name.strip() for name in tools.split(",") if name.strip()] if tools else None
+    build = _build(build_id, deployment)
     reach_running()
     log_to_terminal()
     try:
-        asyncio.run(_serve(only, grace))
+        asyncio.run(_serve(only, grace, build))
     except UnknownToolsError as error:
         raise click.UsageError(str(error)) from None
 
 
-async def _serve(only: list[str] | None, grace: float | None) -> None:
+def _build(build_id: str | None, deployment: str | None) -> WorkerDeploymentConfig | None:
+    from noetl_temporal.versioning import DEPLOYMENT, BuildNameError, build_of
+
+    if build_id is None and deployment is not None:
+        raise click.UsageError("--deployment names what --build-id is a build of: give both")
+    try:
+        return None if build_id is None else build_of(build_id, DEPLOYMENT if deployment is None else deployment)
+    except BuildNameError as error:
+        raise click.UsageError(str(error)) from None
+
+
+async def _serve(only: list[str] | None, grace: float | None, build: WorkerDeploymentConfig | None) -> None:
     from noetl_activities.tool import load_tools
     from noetl_temporal.cli.until import stop_asked
     from noetl_temporal.config import connect_temporal, credential_source
@@ -53,9 +75,10 @@ async def _serve(only: list[str] | None, grace: float | None) -> None:
 
     client = await connect_temporal()
     patience = UNTIL_DONE if grace is None else min(UNTIL_DONE, timedelta(seconds=grace))
+    told = f" as build {build.version.build_id} of {build.version.deployment_name}" if build else ""
     limit = "" if grace is None else f", at most {grace:g} s"
     with stop_asked() as stopped:
-        async with serving(client, load_tools(), credential_source(), only, patience):
-            click.echo(f"serving {', '.join(only) if only else 'workflows and all tools'}; Ctrl-C stops")
+        async with serving(client, load_tools(), credential_source(), only, patience, build):
+            click.echo(f"serving {', '.join(only) if only else 'workflows and all tools'}{told}; Ctrl-C stops")
             await stopped.wait()
             click.echo(f"stopping: waiting for calls to end{limit}; Ctrl-C ends at once")

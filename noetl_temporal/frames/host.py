@@ -18,14 +18,15 @@ from noetl_temporal.frames.call import FrameCall, Surroundings
 from noetl_temporal.frames.keeper import SEGMENT_SECONDS, Keeper
 from noetl_temporal.frames.segments import InFlight
 from noetl_temporal.machine.call import AttemptStatus, ToolReport
-from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, FrameLimits, RunLoop, StartTimer
+from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, FrameLimits, RunChunk, StartTimer
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import (
     CancelRequested,
+    ChunkReport,
     Continued,
     Event,
     HoldRequested,
-    LoopReport,
+    RestRequested,
     Resumed,
     Started,
     TimerFired,
@@ -58,7 +59,7 @@ class FrameHost:
         self._is_stopping = False
         self._finish: Finish | None = None
 
-    async def run(self, calls: list[InFlight] | None) -> LoopReport:
+    async def run(self, calls: list[InFlight] | None) -> ChunkReport:
         """Drive the machine to its end. ``calls`` are what an earlier attempt left in flight, None in the first."""
         beside = [asyncio.create_task(work) for work in (self._tick(), self._worker_stops())]
         try:
@@ -125,7 +126,7 @@ class FrameHost:
         while self._inbox and self._finish is None:
             self._feed(self._inbox.popleft())
         if self._is_full():
-            self._feed(HoldRequested(now(), rest=True))
+            self._feed(RestRequested(now()))
         self.keeper.take(self._in_flight())
         if self.keeper.is_behind:
             if not machine.state.holding and self._finish is None:
@@ -138,7 +139,7 @@ class FrameHost:
     def _is_full(self) -> bool:
         """Whether the frame begins no further item."""
         state, limits = self._machine.state, self._limits
-        if self._finish is not None or state.gives_back or state.stop is not None:
+        if self._finish is not None or state.is_closed or state.stop is not None:
             return False
         if limits is None or self._is_stopping:
             return self._is_stopping
@@ -168,8 +169,8 @@ class FrameHost:
                 self._cancel(command.id)
             case Finish():
                 self._finish = command
-            case RunLoop():
-                raise ProtocolError(f"{command.loop_id}: a loop runs no loops")
+            case RunChunk():
+                raise ProtocolError(f"{command.chunk_id}: a loop runs no loops")
 
     # ---- calls and timers -------------------------------------------------------------------------------------------
 

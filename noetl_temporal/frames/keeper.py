@@ -18,7 +18,7 @@ from noetl_temporal.frames.heart import Heart
 from noetl_temporal.frames.segments import FrameDetails, InFlight, Segment, packed
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import LoopReport
+from noetl_temporal.machine.events import ChunkReport
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.state import state_snapshot
 from noetl_temporal.value_store import ValueStore, until_done
@@ -87,7 +87,7 @@ class Keeper:
             attempt = self._attempt if self._entries else self._heart.details.attempt
             self._storing = asyncio.create_task(self._store(self._segment(calls), self._progress(attempt)))
 
-    async def last(self, calls: Iterable[InFlight] = (), report: LoopReport | None = None) -> str:
+    async def last(self, calls: Iterable[InFlight] = (), report: ChunkReport | None = None) -> str:
         """Store what is left, however long that takes, with the ``report`` of a frame that has ended; the key."""
         while self._storing is not None:
             await asyncio.shield(self._storing)
@@ -98,7 +98,7 @@ class Keeper:
         if self._storing is not None:
             self._storing.cancel()
 
-    def _segment(self, calls: Iterable[InFlight], report: LoopReport | None = None) -> Segment:
+    def _segment(self, calls: Iterable[InFlight], report: ChunkReport | None = None) -> Segment:
         state = self._machine.state
         results, assigns, failures = self._kept
         bare = msgspec.structs.replace(state, results={}, assigns={}, failures=[])

@@ -14,7 +14,7 @@ import msgspec
 
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.call import AttemptRecord, ToolCall
-from noetl_temporal.machine.events import Failure, LoopReport
+from noetl_temporal.machine.events import ChunkReport, Failure
 from noetl_temporal.value_store import ValueStore, until_done
 
 __all__ = ["FrameDetails", "InFlight", "Resumption", "Segment", "packed", "read", "resumed"]
@@ -43,7 +43,7 @@ class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
     failures: list[Failure] = []
     state: dict[str, Json] = {}
     calls: list[InFlight] = []
-    report: LoopReport | None = None
+    report: ChunkReport | None = None
 
 
 class FrameDetails(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -65,7 +65,7 @@ class Resumption(msgspec.Struct, frozen=True):
 
     state: dict[str, Json]
     calls: list[InFlight]
-    report: LoopReport | None
+    report: ChunkReport | None
 
 
 def packed(segment: Segment) -> bytes:

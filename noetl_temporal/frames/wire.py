@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from noetl_temporal.limits import INLINE_BYTES
-from noetl_temporal.machine.commands import LoopInput
-from noetl_temporal.machine.events import LoopReport
+from noetl_temporal.machine.commands import ChunkInput
+from noetl_temporal.machine.events import ChunkReport
 
 __all__ = ["FRAME_ACTIVITY", "FRAME_KIND", "FrameEnd", "FrameInput"]
 
@@ -19,12 +19,12 @@ FRAME_ACTIVITY = f"noetl.{FRAME_KIND}"
 class FrameInput(msgspec.Struct, frozen=True, omit_defaults=True):
     """``limit`` is the bytes that one value may have."""
 
-    input: LoopInput
+    input: ChunkInput
     limit: int = INLINE_BYTES
 
 
 class FrameEnd(msgspec.Struct, frozen=True, omit_defaults=True):
     """``segments`` is the key of the last segment in the payload store; each names the one before it."""
 
-    report: LoopReport
+    report: ChunkReport
     segments: str

@@ -73,7 +73,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     the rules' and sinks' templates name. ``rules`` None means no policy: ok continues, an error fails. ``event_id``
     is that of the call's ``task.started`` event, parent of every attempt. ``store`` is set for a call that is nothing
     but its sinks, after the last page: the outcome to store. The sinks of an ``aside`` see the names in ``scope``
-    before those of its own outcome.
+    before those of its own outcome. ``idempotency_key`` is the header in which the call sends its key.
     """
 
     id: str
@@ -94,6 +94,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     scope: dict[str, Json] = {}
     sinks: tuple[SinkCall, ...] = ()
     idempotent: bool = True
+    idempotency_key: str | None = None
     iteration: int | None = None
     page: int | None = None
     store: Outcome | None = None

@@ -11,7 +11,7 @@ from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import Failure
 
-__all__ = ["CallTool", "Cancel", "Command", "Emit", "Finish", "FrameLimits", "LoopInput", "RunLoop", "StartTimer"]
+__all__ = ["CallTool", "Cancel", "ChunkInput", "Command", "Emit", "Finish", "FrameLimits", "RunChunk", "StartTimer"]
 
 
 class CallTool(msgspec.Struct, frozen=True, tag=True):
@@ -41,12 +41,14 @@ class FrameLimits(msgspec.Struct, frozen=True):
     row_concurrency: int
 
 
-class LoopInput(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All a loop's own machine needs: the step, the items and the outer scope its templates name.
+class ChunkInput(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A chunk of a loop, all that its machine needs: the step, the items and the outer scope its templates name.
 
-    ``first`` is the index of the first item (chunks of a large collection start later). ``event_id`` is that of
-    ``loop.started``, the parent of every iteration. ``run`` is the run of the step whose loop this is. Ids of the log
-    are those of ``slot``, above the millisecond ``after`` (event_ids.py). With a ``frame`` they run in an activity.
+    ``loop_id`` is ``<step>/<n>``, the n-th run of that loop step, which has ``total`` items; ``first`` is the index of
+    the first one here. ``event_id`` is that of ``loop.started``, the parent of every iteration. ``run`` is the run of
+    the step whose loop this is. Ids of the log are those of ``slot``, above the millisecond ``after`` (event_ids.py).
+    ``ctx`` is what the iterations before hand on; those of a loop that ``is_sequential`` do. With a ``frame`` the items
+    run in one activity.
     """
 
     execution_id: int
@@ -59,16 +61,21 @@ class LoopInput(msgspec.Struct, frozen=True, omit_defaults=True):
     event_id: int
     loop_id: str
     run: str
+    total: int
     first: int = 0
     max_in_flight: int = 1
+    is_sequential: bool = False
+    ctx: dict[str, Json] = {}
     frame: FrameLimits | None = None
 
 
-class RunLoop(msgspec.Struct, frozen=True, tag=True):
-    """Run a loop in a child workflow. ``loop_id`` is ``<step>/<n>``, the n-th run of that loop step."""
+class RunChunk(msgspec.Struct, frozen=True, tag=True):
+    """Run a chunk of a loop in a child workflow. The first chunk has the loop's id, ``<step>/<n>``; others add the
+    index of their first item.
+    """
 
-    loop_id: str
-    input: LoopInput
+    chunk_id: str
+    input: ChunkInput
     summary: str
 
 
@@ -96,4 +103,4 @@ class Finish(msgspec.Struct, frozen=True, tag=True):
     """When the run began, milliseconds since the epoch."""
 
 
-Command: TypeAlias = CallTool | StartTimer | RunLoop | Cancel | Emit | Finish
+Command: TypeAlias = CallTool | StartTimer | RunChunk | Cancel | Emit | Finish

@@ -1,9 +1,9 @@
 """The engine of both machines: which facts are admitted, where calls begin, how a machine stops.
 
 How it works. A machine has *runs*: runs of steps in a playbook's machine, iterations in a loop's. A run works through
-a pipeline of tasks (tasks/pipeline.py), or waits for a loop. ``feed`` takes one fact, lets the run that it concerns go
-on, and then *settles*: new runs start (``_proceed``) and calls begin (``_begin_ready``), until nothing more can happen
-without a new fact or the budget of the workflow task is spent. What was left over stays in the state.
+a pipeline of tasks (tasks/pipeline.py), or waits for its loop. ``feed`` takes one fact, lets the run that it concerns
+go on, and then *settles*: new runs start (``_proceed``) and calls begin (``_begin_ready``), until nothing more can
+happen without a new fact or the budget of the workflow task is spent. What was left over stays in the state.
 
 Facts are checked against two tables before anything changes (protocol.py): which facts a phase admits, and which kind
 of pending thing each fact answers. A fact that does not fit raises ProtocolError, and so does every later one: the
@@ -19,13 +19,14 @@ The law of stopping
 3. A stop asks whatever is in flight to end (Cancel), drops delays, and begins nothing. What is in flight is still
    awaited, and recorded as it really ended.
 4. What a stop itself asks for is exempt: the final step of a playbook, as its cleanup (``_is_exempt``).
-5. A call or loop that ends as cancelled although this machine did not ask for it has failed: it was cancelled from
+5. A call or chunk that ends as cancelled although this machine did not ask for it has failed: it was cancelled from
    outside.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 import msgspec
@@ -37,11 +38,12 @@ from noetl_temporal.machine.commands import Cancel, Command, StartTimer
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import (
     CancelRequested,
+    ChunkFinished,
     Continued,
     Event,
     HoldRequested,
     LimitReached,
-    LoopFinished,
+    RestRequested,
     Resumed,
     Started,
     TimerFired,
@@ -79,7 +81,7 @@ class Engine(ABC, Generic[S, R]):
 
     @property
     def is_idle(self) -> bool:
-        """No call and no loop is in flight; timers may be."""
+        """No call and no chunk is in flight; timers may be."""
         return not self.state.pending
 
     @property
@@ -120,22 +122,32 @@ class Engine(ABC, Generic[S, R]):
                 self._start(event)
             case ToolFinished():
                 self._tool_finished(event)
-            case LoopFinished():
-                del self.state.pending[event.loop_id]
-                self._loop_finished(event)
+            case ChunkFinished():
+                found = self.state.pending.pop(event.chunk_id)
+                self._chunk_finished(self._runs[found.owner], event, was_asked=found.is_asked)
             case TimerFired():
                 self._timer_fired(event)
             case CancelRequested():
                 self._cancel_requested(event)
             case LimitReached():
                 self._limit_reached(event)
+            case _:
+                self._take_from_host(event)
+
+    def _take_from_host(self, event: Event) -> None:
+        """Facts of the workflow that hosts the machine."""
+        match event:
             case HoldRequested():
                 self._hold(event)
+            case RestRequested():
+                self._rest_requested()
             case Continued():
                 self.state.holding = False
                 self.budget.renew()
             case Resumed():
                 self._resume(event)
+            case _:
+                raise ProtocolError(f"no machine takes {type(event).__name__}")
 
     def _tool_finished(self, event: ToolFinished) -> None:
         state, report = self.state, event.report
@@ -296,11 +308,15 @@ class Engine(ABC, Generic[S, R]):
             pipeline.phase = "ready"
             self._ready(run)
             return
-        id_ = run.loop_id if pipeline is None else pipeline.pending
-        found = self.state.pending.get(id_ or "")
-        if id_ is not None and found is not None and not found.is_asked:
-            found.is_asked = True
-            self._journal.send(Cancel(id_))
+        self._ask(self._chunks_of(run) if pipeline is None else [pipeline.pending])
+
+    def _ask(self, ids: Iterable[str]) -> None:
+        """Ask calls or chunks to end, each once."""
+        for id_ in ids:
+            found = self.state.pending.get(id_)
+            if found is not None and not found.is_asked:
+                found.is_asked = True
+                self._journal.send(Cancel(id_))
 
     def _is_stopped(self, run: R) -> bool:
         """Whether the run must begin no call (the law of stopping, 2)."""
@@ -324,17 +340,6 @@ class Engine(ABC, Generic[S, R]):
     def _run_ended(self, run: R, end: End, kind: str) -> None: ...
 
     @abstractmethod
-    def _begin_loop(self, run: R) -> bool:
-        """Run the loop of a run without a pipeline, or keep it ready; True when the run ended instead."""
-
-    @abstractmethod
-    def _loop_stopped(self, run: R) -> None:
-        """End a run whose loop did not begin."""
-
-    @abstractmethod
-    def _loop_finished(self, event: LoopFinished) -> None: ...
-
-    @abstractmethod
     def _deadline_passed(self, owner: str) -> None: ...
 
     @abstractmethod
@@ -349,3 +354,26 @@ class Engine(ABC, Generic[S, R]):
 
     @abstractmethod
     def _warn(self, message: str) -> None: ...
+
+    # ---- loops, which only a playbook's machine has; a loop's own has none ------------------------------------------
+
+    def _begin_loop(self, run: R) -> bool:
+        """Begin chunks of the loop of a run without a pipeline, or keep it ready; True when the run ended instead."""
+        raise ProtocolError(f"{run.id} has no loop")
+
+    def _loop_stopped(self, run: R) -> None:
+        """Begin no chunk of a run's loop any more; end the run when none is in flight."""
+        raise ProtocolError(f"{run.id} has no loop")
+
+    def _chunk_finished(self, run: R, event: ChunkFinished, *, was_asked: bool) -> None:
+        """A chunk of the run's loop ended; ``was_asked`` when this machine asked it to."""
+        raise ProtocolError(f"{run.id} has no loop, {event.chunk_id} ended {was_asked=}")
+
+    def _chunks_of(self, run: R) -> Iterable[str]:
+        """The chunks in flight of the run's loop."""
+        del run
+        return ()
+
+    def _rest_requested(self) -> None:
+        """Begin no further item, and give back those that are left."""
+        raise ProtocolError("this machine has no items to give back")

@@ -11,13 +11,14 @@ from noetl_temporal.machine.call import ToolReport
 
 __all__ = [
     "CancelRequested",
+    "ChunkFinished",
+    "ChunkReport",
     "Continued",
     "Event",
     "Failure",
     "HoldRequested",
     "LimitReached",
-    "LoopFinished",
-    "LoopReport",
+    "RestRequested",
     "Resumed",
     "Started",
     "TimerFired",
@@ -43,12 +44,14 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     run: str = ""
 
 
-class LoopReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a loop came to. ``results`` has one entry an iteration in index order, ``stats`` counts {total, success,
-    failed, skipped}; ``assigns`` are (target, value) pairs for ctx in index order, ``attempts`` all tool calls.
+class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a chunk of a loop came to, or a whole loop.
 
-    ``clock`` is the last millisecond of which the loop had ids, 0 when its workflow ended without a report. ``rest``
-    items at the end were never begun, and are not in the counts: the host gave them back.
+    ``results`` has one entry an item in index order, ``stats`` counts {total, success, failed, skipped}; ``assigns``
+    are (target, value) pairs for the playbook's ctx in index order, ``ctx`` what later iterations of a sequential loop
+    see of them, ``attempts`` all tool calls. ``rest`` is how many items at the end were given back; neither results nor
+    stats have them. ``clock`` is the last millisecond of which the chunk had ids, 0 when its workflow ended without a
+    report.
     """
 
     status: Literal["ok", "error", "cancelled"]
@@ -56,9 +59,10 @@ class LoopReport(msgspec.Struct, frozen=True, omit_defaults=True):
     stats: dict[str, int] = {}
     failures: tuple[Failure, ...] = ()
     assigns: tuple[tuple[str, Json], ...] = ()
+    ctx: dict[str, Json] = {}
     attempts: int = 0
-    clock: int = 0
     rest: int = 0
+    clock: int = 0
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):
@@ -84,12 +88,12 @@ class TimerFired(msgspec.Struct, frozen=True, tag=True):
     timer_id: str
 
 
-class LoopFinished(msgspec.Struct, frozen=True, tag=True):
-    """A loop's child ended."""
+class ChunkFinished(msgspec.Struct, frozen=True, tag=True):
+    """A chunk of a loop ended."""
 
     at: int
-    loop_id: str
-    report: LoopReport
+    chunk_id: str
+    report: ChunkReport
 
 
 class CancelRequested(msgspec.Struct, frozen=True, tag=True):
@@ -107,14 +111,16 @@ class LimitReached(msgspec.Struct, frozen=True, tag=True):
 
 
 class HoldRequested(msgspec.Struct, frozen=True, tag=True):
-    """Begin nothing until Continued: the shell wants the run idle. A ``message`` is written to the log.
-
-    With ``rest`` a loop's machine goes on, but begins no further item, and gives back those that are left.
-    """
+    """Begin nothing until Continued: the shell wants the run idle. A ``message`` is written to the log."""
 
     at: int
     message: str = ""
-    rest: bool = False
+
+
+class RestRequested(msgspec.Struct, frozen=True, tag=True):
+    """Begin no further item, and report those that are left: the history of a chunk is long enough."""
+
+    at: int
 
 
 class Continued(msgspec.Struct, frozen=True, tag=True):
@@ -133,10 +139,11 @@ Event: TypeAlias = (
     Started
     | ToolFinished
     | TimerFired
-    | LoopFinished
+    | ChunkFinished
     | CancelRequested
     | LimitReached
     | HoldRequested
+    | RestRequested
     | Continued
     | Resumed
 )

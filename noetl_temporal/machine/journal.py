@@ -8,7 +8,7 @@ import msgspec
 
 from noetl_compiler.graph import Json, Span
 from noetl_temporal.machine.budget import Budget
-from noetl_temporal.machine.commands import CallTool, Command, Emit, RunLoop
+from noetl_temporal.machine.commands import CallTool, Command, Emit, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.ids import EventIds
 
@@ -38,7 +38,7 @@ class Journal:
         self.commands.append(command)
         if isinstance(command, CallTool):
             self._budget.charge(len(msgspec.json.encode(command.call)))
-        elif isinstance(command, RunLoop):
+        elif isinstance(command, RunChunk):
             self._budget.charge(len(msgspec.json.encode(command.input)))
 
     def emit(

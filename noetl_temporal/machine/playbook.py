@@ -14,23 +14,27 @@ A fact that does not fit raises ProtocolError before anything has changed. A pla
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from noetl_compiler import templates
-from noetl_compiler.graph import Graph, Json, Step
+from noetl_compiler.graph import Graph, Json, Loop, Step
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.beginning import workload_of
 from noetl_temporal.machine.ending import finish
 from noetl_temporal.machine.engine import Engine
-from noetl_temporal.machine.events import LimitReached, LoopFinished, LoopReport, Started
+from noetl_temporal.machine.errors import ProtocolError
+from noetl_temporal.machine.events import ChunkFinished, ChunkReport, LimitReached, Started
 from noetl_temporal.machine.failing import cancelled_outside, error_outcome, failure_at, template_outcome
 from noetl_temporal.machine.join import Joins
-from noetl_temporal.machine.loops.result import NO_ITEMS, loop_end
+from noetl_temporal.machine.loops.chunks import joined, take_report
+from noetl_temporal.machine.loops.result import loop_end, too_large
 from noetl_temporal.machine.names import LOOP, assign, playbook_scope
-from noetl_temporal.machine.state import Pending, PlaybookState, StepRun, restored
+from noetl_temporal.machine.state import LoopProgress, Pending, PlaybookState, StepRun, restored
 from noetl_temporal.machine.steps.entry import deadline_id, emit_started, enter, is_admitted, new_run
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.exits import in_time, leave, skip
 from noetl_temporal.machine.steps.host import StepHost
-from noetl_temporal.machine.steps.loops import begin_loop, emit_loop_end, record_loop_end
+from noetl_temporal.machine.steps.loops import begin_chunk, emit_loop_end, open_loop, record_slot
 from noetl_temporal.machine.steps.routes import OK, Ended, add_failures
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.rendering import seconds_of
@@ -110,33 +114,49 @@ class Machine(Engine[PlaybookState, StepRun]):
         span = self.graph.steps[step if step in self.graph.steps else self.graph.entry].span
         self.state.failures.append(failure_at(self.graph.source, step, error_outcome(kind, message), span))
 
-    def _loop_finished(self, event: LoopFinished) -> None:
-        run = next(run for run in self._runs.values() if run.loop_id == event.loop_id)
-        step, report = self.graph.steps[run.step], event.report
+    def _chunk_finished(self, run: StepRun, event: ChunkFinished, *, was_asked: bool) -> None:
+        step, progress, report = self.graph.steps[run.step], _loop_of(run), event.report
         self.state.idle_starts = 0
-        record_loop_end(self._execution, run, report)
-        end = self._loop_end(step, run, report)
+        chunk = progress.chunks.pop(event.chunk_id)
+        record_slot(self._execution, chunk.slot, report)
+        if report.status == "cancelled" and not was_asked:
+            progress.failure = cancelled_outside("loop")
+        goes_on = not self._is_stopped(run) and not _is_cut(step, progress, report)
+        take_report(progress, chunk, report, goes_on=goes_on)
+        is_tolerant = step.loop is not None and step.loop.failure == "best_effort"
+        of_items = tuple(one for one in report.failures if one.iteration is not None)
+        add_failures(self._execution, of_items, handled=is_tolerant)
+        if not goes_on:
+            self._ask(progress.chunks)
+        if progress.ranges and run.id not in self.state.ready:
+            self._ready(run)
+        self._end_loop_when_over(run)
+
+    def _end_loop_when_over(self, run: StepRun) -> bool:
+        step, progress = self.graph.steps[run.step], _loop_of(run)
+        if progress.chunks or progress.ranges:
+            return False
+        report = joined(progress)
+        run.loop_attempts = report.attempts
+        end = self._loop_end(step, run, progress, report)
         try:
             for target, value in report.assigns:
                 assign(self.state, run, target, value)
         except templates.TemplateFailure as failure:
             end = end._replace(status="error", outcome={**end.outcome, **template_outcome(failure)})
-        is_tolerant = step.loop is not None and step.loop.failure == "best_effort"
-        of_items = tuple(one for one in report.failures if one.iteration is not None)
-        add_failures(self._execution, of_items, handled=is_tolerant)
         self._end_loop(run, end)
+        return True
 
-    def _loop_end(self, step: Step, run: StepRun, report: LoopReport) -> End:
+    def _loop_end(self, step: Step, run: StepRun, progress: LoopProgress, report: ChunkReport) -> End:
         """A loop that failed as a whole failed even where its items' failures are tolerated."""
-        end = loop_end(step, self.graph.source.dialect, report.results, report.stats)
-        if report.status == "cancelled" and self._is_stopped(run):
+        refused = too_large(report.results, self._limit)
+        results = report.results if refused is None else []
+        end = loop_end(step, self.graph.source.dialect, results, report.stats)
+        if self._is_stopped(run) and (report.status == "cancelled" or report.stats["skipped"]):
             return end._replace(status="cancelled")
-        if report.status == "cancelled":
-            return end._replace(status="error", outcome={**end.outcome, **cancelled_outside("loop")})
         whole = next((one for one in report.failures if one.iteration is None), None)
-        if whole is None:
-            return end
-        return end._replace(status="error", outcome={**end.outcome, **error_outcome(whole.kind, whole.message)})
+        failure = progress.failure or (whole and error_outcome(whole.kind, whole.message)) or refused
+        return end if failure is None else end._replace(status="error", outcome={**end.outcome, **failure})
 
     # ---- tokens ---------------------------------------------------------------------------------------------------
 
@@ -234,25 +254,50 @@ class Machine(Engine[PlaybookState, StepRun]):
         step = self.graph.steps[run.step]
         assert step.loop is not None  # noqa: S101 - only a step with a loop is ready without a pipeline
         try:
-            command = begin_loop(self._execution, step, step.loop, run, self.budget)
+            if run.loop is None and open_loop(self._execution, step, step.loop, run, self.budget, self._limit) is None:
+                self._ready(run)
+                return False
+            self._begin_chunks(run, step, step.loop)
         except templates.TemplateFailure as failure:
-            self._leave(run, End("error", template_outcome(failure), None, failure.span or step.span))
-            return True
-        if command is None:
+            return self._loop_failed(run, failure)
+        return self._end_loop_when_over(run)
+
+    def _begin_chunks(self, run: StepRun, step: Step, loop: Loop) -> None:
+        """As many as may begin now; the run stays ready where only the budget or the calls in flight forbid more."""
+        progress = _loop_of(run)
+        while self._can_begin():
+            command = begin_chunk(self._execution, step, loop, run, progress)
+            if command is None:
+                return
+            self.state.pending[command.chunk_id] = Pending("chunk", run.id)
+            self._journal.send(command)
+        if progress.ranges:
             self._ready(run)
-            return False
-        if not command.input.items:
-            self._end_loop(run, loop_end(step, self.graph.source.dialect, [], NO_ITEMS))
+
+    def _loop_failed(self, run: StepRun, failure: templates.TemplateFailure) -> bool:
+        """A template failed before the loop began, or a chunk found no slot; True when the run ended."""
+        step, outcome = self.graph.steps[run.step], template_outcome(failure)
+        if run.loop is None:
+            self._leave(run, End("error", outcome, None, failure.span or step.span))
             return True
-        self.state.slots[command.loop_id] = command.input.slot
-        self.state.pending[command.loop_id] = Pending("loop", run.id)
-        self._journal.send(command)
-        return False
+        run.loop.failure = outcome
+        run.loop.ranges.clear()
+        return self._end_loop_when_over(run)
 
     def _loop_stopped(self, run: StepRun) -> None:
+        if run.loop is not None:
+            run.loop.ranges.clear()
+            self._end_loop_when_over(run)
+            return
         step = self.graph.steps[run.step]
         outcome = error_outcome("cancelled", "cancelled before its loop began")
         self._leave(run, End("cancelled", outcome, None, step.span))
+
+    def _chunks_of(self, run: StepRun) -> Iterable[str]:
+        return () if run.loop is None else tuple(run.loop.chunks)
+
+    def _rest_requested(self) -> None:
+        raise ProtocolError("a playbook has no items to give back")
 
     def _end_loop(self, run: StepRun, end: End) -> None:
         step = self.graph.steps[run.step]
@@ -304,3 +349,15 @@ class Machine(Engine[PlaybookState, StepRun]):
     def _warn(self, message: str) -> None:
         path, parent = self.graph.source.path, self.state.playbook_id
         self._journal.emit("warning", path, "playbook", "RUNNING", parent=parent, error=message)
+
+
+def _loop_of(run: StepRun) -> LoopProgress:
+    if run.loop is None:
+        raise ProtocolError(f"{run.id} runs no loop")
+    return run.loop
+
+
+def _is_cut(step: Step, progress: LoopProgress, report: ChunkReport) -> bool:
+    """Whether nothing more of the loop may begin: an item failed under fail_fast, or the loop failed as a whole."""
+    is_fail_fast = step.loop is not None and step.loop.on_error == "fail_fast"
+    return progress.failure is not None or any(is_fail_fast or one.iteration is None for one in report.failures)

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from noetl_temporal.machine.events import (
     CancelRequested,
+    ChunkFinished,
     Continued,
     Event,
     HoldRequested,
     LimitReached,
-    LoopFinished,
+    RestRequested,
     Resumed,
     Started,
     TimerFired,
@@ -20,17 +21,17 @@ from noetl_temporal.machine.state import MachineState
 
 __all__ = ["ADMITTED", "ANSWERED", "unexpected"]
 
-_CONTROL = (CancelRequested, LimitReached, HoldRequested, Continued, Resumed)
+_CONTROL = (CancelRequested, LimitReached, HoldRequested, RestRequested, Continued, Resumed)
 ADMITTED: Mapping[str, tuple[type[Event], ...]] = {
     "new": (Started,),
-    "running": (ToolFinished, LoopFinished, TimerFired, *_CONTROL),
+    "running": (ToolFinished, ChunkFinished, TimerFired, *_CONTROL),
     "ended": (),
 }
 """Phase -> the facts that it admits."""
 
 ANSWERED: Mapping[type[Event], tuple[str, ...]] = {
     ToolFinished: ("call",),
-    LoopFinished: ("loop",),
+    ChunkFinished: ("chunk",),
     TimerFired: ("delay", "deadline"),
 }
 """Fact -> the kinds of Pending that it ends."""
@@ -44,7 +45,7 @@ def unexpected(event: Event, state: MachineState) -> str | None:
     name = type(event).__name__
     if not isinstance(event, ADMITTED[state.phase]):
         return f"{name} while the machine is {state.phase}"
-    if isinstance(event, ToolFinished | LoopFinished | TimerFired):
+    if isinstance(event, ToolFinished | ChunkFinished | TimerFired):
         id_ = _answered_id(event)
         found = state.pending.get(id_) or state.timers.get(id_)
         if found is None and not isinstance(event, TimerFired):
@@ -54,11 +55,11 @@ def unexpected(event: Event, state: MachineState) -> str | None:
     return None
 
 
-def _answered_id(event: ToolFinished | LoopFinished | TimerFired) -> str:
+def _answered_id(event: ToolFinished | ChunkFinished | TimerFired) -> str:
     match event:
         case ToolFinished():
             return event.call_id
-        case LoopFinished():
-            return event.loop_id
+        case ChunkFinished():
+            return event.chunk_id
         case TimerFired():
             return event.timer_id

@@ -12,13 +12,16 @@ import msgspec
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.budget import ResultSizes
 from noetl_temporal.machine.call import Outcome
-from noetl_temporal.machine.events import Failure
+from noetl_temporal.machine.commands import FrameLimits
+from noetl_temporal.machine.events import ChunkReport, Failure
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops.items import Selection
 
 __all__ = [
     "VERSION",
+    "Chunk",
     "Iteration",
+    "LoopProgress",
     "LoopState",
     "MachineState",
     "Pending",
@@ -84,13 +87,14 @@ class PipelineState(msgspec.Struct, omit_defaults=True):
 
 
 class Pending(msgspec.Struct, omit_defaults=True):
-    """Something a machine waits for: a ``call`` or ``delay`` of the run ``owner``, its ``loop``, or its ``deadline``.
+    """Something a machine waits for: a ``call`` or ``delay`` of the run ``owner``, a ``chunk`` of its loop, or its
+    ``deadline``.
 
     The owner of the whole machine's deadline is empty. ``due`` is when a timer fires, milliseconds since the epoch.
     ``is_asked`` when it has been asked to end.
     """
 
-    kind: Literal["call", "loop", "delay", "deadline"]
+    kind: Literal["call", "chunk", "delay", "deadline"]
     owner: str
     due: int = 0
     is_asked: bool = False
@@ -111,14 +115,47 @@ class Stop(msgspec.Struct, omit_defaults=True):
 
 
 class Run(msgspec.Struct):
-    """One run of a pipeline or loop. ``event_id`` is that of its first event; ``stop`` is why it alone is to end."""
+    """One run of a pipeline, or of a loop's chunks. ``event_id`` is that of its first event; ``stop`` is why it alone
+    is to end.
+    """
 
     id: str
     event_id: int
     started: int
     pipeline: PipelineState | None = None
-    loop_id: str | None = None
     stop: Literal["", "timeout"] = ""
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """Items of a loop that run in a workflow of their own: ``size`` from ``first`` on, at most ``share`` at once, with
+    the ids of ``slot``.
+    """
+
+    first: int
+    size: int
+    share: int
+    slot: int
+
+
+class LoopProgress(msgspec.Struct, omit_defaults=True):
+    """How far the loop of a step's run is (loops/chunks.py).
+
+    ``ranges`` are (first, size) of items that no chunk has yet, in order; ``chunks`` are in flight, by id; ``reports``
+    are those of chunks that ended, by their first item. ``scope`` has what the body's templates name, ``ctx`` what the
+    iterations so far hand on. Chunks run as activities where there is a ``frame``. ``failure`` is that of the loop as a
+    whole: nothing more begins then.
+    """
+
+    id: str
+    items: list[Json]
+    scope: dict[str, Json]
+    max_in_flight: int
+    ranges: list[tuple[int, int]]
+    chunks: dict[str, Chunk] = {}
+    reports: dict[int, ChunkReport] = {}
+    ctx: dict[str, Json] = {}
+    frame: FrameLimits | None = None
+    failure: Outcome | None = None
 
 
 class StepRecord(msgspec.Struct, omit_defaults=True):
@@ -134,7 +171,8 @@ class StepRecord(msgspec.Struct, omit_defaults=True):
 
 class StepRun(Run, omit_defaults=True, kw_only=True):
     """One run of a step. ``id`` is ``<step>#<n>``; ``args`` are the names bound for it, ``bound`` what ``set iter.x``
-    wrote. ``before`` is the step's record of the runs before, ``selection`` the items of its loop that begins.
+    wrote. ``before`` is the step's record of the runs before, ``selection`` the items of its loop that begins,
+    ``loop`` the loop that has begun.
     """
 
     step: str
@@ -143,6 +181,7 @@ class StepRun(Run, omit_defaults=True, kw_only=True):
     loop_event_id: int = 0
     loop_attempts: int = 0
     selection: Selection | None = None
+    loop: LoopProgress | None = None
     before: StepRecord | None = None
 
 
@@ -160,7 +199,7 @@ class Iteration(Run, omit_defaults=True, kw_only=True):
 class MachineState(msgspec.Struct, omit_defaults=True):
     """What every machine remembers.
 
-    ``pending`` are the calls and loops in flight, ``timers`` the delays and deadlines, by id. ``ready`` names the runs
+    ``pending`` are the calls and chunks in flight, ``timers`` the delays and deadlines, by id. ``ready`` names the runs
     whose next call may begin, in order.
     """
 
@@ -179,9 +218,8 @@ class PlaybookState(MachineState, omit_defaults=True):
     """A playbook's run.
 
     ``arrivals`` are tokens on their way, (step, origin). ``waiting`` maps a join to the steps whose tokens wait there,
-    ``leads`` are those whose tokens arrived at the final step. ``slots`` are the id slots of loops in flight by loop
-    id, ``lost_slots`` those of loops that ended without a report. ``idle_starts`` counts the steps that started since
-    a call ended.
+    ``leads`` are those whose tokens arrived at the final step. ``lost_slots`` are the id slots of chunks that ended
+    without a report. ``idle_starts`` counts the steps that started since a call ended.
     """
 
     playbook_id: int = 0
@@ -197,14 +235,13 @@ class PlaybookState(MachineState, omit_defaults=True):
     waiting: dict[str, list[str]] = {}
     leads: list[str] = []
     failures: list[Failure] = []
-    slots: dict[str, int] = {}
     lost_slots: list[int] = []
     idle_starts: int = 0
 
 
 class LoopState(MachineState, omit_defaults=True):
-    """A loop's run. Results and assigns wait under their index until the end; ``succeeded`` counts those that ended
-    well. ``gives_back`` when no further item begins here.
+    """A run of a chunk of a loop. Results and assigns wait under their index until the end; ``succeeded`` counts those
+    that ended well. ``is_closed`` when no further item may begin here.
     """
 
     next: int = 0
@@ -215,7 +252,7 @@ class LoopState(MachineState, omit_defaults=True):
     failures: list[Failure] = []
     succeeded: int = 0
     attempts: int = 0
-    gives_back: bool = False
+    is_closed: bool = False
 
 
 def state_snapshot(state: MachineState) -> dict[str, Json]:

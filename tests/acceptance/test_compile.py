@@ -73,6 +73,14 @@ def test_a_cost_is_foretold_for_the_given_sizes(bare: Site) -> None:
     assert json.loads(as_json.stdout)["steps"][1]["items"] == 10_000
 
 
+def test_guarantees_are_told_with_their_reasons(bare: Site) -> None:
+    done = bare.noetl("compile", ETL, "--guarantees")
+    assert "at least once: repeated when a worker is lost after the server has answered" in done.stdout
+    as_json = bare.noetl("compile", ETL, "--guarantees", "--format", "json")
+    found = {one["task"]: one["guarantee"] for one in json.loads(as_json.stdout)}
+    assert (found["create_table"], found["reset_flaky"], found["first_page"]) == ("exactly once", "at least once", None)
+
+
 def test_a_step_is_explained(bare: Site) -> None:
     done = bare.noetl("compile", ETL, "--explain", "fetch_all")
     assert "fetch_page: an activity noetl.http" in done.stdout
@@ -95,6 +103,7 @@ def test_a_step_is_explained(bare: Site) -> None:
         ([ETL, "--items", "fetch_all=3"], "sizes and requests are for --forecast"),
         ([ETL, "--forecast", "--format", "svg"], "--forecast gives a table or json"),
         ([ETL, "--explain", "count", "--format", "json"], "--explain gives text"),
+        ([ETL, "--guarantees", "--format", "svg"], "--guarantees gives text or json"),
         ([""], "no file or folder ''"),
         ([ETL, "-o", "/proc/x"], "cannot write to /proc/x"),
         ([ETL, "--forecast", "--payload", "{"], "is not JSON"),

@@ -140,11 +140,14 @@ def test_leftovers_of_a_killed_guard_are_ended_and_nothing_else(tmp_path: Path) 
         note.write_text(
             json.dumps([[ours.pid, "sleep 600", False], [reused.pid, str(tmp_path / "temporal.db"), False]])
         )
-        end_leftovers(note)
-        assert ours.wait() == -signal.SIGINT
-        assert reused.poll() is None
-        assert not note.exists()
-        reused.kill()
+        try:
+            end_leftovers(note)
+            assert ours.wait() == -signal.SIGINT
+            assert reused.poll() is None
+            assert not note.exists()
+        finally:
+            ours.kill()
+            reused.kill()
 
 
 def test_a_port_that_is_taken_is_not_chosen() -> None:

@@ -13,6 +13,7 @@ import pytest
 from noetl_activities import duckdb as duckdb_tool
 from noetl_activities.once import Answer, Once, OnceTool
 from noetl_activities.outcome import Outcome
+from noetl_compiler.sql_effects import sql_effect
 
 from .conftest import Context, request
 
@@ -111,6 +112,20 @@ async def test_statements_that_refuse_a_transaction_run_again(file: File, sql: s
         answer = await file.run(sql.format(other=tmp_path / "other.duckdb"))
         assert (answer.outcome.error, answer.is_kept) == (None, False)
     assert file.ids() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["select 1", "from t", "show tables", "describe t", "set threads = 2", "pragma version", "explain select 1",
+     "summarize t", "insert into t values (1)", "create table u (a int)", "copy t from '{csv}'", "force checkpoint",
+     "start transaction; insert into t values (1); commit"],
+)  # fmt: skip
+async def test_the_compiler_tells_before_what_duckdb_tells_then(file: File, sql: str, tmp_path: Path) -> None:
+    csv = tmp_path / "t.csv"
+    csv.write_text("1\n")
+    answer = await file.run(sql.format(csv=csv))
+    assert answer.outcome.error is None
+    assert answer.is_kept == (sql_effect("duckdb", [sql]).kind == "commits")
 
 
 async def test_a_file_that_is_missing_is_not_made_by_asking(tmp_path: Path) -> None:

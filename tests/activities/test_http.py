@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import email
 import json
+import re
 from typing import Any, cast
 from urllib.parse import parse_qsl
 
+import msgspec
 import pytest
 
 from noetl_activities.errors import ConfigError, RefusedError
@@ -116,6 +118,18 @@ async def test_any_status_but_2xx_is_an_error(web: str, code: int, kind: str, re
     assert (error.retryable, error.retry_after) == (retryable, 7)
     assert (outcome.http or {})["status"] == code
     assert "because" in outcome.meta["body"]
+
+
+async def test_a_call_sends_its_key_in_the_header_that_is_named(web: str) -> None:
+    plain = msgspec.structs.replace(request("http", url=f"{web}/echo", headers={"x-call": "own"}), key="1/pay/0/a")
+    named = msgspec.structs.replace(plain, idempotency_key="X-Call")
+    again = msgspec.structs.replace(named, n=2)
+    keys = [
+        (await TOOL.run(one, Context())).result["data"]["headers"]["x-call"] for one in (plain, named, named, again)
+    ]
+    assert keys[0] == "own"
+    assert keys[1] == keys[2] != keys[3]
+    assert all(re.fullmatch("[0-9a-f]{32}", key) for key in keys[1:])
 
 
 async def test_the_body_of_an_error_is_bounded(web: str) -> None:

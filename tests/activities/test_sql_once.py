@@ -17,6 +17,7 @@ import pytest
 from noetl_activities import postgres as postgres_tool
 from noetl_activities.once import Answer, Once, OnceTool
 from noetl_activities.outcome import Outcome
+from noetl_compiler.sql_effects import sql_effect
 from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import Context, request
@@ -162,6 +163,36 @@ async def test_statements_that_refuse_a_transaction_run_again(base: Base) -> Non
         answer = await base.run("insert into t values (1); vacuum t")
         assert (answer.outcome.error, answer.is_kept) == (None, False)
     assert await base.ids() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "vacuum t",
+        "create unique index concurrently i on t (id)",
+        "drop index concurrently if exists nothing",
+        "reindex table concurrently t",
+        "reindex (verbose) database",
+        "discard all",
+        "commit",
+        "begin; select 1; commit",
+        "call p()",
+        "do $$ begin commit; end $$",
+        "savepoint a; rollback to a",
+        "rollback to savepoint nothing",
+        "reindex table t",
+        "drop index if exists nothing",
+        "do $$ begin perform 1; end $$",
+    ],
+)
+async def test_the_compiler_tells_before_what_postgres_tells_then(base: Base, sql: str) -> None:
+    """What the compiler calls exactly once is kept by the transaction, and nothing else is."""
+    await base.owner.execute("create procedure p() language plpgsql as 'begin commit; end'")
+    answer = await base.run(f"insert into t values (1); {sql}")
+    if answer.outcome.error is None:
+        assert answer.is_kept == (sql_effect("postgres", [sql]).kind == "commits")
+    else:
+        assert await base.ids() == []
 
 
 async def test_what_is_kept_is_what_the_caller_gives(base: Base) -> None:

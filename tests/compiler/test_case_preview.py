@@ -16,7 +16,10 @@ OK = Path(__file__).parent / "corpus" / "ok"
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("case_asides", "tell [http] GET http://localhost/tell, afterwards on error, unless error.kind == 'timeout'"),
+        (
+            "case_asides",
+            "tell [http, at least once] GET http://localhost/tell, afterwards on error, unless error.kind == 'timeout'",
+        ),
         ("case_asides", "fail on success: because {{ response.score }} is no score, when"),
         ("case_asides", "continue on success: result = response.score"),
         ("case_calls", "call again: up to 100 calls, called with cursor, while"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from noetl_compiler import compile_text
@@ -99,7 +99,6 @@ def test_a_hash_in_a_text_is_no_comment() -> None:
     ]
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_no_comment_is_lost_wherever_it_stands(data: st.DataObject) -> None:
     lines = LEGACY.read_text(encoding="utf-8").splitlines()

@@ -81,3 +81,9 @@ def test_a_framed_loop_is_forecast_as_one_activity_a_frame() -> None:
     assert framed.most.events <= 60
     assert framed.most.actions == 20
     assert framed.bytes < plain.bytes
+
+
+def test_items_are_spread_over_the_frames_that_run_at_once() -> None:
+    spec = ", mode: parallel, max_in_flight: 64"
+    framed = forecast(graph_of("frame: {row_concurrency: 16}", items=100, spec=spec)).steps[0]
+    assert framed.most.actions == 2 * 4

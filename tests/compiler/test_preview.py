@@ -65,7 +65,7 @@ task queues: http, noop, postgres
 
 start  Fetch it
 ├─ for each endpoint in workload.endpoints: parallel, up to 2 at once
-├─ fetch [http] GET iter.endpoint
+├─ fetch [http, at least once] GET iter.endpoint
 │  ├─ retry: up to 3 calls, 0.5 s doubling, on a retryable error
 │  ├─ fail on error
 │  └─ otherwise continue
@@ -76,11 +76,18 @@ start  Fetch it
 └─ otherwise -> end, set ctx.empty
 
 store
-├─ store_task [postgres] select 1
+├─ store_task [postgres, exactly once] select 1
 ├─ set ctx.rows = output.data.rows
 └─ then -> end
 
-end (added)  runs when every path has ended"""
+end (added)  runs when every path has ended
+
+how often calls take effect and rows are stored, whatever is lost
+├─ at least once: a GET changes nothing on the server, so repeating it does no harm
+│  └─ start.fetch
+└─ exactly once: its transaction keeps the outcome in the ledger, if it writes; at least once for a role that may not \
+use the ledger
+   └─ store"""
 
 MERMAID = """\
 flowchart TD
@@ -127,10 +134,9 @@ def test_a_failure_route_and_the_unreached_are_told_apart() -> None:
         ),
     )
     graph = graph_of(step, Step("b", SPAN), Step("c", SPAN), Step("d", SPAN))
-    assert tree(graph).splitlines()[4:] == [
+    assert tree(graph).splitlines()[4:-4] == [
         "a",
-        "├─ t [http] on queue gpu",
-        "│  └─ not called again when its worker is lost",
+        "├─ t [http, at most once] on queue gpu",
         "├─ when x > 1 -> b",
         "├─ if it fails when error.code == 1 -> c",
         "└─ otherwise -> end",

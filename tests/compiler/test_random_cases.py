@@ -96,7 +96,7 @@ def playbook_of(steps: tuple[dict[str, Any], ...]) -> str:
 PLAYBOOKS = st.tuples(STEPS, STEPS, ROUTERS, STEPS).map(playbook_of)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(PLAYBOOKS)
 def test_every_case_is_read_and_has_a_v10_form(text: str) -> None:
     result = compile_text(text)

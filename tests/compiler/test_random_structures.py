@@ -168,7 +168,7 @@ playbooks = st.builds(
 )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(structures | playbooks)
 def test_it_never_raises(document: Any) -> None:
     result = compile_text(yaml.safe_dump(document, allow_unicode=True))

@@ -86,7 +86,7 @@ def reached_in(graph: Graph) -> set[str]:
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(nested())
 def test_what_is_nested_compiles_and_stays_so(wiring: Wiring) -> None:
     result = compile_text(wiring.text())
@@ -95,7 +95,7 @@ def test_what_is_nested_compiles_and_stays_so(wiring: Wiring) -> None:
     assert {name for name, region in parts_of(result.graph).items() if region and name} == set(wiring.ends.values())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(nested(), st.data())
 def test_a_way_to_anywhere_is_told_or_leaves_it_nested(wiring: Wiring, data: st.DataObject) -> None:
     names = sorted(wiring.ways)

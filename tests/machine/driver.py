@@ -14,13 +14,13 @@ from noetl_compiler import compile_or_raise
 from noetl_compiler.graph import Graph
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall, ToolReport
-from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunLoop, StartTimer
+from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunChunk, StartTimer
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import (
     CancelRequested,
+    ChunkFinished,
     Continued,
     Event,
-    LoopFinished,
     Started,
     TimerFired,
     ToolFinished,
@@ -118,9 +118,9 @@ class Driver:
                     self.delays.append(seconds)
                     in_flight.append(partial(TimerFired, timer_id=timer_id))
                     ids.append(timer_id)
-                case RunLoop(loop_id, input_):
-                    in_flight.append(partial(self._loop, loop_id, input_))
-                    ids.append(loop_id)
+                case RunChunk(chunk_id, input_):
+                    in_flight.append(partial(self._loop, chunk_id, input_))
+                    ids.append(chunk_id)
                 case Cancel(id_):
                     if id_ in ids:
                         self._cancelled(id_, in_flight, ids)
@@ -143,7 +143,7 @@ class Driver:
         machine = LoopMachine(input_)
         self.drive(machine)
         assert machine.report is not None
-        return LoopFinished(max(at, self._tick()), loop_id, machine.report)
+        return ChunkFinished(max(at, self._tick()), loop_id, machine.report)
 
 
 def run_graph(

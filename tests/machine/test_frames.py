@@ -9,8 +9,8 @@ import pytest
 from noetl_compiler import compile_or_raise
 from noetl_compiler.graph import Graph
 from noetl_temporal.machine.call import ToolReport
-from noetl_temporal.machine.commands import CallTool, Command, Finish, FrameLimits, LoopInput, RunLoop
-from noetl_temporal.machine.events import CancelRequested, HoldRequested, Started, ToolFinished
+from noetl_temporal.machine.commands import CallTool, ChunkInput, Command, Finish, FrameLimits, RunChunk
+from noetl_temporal.machine.events import CancelRequested, RestRequested, Started, ToolFinished
 from noetl_temporal.machine.loops.frames import MAX_ROWS
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
@@ -28,10 +28,9 @@ def graph_of(frame: str, spec: str = "mode: parallel, max_in_flight: 32") -> Gra
     return compile_or_raise(playbook(step, "workload: {rows: 7, word: many}\n"), "p.yaml")
 
 
-def sent(frame: str, spec: str = "mode: parallel, max_in_flight: 32") -> LoopInput:
+def sent(frame: str, spec: str = "mode: parallel, max_in_flight: 32") -> ChunkInput:
     commands = Machine(graph_of(frame, spec), execution_id=1).feed(Started(NOW))
-    [found] = [one.input for one in commands if isinstance(one, RunLoop)]
-    return found
+    return next(one.input for one in commands if isinstance(one, RunChunk))
 
 
 @pytest.mark.parametrize(
@@ -48,6 +47,26 @@ def test_the_limits_of_a_frame_are_rendered(frame: str, limits: FrameLimits) -> 
     found = sent(frame)
     assert found.frame == limits
     assert found.max_in_flight == limits.row_concurrency
+
+
+@pytest.mark.parametrize(
+    ("frame", "ranges"),
+    [
+        ("frame: {max_rows: 2, row_concurrency: 16}", [(0, 2), (2, 2), (4, 1)]),
+        ("frame: {}", [(0, 3), (3, 2)]),
+        ("frame: {row_concurrency: 32}", [(0, 5)]),
+    ],
+)
+def test_a_loop_is_cut_into_frames(frame: str, ranges: list[tuple[int, int]]) -> None:
+    """As many run at once as ``max_in_flight`` has places for their items."""
+    machine = Machine(graph_of(frame), execution_id=1)
+    commands = machine.feed(Started(NOW))
+    begun = [one.input for one in commands if isinstance(one, RunChunk)]
+    [run] = machine.state.runs.values()
+    assert run.loop is not None
+    found = [(one.first, len(one.items)) for one in begun]
+    assert found == ranges[: 32 // begun[0].max_in_flight]
+    assert [*found, *run.loop.ranges] == ranges
 
 
 def test_a_sequential_loop_has_one_item_at_a_time_in_its_frame() -> None:
@@ -70,7 +89,7 @@ class _Loop:
     """A loop of five items, two at once, whose calls a test answers."""
 
     def __init__(self) -> None:
-        self.machine = LoopMachine(sent("frame: {row_concurrency: 2}"))
+        self.machine = LoopMachine(sent("frame: {}", "mode: parallel, max_in_flight: 2"))
         self.calls: list[str] = []
         self.finish: Finish | None = None
         self._take(self.machine.feed(Started(NOW)))
@@ -90,7 +109,7 @@ class _Loop:
 def test_items_that_have_begun_end_and_the_rest_is_given_back() -> None:
     loop = _Loop()
     loop.answer()
-    loop.feed(HoldRequested(NOW, rest=True))
+    loop.feed(RestRequested(NOW))
     assert len(loop.calls) == 2
     loop.answer()
     loop.answer()
@@ -102,7 +121,7 @@ def test_items_that_have_begun_end_and_the_rest_is_given_back() -> None:
 
 def test_after_a_stop_nothing_is_given_back() -> None:
     loop = _Loop()
-    loop.feed(HoldRequested(NOW, rest=True))
+    loop.feed(RestRequested(NOW))
     loop.feed(CancelRequested(NOW))
     while loop.calls:
         report = ToolReport({"status": "error", "error": {"kind": "cancelled", "message": "cancelled"}})

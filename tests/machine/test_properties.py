@@ -18,9 +18,9 @@ from noetl_temporal.machine.commands import CallTool, Command, Emit, Finish
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import (
     CancelRequested,
+    ChunkFinished,
+    ChunkReport,
     Continued,
-    LoopFinished,
-    LoopReport,
     Started,
     TimerFired,
     ToolFinished,
@@ -58,7 +58,7 @@ def choices(draw: st.DrawFn) -> Callable[[int], int]:
     return lambda count: next(picks, 0) % count
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(playbooks(), choices(), st.sets(st.sampled_from(NAMES), max_size=2))
 def test_every_run_ends_and_the_end_step_runs_once(text: str, pick: Callable[[int], int], bad: set[str]) -> None:
     def answer(call: ToolCall) -> ToolReport:
@@ -95,7 +95,7 @@ def outcomes(machine: Machine, restart: bool) -> tuple[list[Any], Finish]:
         commands = machine.feed(ToolFinished(now, call.id, ok({"at": call.step})))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(playbooks())
 def test_a_restored_machine_goes_on_as_if_nothing_had_happened(text: str) -> None:
     graph = compile_or_raise(text)
@@ -110,7 +110,7 @@ def test_what_does_not_fit_changes_nothing_and_is_the_last_thing_a_machine_takes
         ([], ToolFinished(EPOCH_MS, "x", ok())),
         ([Started(EPOCH_MS)], Started(EPOCH_MS)),
         ([Started(EPOCH_MS)], ToolFinished(EPOCH_MS, "nobody", ok())),
-        ([Started(EPOCH_MS)], LoopFinished(EPOCH_MS, "start#1:start_task:1", LoopReport("ok"))),
+        ([Started(EPOCH_MS)], ChunkFinished(EPOCH_MS, "start#1:start_task:1", ChunkReport("ok"))),
     ):
         machine = Machine(graph, execution_id=1)
         for fact in before:

@@ -10,14 +10,14 @@ import pytest
 from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolReport
-from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunLoop, StartTimer
+from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunChunk, StartTimer
 from noetl_temporal.machine.events import (
     CancelRequested,
+    ChunkFinished,
+    ChunkReport,
     Continued,
     HoldRequested,
     LimitReached,
-    LoopFinished,
-    LoopReport,
     Resumed,
     Started,
     TimerFired,
@@ -242,13 +242,13 @@ LOOP = """\
 
 def looped(extra: str = "") -> Watched:
     run = watched(LOOP % extra)
-    [command] = [one for one in run.commands if isinstance(one, RunLoop)]
+    [command] = [one for one in run.commands if isinstance(one, RunChunk)]
     loop = Watched(LoopMachine(command.input))
     loop.feed(Started)
     return loop
 
 
-def report_of(loop: Watched) -> LoopReport:
+def report_of(loop: Watched) -> ChunkReport:
     machine = loop.machine
     assert isinstance(machine, LoopMachine)
     assert machine.report is not None
@@ -285,7 +285,7 @@ def test_a_call_that_is_cancelled_from_outside_fails() -> None:
 def test_a_loop_that_is_cancelled_from_outside_fails_its_step() -> None:
     run = watched(LOOP % "" + "    next: {arcs: [{step: after}]}\n  - step: after\n    tool: {kind: noop}\n")
     stats = {"total": 3, "success": 1, "failed": 0, "skipped": 2}
-    run.feed(LoopFinished, "start/1", LoopReport("cancelled", [1, None, None], stats))
+    run.feed(ChunkFinished, "start/1", ChunkReport("cancelled", [1, None, None], stats))
     assert run.finish().status == "failed"
     assert [(one.step, one.kind) for one in run.finish().failures] == [("start", "cancelled")]
 

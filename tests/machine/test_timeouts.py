@@ -9,8 +9,8 @@ import pytest
 from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolReport
-from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunLoop, StartTimer
-from noetl_temporal.machine.events import Event, LoopFinished, LoopReport, Started, TimerFired, ToolFinished
+from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunChunk, StartTimer
+from noetl_temporal.machine.events import ChunkFinished, ChunkReport, Event, Started, TimerFired, ToolFinished
 from noetl_temporal.machine.playbook import Machine
 
 from .driver import error, ok
@@ -19,7 +19,7 @@ from .playbooks import playbook, step
 Made = TypeVar("Made", bound=Command)
 
 REPAIR = "next: {arcs: [{step: repair, when: \"{{ event.name == 'step.failed' and error.kind == 'timeout' }}\"}]}"
-NO_ITEM_ENDED = LoopReport("cancelled", [None], {"total": 1, "success": 0, "failed": 0, "skipped": 1})
+NO_ITEM_ENDED = ChunkReport("cancelled", [None], {"total": 1, "success": 0, "failed": 0, "skipped": 1})
 
 
 def slow(tool: str = "tool: {kind: noop}", spec: str = "spec: {timeout: 30s}") -> str:
@@ -88,9 +88,9 @@ def test_a_loop_that_is_late_fails_its_step(where: str) -> None:
     loop = f"loop: {{in: [1], iterator: item{own}}}\n    tool: {{kind: noop}}"
     run = Watched(slow(loop, "spec: {timeout: 30s}" if where == "step" else "spec: {}"))
     run.feed(Started, {})
-    [asked] = run.of(RunLoop)
-    assert run.feed(TimerFired, "start#1:timeout") == [Cancel(asked.loop_id)]
-    run.feed(LoopFinished, asked.loop_id, NO_ITEM_ENDED)
+    [asked] = run.of(RunChunk)
+    assert run.feed(TimerFired, "start#1:timeout") == [Cancel(asked.chunk_id)]
+    run.feed(ChunkFinished, asked.chunk_id, NO_ITEM_ENDED)
     assert run.finish().failures[0].kind == "timeout"
     assert run.types().index("loop.failed") < run.types().index("step.failed")
 

@@ -43,7 +43,7 @@ def _whole(recorded: list[Recorded]) -> list[Batch]:
 
 
 @given(data=st.data())
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_batches_in_any_number_give_one_log(dsn: str, data: st.DataObject) -> None:
     whole = _whole(read("pages"))
     cuts = data.draw(st.lists(st.integers(1, 30), max_size=4).map(sorted), label="cuts")

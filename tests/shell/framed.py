@@ -20,7 +20,7 @@ from noetl_temporal.codec import data_converter
 from noetl_temporal.frames.activity import frame_activity
 from noetl_temporal.frames.segments import FrameDetails, Segment, read
 from noetl_temporal.frames.wire import FrameEnd, FrameInput
-from noetl_temporal.machine.commands import LoopInput, RunLoop
+from noetl_temporal.machine.commands import ChunkInput, RunChunk
 from noetl_temporal.machine.events import Started
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.value_store import ValueStore
@@ -32,26 +32,33 @@ def graph_of(step: str) -> Graph:
     return compile_or_raise(HEAD + step, "framed.yaml")
 
 
-def looped(items: int, tool: str = "{kind: noop, input: {n: '{{ item }}'}}", spec: str = "", frame: str = "") -> str:
-    """A framed parallel loop over ``range(items)``."""
+def looped(
+    items: int,
+    tool: str = "{kind: noop, input: {n: '{{ item }}'}}",
+    spec: str = "",
+    at_once: int = 16,
+    frame: str = "max_rows: 9999",
+) -> str:
+    """A loop over ``range(items)`` that is one frame."""
     return (
         f'  - step: start\n    loop: {{in: "{{{{ range({items}) | list }}}}", iterator: item,'
-        f" spec: {{mode: parallel{spec}, frame: {{{frame}}}}}}}\n    tool: {tool}\n"
+        f" spec: {{mode: parallel, max_in_flight: {at_once}{spec}, frame: {{{frame}}}}}}}\n    tool: {tool}\n"
     )
 
 
-def input_of(step: str) -> LoopInput:
-    """What the playbook's machine sends to the loop of its first step."""
+def input_of(step: str) -> ChunkInput:
+    """What the playbook's machine sends to the only frame of its first step."""
     machine = Machine(graph_of(step), execution_id=1)
     commands = machine.feed(Started(1_800_000_000_000))
-    [command] = [one for one in commands if isinstance(one, RunLoop)]
+    [command] = [one for one in commands if isinstance(one, RunChunk)]
+    assert len(command.input.items) == command.input.total
     return command.input
 
 
 class Frame:
     """One frame over several attempts. ``told`` is what the last heartbeat said."""
 
-    def __init__(self, given: LoopInput, dsn: str, answer: Callable[[Request, ToolContext], Any]) -> None:
+    def __init__(self, given: ChunkInput, dsn: str, answer: Callable[[Request, ToolContext], Any]) -> None:
         self.tool = FakeTool("noop", answer)
         self.values = ValueStore(data_converter(dsn))
         self.told = FrameDetails()

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-__all__ = ["Proxy", "Site", "proxy_to", "site"]
+__all__ = ["Proxy", "Site", "on_loopback", "proxy_to", "site"]
 
 
 class Site:
@@ -39,17 +39,25 @@ class Site:
 async def site() -> AsyncGenerator[Site]:
     """A web server on loopback."""
     found = Site()
-    app = Starlette(routes=[Route("/size/{size}", found.answer, methods=["GET", "POST"])])
+    async with on_loopback(Route("/size/{size}", found.answer, methods=["GET", "POST"])) as found.url:
+        try:
+            yield found
+        finally:
+            found.open.set()
+
+
+@asynccontextmanager
+async def on_loopback(*routes: Route) -> AsyncGenerator[str]:
+    """The URL of a web server with these routes."""
+    app = Starlette(routes=routes)
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1))
     serving = asyncio.create_task(server.serve([listening]))
     while not server.started:
         await asyncio.sleep(0.01)
-    found.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     try:
-        yield found
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
     finally:
-        found.open.set()
         server.should_exit = True
         await serving
         listening.close()

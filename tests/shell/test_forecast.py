@@ -20,6 +20,7 @@ from noetl_temporal import limits, workflow_host
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.machine import budget, policy
 from noetl_temporal.machine.loops import items
+from noetl_temporal.machine.loops.chunks import cut
 from noetl_temporal.machine.tasks import pipeline
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
@@ -140,12 +141,13 @@ CASES = {
     "a parallel loop": Case(PARALLEL, items=20),
     "an empty loop": Case(PARALLEL, items=0),
     "chunks of some items": Case(CHUNKS, items=12),
-    "a loop that continues as new": Case(SEQUENTIAL, items=170, result_bytes=100),
+    "a loop that gives items back": Case(SEQUENTIAL, items=170, result_bytes=100),
+    "a loop in chunks": Case(PARALLEL, items=410, result_bytes=100),
     "small results": Case(SEQUENTIAL, result_bytes=0),
     "results kept in Postgres": Case(SEQUENTIAL, result_bytes=100_000),
     "results that fill a history": Case(long(100), result_bytes=50_000),
 }
-OPEN = {"branches", "a fork and its join", "a circle of ways", "a parallel loop"}
+OPEN = {"branches", "a fork and its join", "a circle of ways", "a parallel loop", "a loop in chunks"}
 """In which least and most differ."""
 
 
@@ -220,5 +222,7 @@ def test_its_numbers_are_those_of_the_interpreter() -> None:
     assert prices.STORED_BYTES == limits.STORE_FROM_BYTES
     assert counts.MAX_IN_FLIGHT == budget.MAX_PENDING
     assert counts.DEFAULT_IN_FLIGHT == items.DEFAULT_IN_FLIGHT
+    for size, in_flight in ((0, 9), (1, 9), (400, 9), (401, 9), (900, 1), (10**6, 9)):
+        assert prices.chunks(size, in_flight) == max(1, len(cut([0] * size, in_flight, 10**8)))
     assert repeats.DEFAULT_PAGES == pipeline.DEFAULT_PAGES
     assert repeats.DEFAULT_ATTEMPTS == policy.DEFAULT_ATTEMPTS

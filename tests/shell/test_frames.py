@@ -74,7 +74,7 @@ async def test_row_concurrency_items_run_at_once(servers: Addresses) -> None:
         await asyncio.sleep(0.01)
         running -= 1
 
-    await Frame(input_of(looped(30, frame="row_concurrency: 4")), servers.postgres, answer).start()
+    await Frame(input_of(looped(30, at_once=4)), servers.postgres, answer).start()
     assert most == 4
 
 
@@ -101,7 +101,7 @@ async def test_retries_wait_inside_the_frame(servers: Addresses) -> None:
 
 async def test_a_lost_frame_repeats_no_item_that_a_heartbeat_named(servers: Addresses) -> None:
     gate = Gate(40)
-    frame = Frame(input_of(looped(60, frame="row_concurrency: 1")), servers.postgres, gate)
+    frame = Frame(input_of(looped(60, at_once=1)), servers.postgres, gate)
     running = frame.start()
     await gate.waiting.wait()
     await stored(frame, 40)
@@ -129,7 +129,7 @@ async def test_a_lost_frame_without_a_heartbeat_begins_anew(servers: Addresses) 
 async def test_a_call_of_which_workers_die_fails_at_last_and_the_others_go_on(servers: Addresses) -> None:
     gate = Gate(2)
     tolerant = ", policy: {failure: {mode: best_effort}}"
-    frame = Frame(input_of(looped(4, spec=tolerant, frame="row_concurrency: 1")), servers.postgres, gate)
+    frame = Frame(input_of(looped(4, spec=tolerant, at_once=1)), servers.postgres, gate)
     for _ in range(MAX_LOST + 1):
         gate.waiting.clear()
         running, head = frame.start(), frame.told.head
@@ -159,7 +159,7 @@ async def test_a_frame_that_never_gets_on_makes_no_more_calls(servers: Addresses
 
 async def test_a_cancelled_frame_tells_what_it_did(servers: Addresses) -> None:
     gate = Gate(5)
-    frame = Frame(input_of(looped(20, frame="row_concurrency: 1")), servers.postgres, gate)
+    frame = Frame(input_of(looped(20, at_once=1)), servers.postgres, gate)
     running = frame.start()
     await gate.waiting.wait()
     frame.interrupt("cancel_requested")
@@ -178,15 +178,15 @@ async def test_a_failed_item_stops_the_frame_under_fail_fast(servers: Addresses)
             await never.wait()
         return BUSY
 
-    frame = Frame(input_of(looped(9, spec=", on_error: fail_fast, max_in_flight: 4")), servers.postgres, answer)
+    frame = Frame(input_of(looped(9, spec=", on_error: fail_fast", at_once=4)), servers.postgres, answer)
     end = await asyncio.wait_for(frame.start(), 30)
     assert end.report.status == "error"
     assert len(frame.called) == 4
 
 
-async def test_a_worker_that_stops_finishes_what_has_begun_and_gives_back_the_rest(servers: Addresses) -> None:
+async def test_a_worker_that_stops_finishes_what_has_begun_and_is_closed_the_rest(servers: Addresses) -> None:
     gate = Gate(5)
-    frame = Frame(input_of(looped(20, frame="row_concurrency: 1")), servers.postgres, gate)
+    frame = Frame(input_of(looped(20, at_once=1)), servers.postgres, gate)
     running = frame.start()
     await gate.waiting.wait()
     frame.stop_worker()
@@ -200,7 +200,7 @@ async def test_a_worker_that_stops_finishes_what_has_begun_and_gives_back_the_re
 @pytest.mark.parametrize(("why", "status"), [("worker_shutdown", "shutdown"), ("paused", "paused")])
 async def test_an_interrupted_frame_goes_on_where_it_was(why: str, status: str, servers: Addresses) -> None:
     gate = Gate(5)
-    frame = Frame(input_of(looped(20, frame="row_concurrency: 1")), servers.postgres, gate)
+    frame = Frame(input_of(looped(20, at_once=1)), servers.postgres, gate)
     running = frame.start()
     await gate.waiting.wait()
     frame.interrupt(why)
@@ -221,7 +221,7 @@ async def test_after_max_seconds_no_further_item_begins(servers: Addresses) -> N
         await asyncio.sleep(0.1)
         return request.input["n"]
 
-    frame = Frame(input_of(looped(500, frame="max_seconds: 1, row_concurrency: 1")), servers.postgres, answer)
+    frame = Frame(input_of(looped(500, at_once=1, frame="max_seconds: 1")), servers.postgres, answer)
     end = await frame.start()
     assert 0 < end.report.rest < 500
     assert len(end.report.results) == end.report.stats["success"] == 500 - end.report.rest
@@ -229,7 +229,9 @@ async def test_after_max_seconds_no_further_item_begins(servers: Addresses) -> N
 
 async def test_after_max_bytes_no_further_item_begins(servers: Addresses) -> None:
     frame = Frame(
-        input_of(looped(50, frame="max_bytes: 10000, row_concurrency: 1")), servers.postgres, lambda *_: "x" * 1000
+        input_of(looped(50, at_once=1, frame="max_bytes: 10000")),
+        servers.postgres,
+        lambda _request, _context: "x" * 1000,
     )
     end = await frame.start()
     assert 5 <= 50 - end.report.rest <= 15
@@ -246,7 +248,7 @@ async def test_a_store_that_is_away_stops_the_frame_from_beginning_more_and_lose
             await asyncio.sleep(0.01)
             return request.input["n"]
 
-        frame = Frame(input_of(looped(2000, frame="row_concurrency: 4")), proxy.dsn, answer)
+        frame = Frame(input_of(looped(2000, at_once=4)), proxy.dsn, answer)
         running = frame.start()
         await cut.wait()
         count = -1
@@ -277,14 +279,14 @@ async def test_a_snapshot_that_a_segment_restores_is_the_machine_s(servers: Addr
         return BUSY if request.input["n"] == 3 else await gate(request, context)
 
     tool = call("{else: {then: {do: continue, set: {ctx.seen: '{{ item }}'}}}}")
-    frame = Frame(input_of(looped(10, tool, frame="row_concurrency: 1")), servers.postgres, answer)
+    frame = Frame(input_of(looped(10, tool, at_once=1)), servers.postgres, answer)
     running = frame.start()
     await gate.waiting.wait()
     await stored(frame, 7)
     await frame.lose(running)
     assert frame.told.head is not None
     found = await resumed(frame.values, frame.told.head)
-    machine = LoopMachine(input_of(looped(10, tool, frame="row_concurrency: 1")), found.state)
+    machine = LoopMachine(input_of(looped(10, tool, at_once=1)), found.state)
     assert sorted(machine.state.results) == [0, 1, 2, 3, 4, 5, 6]
     assert sorted(machine.state.assigns) == [0, 1, 2, 3, 4, 5, 6]
     assert [one.call.iteration for one in found.calls] == [7]

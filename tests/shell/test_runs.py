@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from temporalio.api.enums.v1 import EventType
+from temporalio.client import WorkflowHistory
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.outcome import ErrorInfo, Outcome
@@ -167,29 +168,72 @@ async def test_a_loop_runs_in_a_child_workflow_within_its_bound(shell: Shell) ->
     assert found.result["results"] == list(range(20))
     assert max(most) <= 4
     assert found.steps["start"]["attempts"] == 20
-    child = shell_child(await history_of(handle))
-    assert child == f"{handle.workflow_id}/start/1"
+    assert _children(await history_of(handle)) == [f"{handle.workflow_id}/start/1"]
 
 
-def shell_child(history: Any) -> str:
-    [started] = [
-        event.start_child_workflow_execution_initiated_event_attributes
-        for event in history.events
-        if event.event_type == EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED
-    ]
-    return str(started.workflow_id)
-
-
-async def test_a_long_loop_continues_as_new_and_loses_nothing(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_chunk_with_a_long_history_gives_back_what_it_has_not_begun(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
-    monkeypatch.setattr("noetl_temporal.workflow_host.HARD_EVENTS", 60)
-    async with shell.client(lambda request, _context: request.config["message"]) as client:
+    calls: list[Any] = []
+
+    def answer(request: Request, _context: ToolContext) -> Any:
+        calls.append(request.config["message"])
+        return calls[-1]
+
+    async with shell.client(answer) as client:
         handle = await shell.submit(client, LOOP, "workload: {items: []}\n", items=list(range(50)))
         found = await handle.result()
-        child = client.temporal.get_workflow_handle(shell_child(await history_of(handle)))
-        description = await child.describe()
+        children = _children(await history_of(handle))
+        runs = [await client.temporal.get_workflow_handle(id_).describe() for id_ in children]
     assert found.result["results"] == list(range(50))
-    assert description.raw_description.workflow_execution_info.first_run_id != description.run_id
+    assert set(calls) == set(range(50))
+    assert len(children) > 2
+    assert all(run.raw_description.workflow_execution_info.first_run_id == run.run_id for run in runs)
+
+
+async def test_a_single_item_with_many_calls_continues_as_new(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 40)
+    pages = """\
+  - step: start
+    loop: {in: [1, 2], iterator: item, spec: {mode: sequential}}
+    tool:
+      - name: fetch
+        kind: noop
+        spec: {policy: {rules: [{when: "{{ output.data % 30 != 0 }}", then: {do: jump, to: fetch}}]}}
+"""
+    calls: list[int] = []
+
+    def answer(_request: Request, _context: ToolContext) -> int:
+        calls.append(1)
+        return len(calls)
+
+    async with shell.client(answer) as client:
+        handle = await shell.submit(client, pages)
+        found = await handle.result()
+        first = client.temporal.get_workflow_handle(_children(await history_of(handle))[0])
+        described = (await first.describe()).raw_description.workflow_execution_info
+    assert found.status == "completed"
+    assert described.first_run_id != described.execution.run_id
+
+
+async def test_a_loop_larger_than_a_chunk_is_whole_and_in_order(shell: Shell) -> None:
+    loop = """\
+  - step: start
+    loop: {in: "{{ range(900) | list }}", iterator: item, spec: {mode: parallel, max_in_flight: 60}}
+    tool: {kind: noop, message: "{{ iter.item }}"}
+"""
+    async with shell.client(lambda request, _context: request.config["message"]) as client:
+        handle = await shell.submit(client, loop)
+        found = await handle.result()
+        children = _children(await history_of(handle))
+    assert found.result["results"] == list(range(900))
+    assert len(children) >= 4
+
+
+def _children(history: WorkflowHistory) -> list[str]:
+    found = (event.start_child_workflow_execution_initiated_event_attributes for event in history.events)
+    return [one.workflow_id for one in found if one.workflow_id]
 
 
 async def test_cancelling_ends_the_run_and_what_it_runs(shell: Shell) -> None:

@@ -25,6 +25,11 @@ class WorkerProcess:
     def output(self) -> str:
         return self._log.read_text()
 
+    @property
+    def pid(self) -> int:
+        """Of its process."""
+        return self._process.pid
+
     async def serves(self) -> None:
         """Return once it polls."""
         while "serving" not in self.output:

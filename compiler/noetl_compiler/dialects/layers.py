@@ -4,9 +4,9 @@
 
 The layer nearer to the task wins, part by part: a mapping is laid over the one outside of it, a list replaces it. What
 a tool does unasked is the outermost layer, and no business of the compiler's. Every other layer may say for the calls
-in it: ``policy`` (rules, on_unmatched, circuit), ``idempotent``, ``result``, and of ``timeout`` what only a call has,
-``connect`` and ``read``. A timeout's total is that of the playbook, step or loop that says it; ``policy.defaults`` has
-the calls' own.
+in it: ``policy`` (rules, on_unmatched, circuit), ``idempotent``, ``idempotency_key``, ``result``, and of ``timeout``
+what only a call has, ``connect`` and ``read``. A timeout's total is that of the playbook, step or loop that says it;
+``policy.defaults`` has the calls' own.
 
 A call of a workbook task has two specs, and both are nearer than any around them.
 """
@@ -19,6 +19,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.dialects.idempotency_keys import read_idempotency_key
 from noetl_compiler.dialects.policies import read_rules
 from noetl_compiler.dialects.results import read_output
 from noetl_compiler.dialects.values import timeout
@@ -26,6 +27,7 @@ from noetl_compiler.graph import Output, Timeout
 from noetl_compiler.lowering.tasks import calls_of
 from noetl_compiler.overlay import overlay
 from noetl_compiler.syntax import NO_DEFAULTS, CallDefaults, Policy, Step, Task
+from noetl_compiler.tools import sends_headers
 
 __all__ = ["layered", "read_call_defaults", "total_of"]
 
@@ -34,7 +36,9 @@ def read_call_defaults(spec: Fields, policy: Fields | None, limit: Timeout | Non
     """What this ``spec`` says for the calls in it; ``limit`` is its own timeout. The caller closes both."""
     rules = read_rules(policy, bare) if policy else None
     of_calls = _over(_parts_of(limit), _read_defaults(policy)) if policy else _parts_of(limit)
-    return CallDefaults(rules, of_calls, spec.flag("idempotent"), read_output(spec, "result"))
+    return CallDefaults(
+        rules, of_calls, spec.flag("idempotent"), read_output(spec, "result"), read_idempotency_key(spec)
+    )
 
 
 def total_of(limit: Timeout | None) -> Timeout | None:
@@ -74,14 +78,23 @@ def _laid_over(outer: CallDefaults, inner: CallDefaults) -> CallDefaults:
         _over(outer.timeout, inner.timeout),
         outer.idempotent if inner.idempotent is None else inner.idempotent,
         _output_over(outer.output, inner.output),
+        inner.idempotency_key or outer.idempotency_key,
     )
 
 
 def _with_defaults(task: Task, workbook: Mapping[str, Task], defaults: CallDefaults) -> Task:
-    found = defaults
-    for one in reversed(calls_of(task, workbook)):
-        found = _laid_over(found, CallDefaults(one.policy, one.timeout, one.idempotent, one.output))
-    return replace(task, policy=found.policy, timeout=found.timeout, idempotent=found.idempotent, output=found.output)
+    found, calls = defaults, calls_of(task, workbook)
+    for one in reversed(calls):
+        own = CallDefaults(one.policy, one.timeout, one.idempotent, one.output, one.idempotency_key)
+        found = _laid_over(found, own)
+    return replace(
+        task,
+        policy=found.policy,
+        timeout=found.timeout,
+        idempotent=found.idempotent,
+        output=found.output,
+        idempotency_key=found.idempotency_key if sends_headers(calls[-1].kind.text) else None,
+    )
 
 
 def _policy_over(outer: Policy | None, inner: Policy | None) -> Policy | None:

@@ -15,6 +15,7 @@ from noetl_compiler.dialects.auth import AUTHS, read_auth
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.foreign_code import splices_values, with_go_quoted
 from noetl_compiler.dialects.guards import read_guard
+from noetl_compiler.dialects.idempotency_keys import read_own_idempotency_key
 from noetl_compiler.dialects.pagination import read_repeats
 from noetl_compiler.dialects.policies import read_assigns, read_eval, read_policy
 from noetl_compiler.dialects.results import read_output
@@ -43,7 +44,7 @@ __all__ = [
 
 INPUTS = ("input", "args", "with")
 LOOSE_INPUTS = ("data", "params", "payload")
-_SPEC_FIELDS = frozenset({"policy", "timeout", "idempotent", "result"})
+_SPEC_FIELDS = frozenset({"policy", "timeout", "idempotent", "idempotency_key", "result"})
 _OTHER_FIELDS = frozenset({*INPUTS, *AUTHS, "name", "kind", "timeout", "spec", "set", "retry", "sink", "eval", "guard"})
 
 
@@ -63,6 +64,7 @@ class _Spec(NamedTuple):
     policy: Policy | None = None
     timeout: Timeout | None = None
     idempotent: bool | None = None
+    idempotency_key: Name | None = None
     output: Output | None = None
 
 
@@ -154,7 +156,7 @@ def _with_spec_fields(node: MappingNode) -> MappingNode:
 
 def read_task(fields: Fields, kind: Name, label: Name, around: Surroundings) -> Task | None:
     """A task out of its fields, which the caller closes. None when it neither calls nor stores anything."""
-    spec = _read_spec(fields, around)
+    spec = _read_spec(fields, kind, around)
     retry = read_repeats(fields, around.report)
     fields.node_of("desc", "description")
     task = Task(
@@ -167,6 +169,7 @@ def read_task(fields: Fields, kind: Name, label: Name, around: Surroundings) -> 
         sinks=_sinks(fields, retry, around.report),
         set=read_assigns(fields, around.bare),
         idempotent=spec.idempotent,
+        idempotency_key=spec.idempotency_key,
         guard=read_guard(fields),
         expects=_expects(fields),
         output=read_output(fields, "output", "output_select") or spec.output,
@@ -201,7 +204,7 @@ def _expected(head: str, *below: str) -> str:
     return below[0] if below and head in (*INPUTS, "data") else head
 
 
-def _read_spec(fields: Fields, around: Surroundings) -> _Spec:
+def _read_spec(fields: Fields, kind: Name, around: Surroundings) -> _Spec:
     found = fields.node_of("spec")
     if not isinstance(found, MappingNode):
         return _Spec()
@@ -211,6 +214,7 @@ def _read_spec(fields: Fields, around: Surroundings) -> _Spec:
         read_policy(spec, around.bare),
         timeout(spec.node_of("timeout"), around.report),
         spec.flag("idempotent"),
+        read_own_idempotency_key(spec, kind.text),
         read_output(spec, "result"),
     )
 

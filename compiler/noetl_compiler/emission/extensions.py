@@ -26,6 +26,7 @@ class Extension(Enum):
     LABEL = "tool.label"
     SINK = "tool.sink"
     IDEMPOTENT = "tool.spec.idempotent"
+    IDEMPOTENCY_KEY = "tool.spec.idempotency_key"
     ASSERT = "tool.assert"
     GUARD = "guard"
     SET_LIST = "set as a list"
@@ -61,6 +62,7 @@ _UNSAID: Mapping[Extension, str] = MappingProxyType(
         Extension.LABEL: "the name of a call beside the name of what it calls",
         Extension.SINK: "that a result is stored by the very call that yields it",
         Extension.IDEMPOTENT: "whether a call may be made again when its worker was lost",
+        Extension.IDEMPOTENCY_KEY: "that a call sends a key by which the server knows it again",
         Extension.ASSERT: "which names a call expects",
         Extension.GUARD: "in which cases this is done beside the step's own tasks",
         Extension.SET_LIST: "that a name is set twice",

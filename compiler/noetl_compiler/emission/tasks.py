@@ -87,13 +87,17 @@ def _contract(draft: Draft, region: Region, task: Task) -> tuple[Entry, ...]:
 
 
 def _spec(draft: Draft, region: Region, task: Task) -> MappingNode | None:
-    draft.extend_where(task.span, {Extension.IDEMPOTENT: task.idempotent is not None})
+    key = task.idempotency_key
+    draft.extend_where(
+        task.span, {Extension.IDEMPOTENT: task.idempotent is not None, Extension.IDEMPOTENCY_KEY: key is not None}
+    )
     for sink in task.sinks:
         draft.extend(Extension.SINK, sink.span)
     return unless_empty(
         mapping(
             (region.key("policy"), emit_policy(draft, region, task.policy)),
             (region.key("idempotent"), scalar(task.idempotent) if task.idempotent is not None else None),
+            (region.key("idempotency_key"), scalar(key.text, key.span) if key else None),
         )
     )
 

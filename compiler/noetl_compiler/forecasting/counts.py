@@ -18,7 +18,7 @@ from noetl_compiler.forecasting.repeats import attempts_of, calls_of, delays_of,
 from noetl_compiler.forecasting.ways import Ways, circles, ways_of
 from noetl_compiler.graph import FRAME_DEFAULTS, Frame, Graph, Json, Step
 
-__all__ = ["DEFAULT_IN_FLIGHT", "MAX_IN_FLIGHT", "Counts", "Sizes", "Work", "count", "loops_around"]
+__all__ = ["DEFAULT_IN_FLIGHT", "MAX_IN_FLIGHT", "Counts", "Rows", "Sizes", "Work", "count", "loops_around"]
 
 DEFAULT_IN_FLIGHT, MAX_IN_FLIGHT = 16, 500
 _ONCE = Count(1, 1)
@@ -53,17 +53,23 @@ class Work(NamedTuple):
     is_loop_shared: bool = False
 
 
+class Rows(NamedTuple):
+    """The items of one frame at most, and how many frames run at once."""
+
+    most: int
+    at_once: int
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Of a whole graph, by step. ``names`` is what templates can see before the run, ``around`` has the loops around
-    each step, ``in_flight`` how many iterations of a loop run at once, ``rows`` how many of a framed one are in an
-    activity.
+    each step, ``in_flight`` how many iterations of a loop run at once, ``rows`` tells it of frames.
     """
 
     names: Mapping[str, Json]
     around: Mapping[str, Sequence[str]]
     in_flight: Mapping[str, int]
-    rows: Mapping[str, int]
+    rows: Mapping[str, Rows]
     least: Mapping[str, Work]
     most: Mapping[str, Work]
     assumed: Mapping[str, tuple[str, ...]]
@@ -116,7 +122,11 @@ def count(graph: Graph, request: Mapping[str, Json], sizes: Sizes) -> Counts:
         )
         most[step.name] = times.work("most", delays, attempts)
         assumed[step.name] = times.assumed()
-    rows = {one.name: _rows(one.loop.frame, names) for one in _loops(graph) if one.loop and one.loop.frame}
+    rows = {
+        one.name: _rows(one.loop.frame, in_flight[one.name], names)
+        for one in _loops(graph)
+        if one.loop and one.loop.frame
+    }
     return Counts(names, around, in_flight, rows, least, most, assumed)
 
 
@@ -151,9 +161,14 @@ def _in_flight(step: Step, names: Mapping[str, Json]) -> int:
     return min(MAX_IN_FLIGHT, max(1, asked if isinstance(asked, int) else DEFAULT_IN_FLIGHT))
 
 
-def _rows(frame: Frame, names: Mapping[str, Json]) -> int:
-    asked: Json = rendered(frame.max_rows, names)
-    return max(1, asked if isinstance(asked, int) else FRAME_DEFAULTS["max_rows"])
+def _rows(frame: Frame, in_flight: int, names: Mapping[str, Json]) -> Rows:
+    most, each = _asked(frame, "max_rows", names), _asked(frame, "row_concurrency", names)
+    return Rows(most, max(1, in_flight // each))
+
+
+def _asked(frame: Frame, name: str, names: Mapping[str, Json]) -> int:
+    asked: Json = rendered(getattr(frame, name), names)
+    return max(1, asked if isinstance(asked, int) else FRAME_DEFAULTS[name])
 
 
 def _loops(graph: Graph) -> Iterator[Step]:

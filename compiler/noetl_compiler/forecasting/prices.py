@@ -1,9 +1,9 @@
 """What calls, loops, timers and workflow runs cost in Temporal's events and actions, and about how many bytes.
 
-A call is six events (scheduled, started, completed, and the workflow task that follows), a loop nine in its parent and
-a workflow of its own. A frame of a loop is one call, without a workflow. What goes on at the same time may share a
-workflow task, so it costs three events at least. A
-workflow continues as new when its history has grown long, in events or in bytes.
+A call is six events (scheduled, started, completed, and the workflow task that follows), a chunk of a loop nine in its
+parent and a workflow of its own, a frame one call. What goes on at the same time may share a workflow task, so it costs
+three events at least. When its history has grown long, in events or in bytes, a playbook's workflow continues as new,
+and a chunk's gives back the items that it has not begun, which become another chunk.
 
 Sizes are fitted to real histories: a small result stands in the history of its call and in records of what happened,
 a larger one with its call alone, and one that is kept in Postgres nowhere.
@@ -17,18 +17,20 @@ from dataclasses import dataclass
 
 import msgspec
 
-from noetl_compiler.forecasting.counts import Sizes, Work
+from noetl_compiler.forecasting.counts import Rows, Sizes, Work
 from noetl_compiler.forecasting.courses import width
 from noetl_compiler.graph import Graph, Step, encode
 
-__all__ = ["LOOP_EVENTS", "PLAYBOOK_EVENTS", "RESULT_BYTES", "STORED_BYTES", "Amount", "Host", "Prices"]
+__all__ = ["LOOP_EVENTS", "PLAYBOOK_EVENTS", "RESULT_BYTES", "STORED_BYTES", "Amount", "Host", "Prices", "chunks"]
 
 LOOP_EVENTS = 2_000
-"""History events after which a loop's workflow continues as new."""
+"""History events after which a chunk of a loop begins no further item."""
 PLAYBOOK_EVENTS = 4_096
 """History events after which Temporal suggests it to a playbook's."""
 HISTORY_BYTES = 4 * 1024 * 1024
 """Bytes of a history after which Temporal suggests it to any workflow."""
+CHUNK_ITEMS, MAX_CHUNKS, CHUNKS_AT_ONCE = 400, 500, 2
+"""Items of a chunk, chunks of a loop before any gives items back, and how many of a parallel loop run at once."""
 STORED_BYTES = 64 * 1024
 """Larger values stand in Postgres, and history has a claim."""
 RESULT_BYTES = 1_000
@@ -44,7 +46,9 @@ _RECORDED_BYTES, _COPIES = 1_024, 3
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """``children`` are the workflows that loops begin; ``workflow_runs`` has each time one continues as new as well."""
+    """``children`` are the workflows of chunks of loops; ``workflow_runs`` has the playbook's too, and those that it
+    continues as.
+    """
 
     calls: int = 0
     children: int = 0
@@ -64,24 +68,26 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """An execution of a workflow in which steps run, over all its runs: its events and bytes, the events after which it
-    continues as new, and how much is under way in it at once.
+    """Where steps run, a playbook's workflow or all chunks of a loop: its events and bytes, the events after which
+    another workflow goes on, how much is under way at once, and the ``parts`` that it is divided into beforehand.
     """
 
     events: int
     bytes: int
     renewed: int
     pending: int
+    parts: int = 1
 
     @property
     def runs(self) -> int:
-        """The first, and those it continues as."""
-        return max(1, math.ceil(self.events / self.renewed), math.ceil(self.bytes / HISTORY_BYTES))
+        """Of workflows, one after the other or at once."""
+        part = max(self.events / self.renewed, self.bytes / HISTORY_BYTES) / self.parts
+        return self.parts * max(1, math.ceil(part))
 
     @property
     def longest(self) -> int:
         """Events of one run: when it has grown long it begins nothing more, but waits for what is pending."""
-        return min(self.events, self.renewed + self.pending * _CALL) + _RUN
+        return min(math.ceil(self.events / self.parts), self.renewed + self.pending * _CALL) + _RUN
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,7 @@ class Prices:
     graph: Graph
     work: Mapping[str, Work]
     in_flight: Mapping[str, int]
-    rows: Mapping[str, int]
+    rows: Mapping[str, Rows]
     sizes: Sizes
 
     def playbook(self, outermost: Iterable[str]) -> Host:
@@ -102,14 +108,15 @@ class Prices:
         return Host(events, size, PLAYBOOK_EVENTS, width(self.graph, names))
 
     def loop(self, step: Step) -> Host:
-        """The workflow of a loop begun once: its tasks run in it, or the steps of its region. A framed one has none."""
+        """The chunks of a loop begun once: its tasks run in them, or the steps of its region. Frames are none."""
         if step.name in self.rows:
             return Host(0, 0, LOOP_EVENTS, 0)
         begun, region = max(1, self.work[step.name].loops), step.loop.region if step.loop else ()
         events = self._task_events(step.name) + sum(map(self.events_around, region))
         size = self._call_bytes(step.name) + sum(map(self._bytes_around, region))
-        pending = self.in_flight[step.name] * width(self.graph, region)
-        return Host(events // begun, size // begun, LOOP_EVENTS, pending)
+        in_flight = self.in_flight[step.name]
+        parts = chunks(self.work[step.name].items // begun, in_flight)
+        return Host(events // begun, size // begun, LOOP_EVENTS, in_flight * width(self.graph, region), parts)
 
     def whole(self, runs: int) -> Amount:
         """What a run costs beside its steps."""
@@ -126,10 +133,10 @@ class Prices:
         tasks = self._task_events(step.name) + _LIMIT * work.limits
         return Amount(
             work.calls,
-            work.loops,
+            runs,
             runs,
             events=tasks + self._loop_events(step.name) + _RUN * runs,
-            actions=2 * work.calls + work.delays + work.limits + work.loops + runs,
+            actions=2 * work.calls + work.delays + work.limits + 2 * runs,
         )
 
     def bytes(self, step: Step) -> int:
@@ -155,15 +162,20 @@ class Prices:
 
     def _frames(self, name: str) -> int:
         """The activities of a framed loop."""
-        work = self.work[name]
-        return work.loops * math.ceil(work.items / max(1, work.loops) / self.rows[name])
+        work, rows = self.work[name], self.rows[name]
+        items = work.items // max(1, work.loops)
+        return work.loops * math.ceil(items / max(1, min(rows.most, math.ceil(items / rows.at_once))))
 
     def _loop_events(self, name: str) -> int:
+        """In the parent of the chunks; two that run at once may share workflow tasks."""
         work = self.work[name]
+        if not work.loops:
+            return 0
         if name in self.rows:
             frames = self._frames(name)
             return frames * (_SHARED if work.is_loop_shared or frames > 1 else _CALL)
-        return work.loops * (_SHARED if work.is_loop_shared else _LOOP)
+        runs = self.loop(self.graph.steps[name]).runs
+        return work.loops * runs * (_SHARED if work.is_loop_shared or (runs > 1 and work.is_shared) else _LOOP)
 
     def _call_bytes(self, name: str) -> int:
         tasks, work = self.graph.steps[name].tasks, self.work[name]
@@ -186,6 +198,13 @@ class Prices:
 
     def _input_bytes(self) -> int:
         return _stored(len(encode(self.graph)))
+
+
+def chunks(items: int, in_flight: int) -> int:
+    """How many chunks a loop is cut into, one at least."""
+    count = max(1, math.ceil(items / max(CHUNK_ITEMS, math.ceil(items / MAX_CHUNKS))))
+    at_once = min(in_flight, CHUNKS_AT_ONCE) if count > 1 else 1
+    return math.ceil(count / at_once) * at_once
 
 
 def _stored(size: int) -> int:

@@ -130,6 +130,8 @@ class Task(msgspec.Struct, frozen=True):
 
     A task with a ``guard`` is an aside: it runs after the step's own tasks where the guard allows it, even after their
     failure; it sees their outcome under the names a rule sees, and its result is not the step's.
+
+    ``idempotency_key`` names the header in which an HTTP call sends its key, the same with all of its attempts.
     """
 
     label: str
@@ -145,5 +147,6 @@ class Task(msgspec.Struct, frozen=True):
     sinks: tuple[Sink, ...] = ()
     set: tuple[Assign, ...] = ()
     idempotent: bool = True
+    idempotency_key: str | None = None
     guard: Guard | None = None
     output: Output | None = None

@@ -12,6 +12,7 @@ from noetl_compiler import graph, syntax
 from noetl_compiler.graph import Span, Value
 from noetl_compiler.graph.contents import pointer
 from noetl_compiler.overlay import names_in, overlay, without
+from noetl_compiler.tools import sends_headers
 
 __all__ = ["PREVIOUS", "calls_of", "lower_tasks", "workbook_of"]
 
@@ -79,6 +80,7 @@ def _resolve(task: syntax.Task, workbook: Mapping[str, syntax.Task], args: Value
             sinks=(*called.sinks, *task.sinks),
             set=(*called.set, *task.set),
             idempotent=called.idempotent if task.idempotent is None else task.idempotent,
+            idempotency_key=task.idempotency_key or called.idempotency_key,
             output=task.output or called.output,
             workbook=called.workbook,
         )
@@ -86,7 +88,7 @@ def _resolve(task: syntax.Task, workbook: Mapping[str, syntax.Task], args: Value
 
 
 def _lower(task: syntax.Task, given: Value, dialect: syntax.Dialect, before: list[str]) -> graph.Task:
-    policy = task.policy
+    policy, key = task.policy, task.idempotency_key
     return graph.Task(
         task.label.text,
         task.kind.text,
@@ -101,6 +103,7 @@ def _lower(task: syntax.Task, given: Value, dialect: syntax.Dialect, before: lis
         sinks=task.sinks,
         set=task.set,
         idempotent=task.idempotent is not False,
+        idempotency_key=key.text if key and sends_headers(task.kind.text) else None,
         guard=task.guard,
         output=task.output,
     )

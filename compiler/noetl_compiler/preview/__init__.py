@@ -9,6 +9,6 @@ from noetl_compiler.preview.mermaid import mermaid
 from noetl_compiler.preview.origins import Origins
 from noetl_compiler.preview.page import page
 from noetl_compiler.preview.svg import svg
-from noetl_compiler.preview.tree import tree
+from noetl_compiler.preview.tree import guarantees, tree
 
-__all__ = ["Origins", "dot", "explain", "forecast_table", "mermaid", "page", "svg", "tree"]
+__all__ = ["Origins", "dot", "explain", "forecast_table", "guarantees", "mermaid", "page", "svg", "tree"]

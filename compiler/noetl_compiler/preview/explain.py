@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from noetl_compiler.conditions import read_condition
 from noetl_compiler.forecasting.counts import loops_around
 from noetl_compiler.graph import AdmitRule, Arc, Assign, Graph, Json, Loop, Rule, Sink, Step, Task
+from noetl_compiler.guarantees import of_call, of_rows
 from noetl_compiler.lowering.routes import boundary
 from noetl_compiler.overlay import names_in
 from noetl_compiler.own_names import CHOSEN, PASSED
@@ -152,9 +153,8 @@ class _Explanation:
             yield line
 
     def _sink(self, sink: Sink) -> Line:
-        once = "rows and a key are stored in one transaction, so a retry never doubles them"
-        line = self._at(sink_in_words(sink), sink)
-        line.below = [Line(once)] if sink.kind == "postgres" else []
+        line, guarantee = self._at(sink_in_words(sink), sink), of_rows(sink)
+        line.below = [Line(f"rows {guarantee}")] if guarantee else []
         return line
 
     def _policy(self, task: Task) -> Iterator[Line]:
@@ -215,8 +215,10 @@ def _call(task: Task) -> Iterator[Line]:
         yield Line("its credential is looked up in the activity, and never stands in history")
     if task.timeout and (limit := limit_in_words(task.timeout)):
         yield Line(f"{limit}; then an error of kind timeout")
-    if not task.idempotent:
-        yield Line("when its worker is lost it is not called again, but ends as an error of kind unknown_outcome")
+    if (guarantee := of_call(task)) is not None:
+        yield Line(str(guarantee))
+    if task.idempotency_key:
+        yield Line(f"sends its key in the header {task.idempotency_key}: the same in all its attempts")
     if task.policy and task.policy.circuit:
         yield Line(circuit_in_words(task.policy.circuit))
     yield from (Line(f"then {text}") for text in _sets(task.set))

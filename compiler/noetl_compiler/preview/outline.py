@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from noetl_compiler.conditions import Condition, Moment, read_condition
-from noetl_compiler.graph import Arc, Assign, EnterRule, Graph, Loop, Policy, Step, Task
+from noetl_compiler.graph import Arc, Assign, EnterRule, Graph, Loop, Policy, Sink, Step, Task
+from noetl_compiler.guarantees import of_call, of_rows
 from noetl_compiler.own_names import CHOSEN
 from noetl_compiler.preview.calls import call_in_words
 from noetl_compiler.preview.order import falls_to_final
@@ -85,18 +86,23 @@ def _iteration(loop: Loop) -> list[Line]:
 def _task(task: Task) -> Line:
     queue = "" if task.queue == task.kind else f" on queue {task.queue}"
     aside = f", afterwards {guard_in_words(task.guard)}".rstrip() if task.guard else ""
-    line = Line(f"{task.label} [{task.kind}]{queue} {call_in_words(task)}".rstrip() + aside)
+    guarantee = of_call(task)
+    kind = f"{task.kind}, {guarantee.word}" if guarantee else task.kind
+    line = Line(f"{task.label} [{kind}]{queue} {call_in_words(task)}".rstrip() + aside)
     if task.timeout and (limit := limit_in_words(task.timeout)):
         line.below.append(Line(limit))
-    if not task.idempotent:
-        line.below.append(Line("not called again when its worker is lost"))
-    line.below += [Line(sink_in_words(sink)) for sink in task.sinks]
+    line.below += [_sink(sink) for sink in task.sinks]
     line.below += _sets(task.set)
     if task.output:
         line.below += [Line(f"{one.name} is {one.path} of its result") for one in task.output.select]
     if task.policy:
         line.below += _rules(task.policy)
     return line
+
+
+def _sink(sink: Sink) -> Line:
+    guarantee = of_rows(sink)
+    return Line(f"{sink_in_words(sink)}{f', rows {guarantee.word}' if guarantee else ''}")
 
 
 def _rules(policy: Policy) -> list[Line]:

@@ -9,8 +9,9 @@ from noetl_compiler.forecasting.counts import loops_around
 from noetl_compiler.graph import Graph, Step
 from noetl_compiler.preview.order import reading_order, unreached
 from noetl_compiler.preview.outline import Line, content, heading, ways
+from noetl_compiler.preview.promises import promises
 
-__all__ = ["broken", "drawn", "tree"]
+__all__ = ["broken", "drawn", "guarantees", "tree"]
 
 
 def tree(graph: Graph, width: int | None = None) -> str:
@@ -26,7 +27,14 @@ def tree(graph: Graph, width: int | None = None) -> str:
         marks = ", ".join(filter(None, [mark, f"each {loops[0].element}" if loops else ""]))
         margin = "    " * len(loops)
         lines += ["", *drawn(_step(graph, step, marks), margin, margin, width)]
-    return "\n".join(lines)
+    found = promises(graph)
+    return "\n".join([*lines, *(["", *drawn(found, width=width)] if found else [])])
+
+
+def guarantees(graph: Graph, width: int | None = None) -> str:
+    """How often calls take effect and rows are stored, and why: the end of the tree."""
+    found = promises(graph)
+    return "\n".join(drawn(found, width=width)) if found else "no call changes anything"
 
 
 def _step(graph: Graph, step: Step, marks: str) -> Line:

@@ -80,7 +80,7 @@ INPUT = Property(
 )
 
 _SPEC = ref("task_spec")
-_SPEC_WORDS = ("policy", "idempotent", "result")
+_SPEC_WORDS = ("policy", "idempotent", "idempotency_key", "result")
 
 
 def _bound(kind: str) -> tuple[Property, ...]:

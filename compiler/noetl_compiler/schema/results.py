@@ -7,7 +7,7 @@ from dataclasses import replace
 from noetl_compiler.dialects.results import OUTPUT_KEYS
 from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.policies import RULES
-from noetl_compiler.schema.values import AMOUNT, FLAG, MAPPING, NAME, TEXT, TIMEOUT, any_of, has, list_of, ref
+from noetl_compiler.schema.values import AMOUNT, FLAG, HEADER, MAPPING, NAME, TEXT, TIMEOUT, any_of, has, list_of, ref
 
 __all__ = ["DEFAULTS", "OUTPUTS", "POLICY_DEFAULTS", "RESULT", "RESULTS"]
 
@@ -31,6 +31,7 @@ RESULT = Property("result", _ABOUT, _OUTPUT)
 
 DEFAULTS = (
     Property("idempotent", "False says that no call inside may be made again when its worker was lost.", FLAG),
+    Property("idempotency_key", "The header in which each http call inside sends a key of its own.", HEADER),
     RESULT,
 )
 """What a spec says for the calls inside, beside its policy."""

@@ -6,7 +6,7 @@ from noetl_compiler.schema.calls import CALL, CALLED, KIND_WORDS, TOOL_FIELDS, C
 from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.results import RESULT
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
-from noetl_compiler.schema.values import FLAG, NAME, SECONDS, TEXT, TIMEOUT, any_of, list_of, ref
+from noetl_compiler.schema.values import FLAG, HEADER, NAME, SECONDS, TEXT, TIMEOUT, any_of, list_of, ref
 
 __all__ = ["tasks"]
 
@@ -51,6 +51,12 @@ _SETTINGS: Places = (
                 "idempotent",
                 "False says that the call must not be made again when its worker was lost in the middle of it.",
                 FLAG,
+            ),
+            Property(
+                "idempotency_key",
+                "The header in which an http call sends its key: the same with all attempts of the call, and another "
+                "for each call.",
+                HEADER,
             ),
             RESULT,
         ),

@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from noetl_compiler.schema.place import Schema
+from noetl_compiler.tools import HEADER_NAME
 
 __all__ = [
     "AMOUNT",
     "ANYTHING",
     "CONDITION",
     "FLAG",
+    "HEADER",
     "MAPPING",
     "NAME",
     "NAMES",
@@ -50,6 +52,11 @@ ANYTHING: Schema = {"anyOf": [True]}
 TEXT: Schema = {"anyOf": [{"type": "string"}, {"not": {"type": ["object", "array", "null"]}}]}
 NAME: Schema = {"anyOf": [{"type": "string", "minLength": 1}, {"not": {"type": ["string", "object", "array", "null"]}}]}
 FLAG: Schema = {"type": "boolean"}
+HEADER: Schema = {
+    "type": "string",
+    "pattern": f"^{HEADER_NAME}$",
+    "patternErrorMessage": "expected the name of a header",
+}
 NUMBER: Schema = {"type": "number"}
 MAPPING: Schema = {"type": "object"}
 

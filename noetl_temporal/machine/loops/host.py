@@ -8,7 +8,7 @@ from typing import Any
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, SourceRef, Step
 from noetl_temporal.machine import trees
-from noetl_temporal.machine.commands import LoopInput
+from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.scope import Chain
 from noetl_temporal.machine.state import Iteration, LoopState
@@ -16,7 +16,7 @@ from noetl_temporal.machine.state import Iteration, LoopState
 __all__ = ["IterationHost", "iteration_ids"]
 
 
-def iteration_ids(input_: LoopInput, index: int) -> dict[str, Any]:
+def iteration_ids(input_: ChunkInput, index: int) -> dict[str, Any]:
     """What an event of an iteration says of where it belongs."""
     return {
         "step": input_.step.name,
@@ -29,7 +29,7 @@ def iteration_ids(input_: LoopInput, index: int) -> dict[str, Any]:
 class IterationHost:
     """See tasks.host.Host."""
 
-    def __init__(self, input_: LoopInput, loop: LoopState, iteration: Iteration, journal: Journal) -> None:
+    def __init__(self, input_: ChunkInput, loop: LoopState, iteration: Iteration, journal: Journal) -> None:
         self.journal = journal
         self.step: Step = input_.step
         self.source: SourceRef = input_.source
@@ -53,16 +53,15 @@ class IterationHost:
 
     def _iteration_names(self) -> dict[str, Any]:
         given, index, own = self._input, self._own.index, self._own
-        position, total = index - given.first, len(given.items)
-        item = given.items[position]
+        item, total = given.items[index - given.first], given.total
         place = {
             "index": index,
             "index0": index,
             "count": total,
             "size": total,
             "length": total,
-            "first": position == 0,
-            "last": position == total - 1,
+            "first": index == 0,
+            "last": index == total - 1,
         }
         element = given.step.loop.element if given.step.loop else "item"
         iter_ = {**place, **{f"_{name}": value for name, value in place.items()}, element: item, **own.bound}

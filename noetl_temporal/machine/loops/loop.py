@@ -1,11 +1,11 @@
-"""The machine of a loop: the iterations of one loop step, in a workflow of their own.
+"""The machine of a loop's chunk: iterations of one loop step, in a workflow of their own.
 
 How it works. Iterations start in index order while fewer than ``max_in_flight`` run; each is a run of the step's tasks
 with names of its own, on the same engine as the steps of a playbook. What an iteration sets in ``ctx`` it sees itself;
 a sequential loop lets the next iteration see it too, a parallel one does not, and when the loop ends the playbook
 applies all of it in index order, so the last index wins (semantics.md 16). A failed iteration stops the others only
 under ``on_error: fail_fast``. A stop starts no further iteration; those cut off count as skipped, like those that
-never ran.
+never ran. Items given back (RestRequested) are the next chunk's, and count nowhere here.
 
 ``report`` is set with Finish: ordered results of every iteration, counts, failures and what to set.
 """
@@ -15,19 +15,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-import msgspec
-
 from noetl_compiler.graph import Json
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine import trees
-from noetl_temporal.machine.commands import Finish, LoopInput
+from noetl_temporal.machine.commands import ChunkInput, Finish
 from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import HoldRequested, LimitReached, LoopFinished, LoopReport, Started
+from noetl_temporal.machine.events import ChunkReport, LimitReached, Started
 from noetl_temporal.machine.failing import error_outcome, failure_at
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.journal import RESULT_BYTES
 from noetl_temporal.machine.loops.host import IterationHost, iteration_ids
+from noetl_temporal.machine.loops.result import too_large
 from noetl_temporal.machine.state import Iteration, LoopState, restored
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.shortening import abridged
@@ -44,12 +43,12 @@ _ENDS = {
 class LoopMachine(Engine[LoopState, Iteration]):
     """One run of a loop. ``state`` is that of an earlier machine's ``snapshot``."""
 
-    def __init__(self, input_: LoopInput, state: Json = None, *, limit: int = INLINE_BYTES) -> None:
-        new = LoopState(ids=EventIds.above(input_.slot, input_.after))
+    def __init__(self, input_: ChunkInput, state: Json = None, *, limit: int = INLINE_BYTES) -> None:
+        new = LoopState(ids=EventIds.above(input_.slot, input_.after), ctx=input_.ctx)
         machine_state = new if state is None else restored(state, LoopState, strict=False)
         super().__init__(machine_state, machine_state.runs, input_.source.file, limit)
         self.input = input_
-        self.report: LoopReport | None = None
+        self.report: ChunkReport | None = None
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
@@ -57,14 +56,8 @@ class LoopMachine(Engine[LoopState, Iteration]):
         """Nothing to do: iterations start as the machine proceeds."""
         del event
 
-    def _loop_finished(self, event: LoopFinished) -> None:
-        raise ProtocolError(f"{event.loop_id}: a loop runs no loops")
-
-    def _begin_loop(self, run: Iteration) -> bool:
-        raise ProtocolError(f"{run.id}: a loop runs no loops")
-
-    def _loop_stopped(self, run: Iteration) -> None:
-        raise ProtocolError(f"{run.id}: a loop runs no loops")
+    def _rest_requested(self) -> None:
+        self.state.is_closed = True
 
     def _deadline_passed(self, owner: str) -> None:
         raise ProtocolError(f"{owner}: a loop has no deadline of its own, its step's is kept by the playbook")
@@ -74,12 +67,6 @@ class LoopMachine(Engine[LoopState, Iteration]):
             outcome = error_outcome("too_large", event.message)
             self._add_failure(outcome)
             self._stop("limit", event.message)
-
-    def _hold(self, event: HoldRequested) -> None:
-        if event.rest:
-            self.state.gives_back = True
-        else:
-            super()._hold(event)
 
     # ---- iterations -----------------------------------------------------------------------------------------------
 
@@ -92,7 +79,12 @@ class LoopMachine(Engine[LoopState, Iteration]):
 
     def _has_items_left(self) -> bool:
         state = self.state
-        return state.stop is None and not state.gives_back and state.next < len(self.input.items)
+        return state.stop is None and not state.is_closed and state.next < len(self.input.items)
+
+    @property
+    def may_give_back(self) -> bool:
+        """Whether there are items that a RestRequested would give back."""
+        return self._has_items_left()
 
     def _may_start(self) -> bool:
         return not (self.state.holding or self.budget.is_spent)
@@ -130,7 +122,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
             case "ok":
                 state.succeeded += 1
                 state.results[index] = end.outcome.get("result")
-                if self.input.max_in_flight == 1:
+                if self.input.is_sequential:
                     state.ctx = trees.merged(state.ctx, run.ctx)
             case "error":
                 self._iteration_failed(end, index)
@@ -179,29 +171,31 @@ class LoopMachine(Engine[LoopState, Iteration]):
     # ---- the end --------------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        state, size = self.state, len(self.input.items)
-        total = state.next if state.gives_back and state.stop is None else size
+        state = self.state
+        rest = len(self.input.items) - state.next if state.is_closed and state.stop is None else 0
+        total = len(self.input.items) - rest
         state.phase = "ended"
         indices = range(self.input.first, self.input.first + total)
         results = [state.results.get(index) for index in indices]
-        if len(msgspec.json.encode(results)) > self._limit:
-            message = f"the results of {total:,} items have over {self._limit:,} bytes: store them in a sink"
-            self._add_failure(error_outcome("too_large", f"{message}, or set NOETL_POSTGRES"))
+        refused = too_large(results, self._limit)
+        if refused is not None:
+            self._add_failure(refused)
             results = []
         failed = sum(1 for one in state.failures if one.iteration is not None)
         status: Literal["ok", "error", "cancelled"] = (
             "cancelled" if self.is_cancelled else "error" if state.failures else "ok"
         )
         skipped = total - state.succeeded - failed
-        self.report = LoopReport(
+        self.report = ChunkReport(
             status=status,
             results=results,
             stats={"total": total, "success": state.succeeded, "failed": failed, "skipped": skipped},
             failures=tuple(sorted(state.failures, key=lambda failure: failure.iteration or 0)),
             assigns=tuple(pair for index in indices for pair in state.assigns.get(index, [])),
+            ctx=state.ctx if self.input.is_sequential else {},
             attempts=state.attempts,
+            rest=rest,
             clock=state.ids.last,
-            rest=size - total,
         )
         ended: dict[str, Literal["completed", "failed", "cancelled"]] = {
             "ok": "completed",

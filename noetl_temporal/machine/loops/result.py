@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from noetl_compiler.graph import Json, Step
 from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.failing import error_outcome
 from noetl_temporal.machine.tasks.pipeline import End
 
-__all__ = ["ITEMS_FAILED", "NO_ITEMS", "loop_end", "loop_result"]
+__all__ = ["ITEMS_FAILED", "loop_end", "loop_result", "too_large"]
 
 ITEMS_FAILED = "loop"
 """The kind of error of a loop of which items failed."""
-
-NO_ITEMS = {"total": 0, "success": 0, "failed": 0, "skipped": 0}
 
 
 def loop_end(step: Step, dialect: str, results: list[Json], stats: dict[str, int]) -> End:
@@ -29,3 +29,11 @@ def loop_result(dialect: str, results: list[Json], stats: dict[str, int]) -> Out
     """Results in index order with their counts; the older dialects know them as a plain list."""
     result: Json = {"results": results, "stats": stats} if dialect in ("v10", "case") else results
     return {"status": "ok", "result": result, "meta": {"stats": stats}}
+
+
+def too_large(results: list[Json], limit: int) -> Outcome | None:
+    """The failure of results that have over ``limit`` bytes; None for those that fit."""
+    if len(msgspec.json.encode(results)) <= limit:
+        return None
+    message = f"the results of {len(results):,} items have over {limit:,} bytes: store them in a sink"
+    return error_outcome("too_large", f"{message}, or set NOETL_POSTGRES")

@@ -1,4 +1,4 @@
-"""The loop of a step, as the step sees it: a workflow of its own that is begun, and a report that comes back."""
+"""The loop of a step, as the step sees it: chunks that are begun, and reports that come back (loops/chunks.py)."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Loop, Step
 from noetl_temporal.event_ids import SLOTS
 from noetl_temporal.machine.budget import Budget
-from noetl_temporal.machine.commands import LoopInput, RunLoop
-from noetl_temporal.machine.events import LoopReport
+from noetl_temporal.machine.commands import ChunkInput, RunChunk
+from noetl_temporal.machine.events import ChunkReport
 from noetl_temporal.machine.ids import fitted
+from noetl_temporal.machine.loops.chunks import cut, next_chunk
 from noetl_temporal.machine.loops.frames import frame_limits
 from noetl_temporal.machine.loops.items import body_paths, collection_of, in_flight, selected
 from noetl_temporal.machine.names import LOOP
-from noetl_temporal.machine.state import StepRun
+from noetl_temporal.machine.state import LoopProgress, StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
 
-__all__ = ["begin_loop", "emit_loop_end", "record_loop_end"]
+__all__ = ["begin_chunk", "emit_loop_end", "open_loop", "record_slot"]
 
 _ENDS = {
     "ok": ("loop.done", "COMPLETED"),
@@ -26,8 +27,10 @@ _ENDS = {
 }
 
 
-def begin_loop(execution: Execution, step: Step, loop: Loop, run: StepRun, budget: Budget) -> RunLoop | None:
-    """Select the loop's items and tell of its beginning: the command that runs it, which nobody needs without items.
+def open_loop(
+    execution: Execution, step: Step, loop: Loop, run: StepRun, budget: Budget, limit: int
+) -> LoopProgress | None:
+    """Select the loop's items, cut them into chunks of at most half of ``limit`` bytes, and tell of its beginning.
 
     None while the budget left items to look at for the next workflow task. Raises TemplateFailure.
     """
@@ -37,46 +40,66 @@ def begin_loop(execution: Execution, step: Step, loop: Loop, run: StepRun, budge
     if items is None:
         return None
     run.selection = None
-    at_once, slot = in_flight(loop, scope), _free_slot(execution, loop)
-    frame = frame_limits(loop, scope, at_once)
+    at_once = in_flight(loop, scope)
     needed = templates.project(scope, body_paths(step))
-    run.loop_id = fitted(run.id.replace("#", "/"))
+    frame = frame_limits(loop, scope, at_once)
+    ranges = cut(items, at_once, limit // 2, frame)
+    run.loop = LoopProgress(fitted(run.id.replace("#", "/")), items, needed, at_once, ranges, frame=frame)
     run.loop_event_id = _emit_started(execution, step, loop, run, len(items))
-    given = LoopInput(
+    return run.loop
+
+
+def begin_chunk(execution: Execution, step: Step, loop: Loop, run: StepRun, progress: LoopProgress) -> RunChunk | None:
+    """The command that runs the next chunk, None when none may begin. Raises TemplateFailure when slots are spent."""
+    chunk = next_chunk(progress, _free_slot(execution, loop))
+    if chunk is None:
+        return None
+    id_ = fitted(f"{progress.id}/{chunk.first}") if chunk.first else progress.id
+    progress.chunks[id_] = chunk
+    given = ChunkInput(
         execution_id=execution.id,
         source=execution.graph.source,
         step=step,
-        items=items,
-        scope=needed,
-        slot=slot,
+        items=progress.items[chunk.first : chunk.first + chunk.size],
+        scope=progress.scope,
+        slot=chunk.slot,
         after=execution.state.ids.last,
         event_id=run.loop_event_id,
-        loop_id=run.loop_id,
+        loop_id=progress.id,
         run=run.id,
-        max_in_flight=at_once if frame is None else frame.row_concurrency,
-        frame=frame,
+        total=len(progress.items),
+        first=chunk.first,
+        max_in_flight=chunk.share,
+        is_sequential=progress.max_in_flight == 1,
+        ctx=progress.ctx,
+        frame=progress.frame,
     )
-    return RunLoop(run.loop_id, given, f"{step.name}: {len(items)} items, {loop.mode}")
+    return RunChunk(id_, given, f"{step.name}: {_part(given)}, {loop.mode}")
+
+
+def _part(given: ChunkInput) -> str:
+    if len(given.items) == given.total:
+        return f"{given.total:,} items"
+    return f"items {given.first + 1:,} to {given.first + len(given.items):,} of {given.total:,}"
 
 
 def _free_slot(execution: Execution, loop: Loop) -> int:
-    """The lowest slot that no loop has, nor one that ended without a report of the ids it used."""
-    taken = {*execution.state.slots.values(), *execution.state.lost_slots}
+    """The lowest slot that no chunk has, nor one that ended without a report of the ids it used."""
+    state = execution.state
+    loops = [run.loop for run in state.runs.values() if run.loop is not None]
+    taken = {*state.lost_slots, *(chunk.slot for one in loops for chunk in one.chunks.values())}
     slot = next((one for one in range(1, SLOTS) if one not in taken), None)
     if slot is None:
         raise templates.TemplateFailure(f"{len(taken):,} loops of this run are in flight or were lost", loop.span)
     return slot
 
 
-def record_loop_end(execution: Execution, run: StepRun, report: LoopReport) -> None:
-    """Give the loop's slot back; events of the playbook stand above those of the loop."""
-    state = execution.state
-    slot = state.slots.pop(run.loop_id or "")
-    run.loop_attempts = report.attempts
+def record_slot(execution: Execution, slot: int, report: ChunkReport) -> None:
+    """Give a chunk's slot back; events of the playbook stand above those of the chunk."""
     if report.clock:
-        state.ids.rise(report.clock)
+        execution.state.ids.rise(report.clock)
     else:
-        state.lost_slots.append(slot)
+        execution.state.lost_slots.append(slot)
 
 
 def _emit_started(execution: Execution, step: Step, loop: Loop, run: StepRun, size: int) -> int:

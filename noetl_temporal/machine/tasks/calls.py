@@ -80,6 +80,7 @@ def tool_call(
         scope=templates.project(names, scope_paths(rendered.rules or (), sinks)),
         sinks=sinks,
         idempotent=task.idempotent,
+        idempotency_key=task.idempotency_key,
         iteration=caller.iteration,
         page=page,
         aside=task.guard is not None,

@@ -1,0 +1,44 @@
+"""``spec.idempotency_key``: the header in which each HTTP call sends a key of its own."""
+
+from __future__ import annotations
+
+import re
+
+from noetl_compiler.codes import Code
+from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.syntax import Name
+from noetl_compiler.tools import HEADER_NAME, sends_headers
+
+__all__ = ["read_idempotency_key", "read_own_idempotency_key"]
+
+_KEY = "idempotency_key"
+_NAME = re.compile(HEADER_NAME)
+
+_TAKEN = frozenset(
+    {"authorization", "connection", "content-length", "content-type", "cookie", "host", "te", "transfer-encoding"}
+)
+"""Headers with a meaning of their own, which a key would destroy."""
+
+
+def read_idempotency_key(spec: Fields) -> Name | None:
+    """The name of the header that a spec gives for the calls in it."""
+    found = spec.scalar(_KEY)
+    if found is None:
+        return None
+    hint = "write the name of a header, such as Idempotency-Key"
+    if not isinstance(found.value, str) or not _NAME.fullmatch(found.text):
+        spec.report.error(Code.WRONG_VALUE, found.span, f'"{found.text}" is not the name of a header', hint)
+        return None
+    if found.text.lower() in _TAKEN:
+        spec.report.error(Code.WRONG_VALUE, found.span, f'the header "{found.text}" cannot carry a key', hint)
+        return None
+    return Name(found.text, found.span)
+
+
+def read_own_idempotency_key(spec: Fields, kind: str) -> Name | None:
+    """The same in the spec of one call, whose kind must send headers. Of a workbook call the kind is not known here."""
+    found = read_idempotency_key(spec)
+    if found is None or kind == "workbook" or sends_headers(kind):
+        return found
+    spec.ignore(_KEY, why=f"only http calls send headers, and this is a {kind} call")
+    return None

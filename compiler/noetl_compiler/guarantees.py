@@ -1,0 +1,190 @@
+"""How often a call takes effect and how often its rows are stored, whatever dies meanwhile, and why.
+
+Derived from what the tool tables say of a kind and what the task says of its call; semantics.md 21 to 26a has the
+rules, dev/decisions/0017 the ledger that makes an effect happen once. A pure function of the graph, for people: nothing
+runs by it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple, TypeAlias, cast
+
+from noetl_compiler.conditions import bare, read_condition
+from noetl_compiler.graph import Graph, Json, Sink, Step, Task
+from noetl_compiler.sql_effects import sql_effect
+from noetl_compiler.tools import IDEMPOTENT_METHODS, KINDS, SAFE_METHODS, SQL_COMMANDS
+
+__all__ = ["Guarantee", "guarantees_json", "name_of", "of_call", "of_rows", "tasks_of"]
+
+Word: TypeAlias = Literal["exactly once", "at least once", "at most once"]
+
+_NOT_REPEATED = "when its worker is lost it is not repeated, but ends as an error of kind unknown_outcome"
+_NO_LEDGER = "at least once for a role that may not use the ledger"
+
+
+class Guarantee(NamedTuple):
+    """``str()`` of it is a line for people: the word, then the reason."""
+
+    word: Word
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.word}: {self.why}"
+
+
+def of_call(task: Task) -> Guarantee | None:
+    """How often a call takes effect. None for one that changes nothing, and for a kind that nothing runs here."""
+    match KINDS[task.kind].effect if task.kind in KINDS else None:
+        case "code":
+            return _not_repeated(task) or Guarantee("at least once", f"repeated when a worker is lost {_until(task)}")
+        case "request":
+            return _of_request(task)
+        case "transaction":
+            return _of_sql(task)
+        case _:
+            return None
+
+
+def _of_request(task: Task) -> Guarantee:
+    method, kept = _method(task), _not_repeated(task)
+    if kept is not None and kept.word == "at most once":
+        return kept
+    if method in SAFE_METHODS:
+        return Guarantee("at least once", f"a {method} changes nothing on the server, so repeating it does no harm")
+    if task.idempotency_key is not None:
+        key = task.idempotency_key
+        return Guarantee("exactly once", f"if the server honours {key}, which is the same in all attempts of the call")
+    if method in IDEMPOTENT_METHODS:
+        return Guarantee("at least once", f"a repeated {method} has the effect of one")
+    if kept is not None:
+        return kept
+    retried = ", or by its policy after an error" if _retries_errors(task) else ""
+    return Guarantee("at least once", f"repeated when a worker is lost {_until(task)}{retried}")
+
+
+def _of_sql(task: Task) -> Guarantee:
+    effect = sql_effect(task.kind, _sql(task))
+    if effect.kind == "reads":
+        return Guarantee("at least once", "it only reads, so repeating it does no harm")
+    if effect.kind == "commits" and not task.idempotent:
+        return Guarantee("at most once", f"{_NOT_REPEATED}, unless the ledger has its outcome")
+    if effect.kind == "commits":
+        caveat = f"; {_NO_LEDGER}" if task.kind == "postgres" else ""
+        return Guarantee("exactly once", f"its transaction keeps the outcome in the ledger, if it writes{caveat}")
+    if found := _not_repeated(task):
+        return found
+    if effect.kind == "outside":
+        return Guarantee("at least once", f"{effect.statement} is not undone with a transaction, so it may run again")
+    return Guarantee("at least once", "only when it runs is it known whether its SQL stays in one transaction")
+
+
+def _not_repeated(task: Task) -> Guarantee | None:
+    """Of a call with ``idempotent: false``. A policy may call again all the same, after an error that was reported."""
+    if task.idempotent:
+        return None
+    if _retries_errors(task) and task.idempotency_key is None:
+        why = "a lost attempt is not repeated, but its policy calls again after an error, which may follow the effect"
+        return Guarantee("at least once", why)
+    return Guarantee("at most once", _NOT_REPEATED)
+
+
+def _retries_errors(task: Task) -> bool:
+    rules = task.policy.rules if task.policy else ()
+    return any(rule.do == "retry" and read_condition(rule.when, rule.on).on != "ok" for rule in rules)
+
+
+def _until(task: Task) -> str:
+    """From when on a call is not repeated any more."""
+    if any(sink.level == "attempt" and _has_ledger(sink) for sink in task.sinks):
+        return "before the outcome is stored with its rows"
+    return "after the server has answered" if KINDS[task.kind].effect == "request" else "before it has reported"
+
+
+def _config(task: Task) -> Mapping[str, Json]:
+    found: Json = task.config.data
+    return cast("Mapping[str, Json]", found) if isinstance(found, dict) else {}
+
+
+def _method(task: Task) -> str:
+    """Of a request; what a template makes of it is not known."""
+    return str(_config(task).get("method") or "GET").upper()
+
+
+def _sql(task: Task) -> Iterator[str]:
+    for name, value in _config(task).items():
+        texts = cast("list[Json]", value) if isinstance(value, list) else [value]
+        if name in SQL_COMMANDS or name == "script":
+            yield from (text for text in texts if isinstance(text, str))
+        elif name.removesuffix("_b64") in SQL_COMMANDS:
+            yield "{{ }}"  # it is decoded when it runs
+
+
+# ---- rows ------------------------------------------------------------------------------------------------------------
+
+
+def of_rows(sink: Sink) -> Guarantee | None:
+    """How often the rows of an outcome are stored. None for a kind that nothing runs here."""
+    if not _has_ledger(sink):
+        return None
+    has_caveat, replaces = sink.kind == "postgres", sink.mode == "replace" and not _has_statement(sink)
+    why = "the rows of each outcome and their key are committed together"
+    if replaces:
+        why = f"the table is emptied once a run of the step, and {why}"
+    caveat = "a role that may not use the ledger empties it at every call" if replaces else _NO_LEDGER
+    return Guarantee("exactly once", f"{why}; {caveat}" if has_caveat else why)
+
+
+def _has_ledger(sink: Sink) -> bool:
+    return sink.kind in KINDS and KINDS[sink.kind].effect == "transaction"
+
+
+def _has_statement(sink: Sink) -> bool:
+    config: Json = sink.config.data
+    return isinstance(config, dict) and bool(cast("Mapping[str, Json]", config).get("statement"))
+
+
+# ---- the whole -------------------------------------------------------------------------------------------------------
+
+
+def tasks_of(graph: Graph) -> Iterator[tuple[Step, Task]]:
+    """Every task with its step, in the order of the graph."""
+    for step in graph.steps.values():
+        yield from ((step, task) for task in step.tasks)
+
+
+def name_of(step: Step, task: Task) -> str:
+    """``step`` where it has one task, else ``step.task``."""
+    return step.name if len(step.tasks) == 1 else f"{step.name}.{task.label}"
+
+
+def guarantees_json(graph: Graph) -> str:
+    """A JSON list with one object a task: ``step, task, kind, line, guarantee, why, rows``. ``rows`` has one a sink:
+    ``kind, table, line, guarantee, why``. ``guarantee`` and ``why`` are null as in ``of_call`` and ``of_rows``.
+    """
+    return json.dumps([_told(step, task) for step, task in tasks_of(graph)], indent=2, ensure_ascii=False)
+
+
+def _told(step: Step, task: Task) -> dict[str, Json]:
+    return {
+        "step": step.name,
+        "task": task.label,
+        "kind": task.kind,
+        "line": task.span.line,
+        **_fields(of_call(task)),
+        "rows": [
+            {"kind": sink.kind, "table": _table(sink), "line": sink.span.line, **_fields(of_rows(sink))}
+            for sink in task.sinks
+        ],
+    }
+
+
+def _fields(found: Guarantee | None) -> dict[str, Json]:
+    return {"guarantee": found.word if found else None, "why": found.why if found else None}
+
+
+def _table(sink: Sink) -> str | None:
+    config: Json = sink.config.data
+    table: Json = cast("Mapping[str, Json]", config).get("table") if isinstance(config, dict) else None
+    return bare(table) if isinstance(table, str) else None

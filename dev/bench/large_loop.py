@@ -1,0 +1,123 @@
+"""What a very large loop costs: rate, memory of the worker, and histories, at sizes one after the other.
+
+    python dev/bench/large_loop.py [--items 1000 10000 100000] [--in-flight 100]
+
+Each size runs alone, in one worker process whose memory is read while it runs. Memory and bytes an item should not
+grow with the size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import NamedTuple
+
+from temporalio.client import Client
+
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.noop import TOOL
+from noetl_compiler import compile_or_raise
+from noetl_temporal.client import NoetlClient
+from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.own import own
+from noetl_temporal.worker import serving
+
+PLAYBOOK = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: large, path: bench/large_loop}
+workload: {items: []}
+workflow:
+  - step: each
+    loop:
+      in: "{{ workload.items }}"
+      iterator: item
+      spec: {mode: parallel, max_in_flight: IN_FLIGHT}
+    tool: {kind: noop, result: "{{ iter.item }}"}
+"""
+
+
+TITLES = (
+    *("items", "seconds", "items/s", "CPU-ms/item", "peak MB"),
+    *("workflows", "bytes/item", "most events", "largest KB"),
+)
+
+
+class Histories(NamedTuple):
+    """Of one run, its loop's chunks included."""
+
+    workflows: int
+    bytes: int
+    most_events: int
+    most_bytes: int
+
+
+async def histories(client: Client, workflow_id: str) -> Histories:
+    """Read by visibility, once all have ended."""
+    query = f"WorkflowId = '{workflow_id}' OR RootWorkflowId = '{workflow_id}'"
+    found = [one async for one in client.list_workflows(query)]
+    infos = [one.raw_info for one in found]
+    sizes = [info.history_size_bytes for info in infos]
+    return Histories(len(infos), sum(sizes), max(info.history_length for info in infos), max(sizes))
+
+
+def _resident() -> int:
+    """Bytes of memory that this process holds."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextlib.asynccontextmanager
+async def peak_memory() -> AsyncIterator[list[int]]:
+    """The most that this process, the worker, has held meanwhile, in bytes."""
+    peak = [0]
+
+    async def watch() -> None:
+        while True:
+            peak[0] = max(peak[0], _resident())
+            await asyncio.sleep(0.2)
+
+    task = asyncio.create_task(watch())
+    try:
+        yield peak
+    finally:
+        task.cancel()
+
+
+async def measure(address: str, dsn: str, sizes: list[int], in_flight: int) -> None:
+    noetl = await NoetlClient.connect(address, dsn=dsn, tools={"noop": TOOL})
+    graph = compile_or_raise(PLAYBOOK.replace("IN_FLIGHT", str(in_flight)))
+    print("".join(f"{title:>13}" for title in TITLES))
+    async with serving(noetl.temporal, {"noop": TOOL}, CredentialSource()):
+        for size in sizes:
+            began, cpu = time.perf_counter(), time.process_time()
+            async with peak_memory() as peak:
+                handle = await noetl.submit(graph, {"items": list(range(size))})
+                report = await handle.result()
+            seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+            if report.status != "completed" or report.result["results"] != list(range(size)):
+                raise SystemExit(f"the playbook {report.status}: {report.failures[:3]}")
+            await asyncio.sleep(1)
+            found = await histories(noetl.temporal, handle.workflow_id)
+            rate = f"{size / seconds:.0f}", f"{cpu * 1000 / size:.2f}", f"{peak[0] / 1e6:.0f}"
+            told = f"{found.workflows:,}", f"{found.bytes / size:,.0f}", f"{found.most_events:,}"
+            row = f"{size:,}", f"{seconds:.1f}", *rate, *told, f"{found.most_bytes / 1e3:,.0f}"
+            print("".join(f"{cell:>13}" for cell in row), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--items", type=int, nargs="+", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--in-flight", type=int, default=100)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, own(Home(Path(folder)), "run") as (_, addresses):
+        asyncio.run(measure(addresses.temporal, addresses.postgres, given.items, given.in_flight))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""Whether a loop's chunks make up the loop: every item once, in its share, in order where the loop is sequential."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+from dev.simulate.story import Finding, Story
+from noetl_temporal.machine.commands import ChunkInput, RunChunk
+from noetl_temporal.machine.events import ChunkFinished
+
+__all__ = ["check_loops"]
+
+
+def check_loops(story: Story) -> None:
+    """Raises Finding."""
+    _items_once(story)
+    _all_done(story)
+    _in_flight(story)
+
+
+def _begun(story: Story) -> dict[str, Counter[int]]:
+    """Loop -> how often each item began."""
+    found: dict[str, Counter[int]] = defaultdict(Counter)
+    for tale in story.tales.values():
+        for event in tale.events if tale.name else ():
+            if event.type == "loop.iteration.started":
+                found[event.meta["loop_id"]][event.meta["iteration"]] += 1
+    return found
+
+
+def _items_once(story: Story) -> None:
+    for loop, items in _begun(story).items():
+        twice = [index for index, count in items.items() if count > 1]
+        if twice:
+            raise Finding("an item runs twice", f"item {twice[0]} of {loop[:80]}")
+
+
+def _all_done(story: Story) -> None:
+    """A loop that is done ran all of its items, but where fail_fast cut it off and best_effort forgave that."""
+    begun = {loop.replace("/", "#"): items for loop, items in _begun(story).items()}
+    for event in story.main.events:
+        stats: dict[str, Any] = event.meta.get("stats") or {}
+        loop = story.graph.steps[event.node].loop if event.type == "loop.done" else None
+        is_cut = loop is not None and loop.on_error == "fail_fast" and stats["failed"]
+        if loop is not None and not is_cut:
+            items = begun.get(str(event.meta["step_run_id"]), Counter())
+            if sorted(items) != list(range(stats["total"])):
+                raise Finding("a loop is done without all of its items", f"{len(items)} of {stats['total']} began")
+
+
+def _in_flight(story: Story) -> None:
+    running: dict[str, ChunkInput] = {}
+    begun: dict[str, int] = {}
+    for turn in story.main.turns:
+        if isinstance(turn.fact, ChunkFinished):
+            running.pop(turn.fact.chunk_id, None)
+        for command in turn.commands:
+            if isinstance(command, RunChunk):
+                _in_order(begun, command.input)
+                running[command.chunk_id] = command.input
+                _in_share([one for one in running.values() if one.loop_id == command.input.loop_id])
+
+
+def _in_order(begun: dict[str, int], chunk: ChunkInput) -> None:
+    """Each chunk of a sequential loop begins above those before it."""
+    if chunk.is_sequential and chunk.first < begun.get(chunk.loop_id, 0):
+        raise Finding("chunks of a sequential loop run out of order", f"{chunk.first} of {chunk.loop_id[:80]}")
+    begun[chunk.loop_id] = chunk.first
+
+
+def _in_share(chunks: list[ChunkInput]) -> None:
+    loop = chunks[0].step.loop
+    if chunks[0].is_sequential and len(chunks) > 1:
+        raise Finding("chunks of a sequential loop run at once", f"{len(chunks)} of {chunks[0].loop_id[:80]}")
+    most = loop.max_in_flight.data if loop is not None and loop.max_in_flight is not None else None
+    asked = sum(one.max_in_flight for one in chunks)
+    if isinstance(most, int) and asked > max(1, most):
+        raise Finding("more items than max_in_flight run at once", f"{asked} of {most}")

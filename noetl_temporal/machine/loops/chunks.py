@@ -1,0 +1,130 @@
+"""Which items of a loop run where: chunks of items, given out while their shares of ``max_in_flight`` last.
+
+How it works. A loop is cut into ranges of about CHUNK_ITEMS items, shorter where the items are large. Each becomes a
+chunk: a machine and a workflow of its own, so that no history holds a whole loop and nothing of it is copied when a run
+continues as new. At least two chunks run at once, each with its share of ``max_in_flight``, so that one is busy while
+another drains; a sequential loop runs one at a time, and hands ``ctx`` on. A chunk that comes near the limits of its
+history gives back the items that it has not begun, which become the next chunk.
+
+What chunks report is kept by their first item and joined in the order of the items (semantics.md 22c).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Literal
+
+import msgspec
+
+from noetl_compiler.graph import Json
+from noetl_temporal.machine.commands import FrameLimits
+from noetl_temporal.machine.events import ChunkReport, Failure
+from noetl_temporal.machine.state import Chunk, LoopProgress
+
+__all__ = ["CHUNK_ITEMS", "cut", "joined", "next_chunk", "take_report"]
+
+CHUNK_ITEMS = 400
+MAX_CHUNKS = 500
+"""Of one loop, so that the events of its chunks fit into one history; longer loops have longer chunks."""
+
+AT_ONCE = 2
+"""Chunks of one loop that run at once."""
+
+
+def cut(
+    items: list[Json], max_in_flight: int, max_bytes: int, frame: FrameLimits | None = None
+) -> list[tuple[int, int]]:
+    """(first, size) of the ranges of a loop's items, each of at most ``max_bytes`` where it has several items.
+
+    They are of equal size, and as many as keep all that run at once busy until the end. A frame has as many items as it
+    may, where there are enough for all frames that run at once.
+    """
+    if frame is not None:
+        return _frames(items, max_in_flight, max_bytes, frame)
+    count = -(-len(items) // max(CHUNK_ITEMS, -(-len(items) // MAX_CHUNKS)))
+    if count > 1:
+        at_once = min(max_in_flight, AT_ONCE)
+        count = -(-count // at_once) * at_once
+    sizes = [len(items) // count + (1 if number < len(items) % count else 0) for number in range(count)]
+    ranges = list(zip([0, *accumulate(sizes)], sizes, strict=False))
+    if len(msgspec.json.encode(items)) <= max_bytes:
+        return ranges
+    return [part for first, size in ranges for part in _fitting(items, first, size, max_bytes)]
+
+
+def _frames(items: list[Json], max_in_flight: int, max_bytes: int, frame: FrameLimits) -> list[tuple[int, int]]:
+    at_once = max(1, max_in_flight // frame.row_concurrency)
+    rows = max(1, min(frame.max_rows, -(-len(items) // at_once)))
+    ranges = [(first, min(rows, len(items) - first)) for first in range(0, len(items), rows)]
+    return [part for first, size in ranges for part in _fitting(items, first, size, max_bytes)]
+
+
+def _fitting(items: list[Json], first: int, size: int, max_bytes: int) -> Iterator[tuple[int, int]]:
+    total = 0
+    for index in range(first, first + size):
+        bytes_ = len(msgspec.json.encode(items[index]))
+        if total and total + bytes_ > max_bytes:
+            yield first, index - first
+            first, total, size = index, 0, size - (index - first)
+        total += bytes_
+    yield first, size
+
+
+def next_chunk(progress: LoopProgress, slot: int) -> Chunk | None:
+    """Give out the next chunk; None while no share is free or nothing is left."""
+    share = _free_share(progress)
+    if not progress.ranges or share < 1:
+        return None
+    first, size = progress.ranges.pop(0)
+    return Chunk(first, size, share, slot)
+
+
+def _free_share(progress: LoopProgress) -> int:
+    """Of ``max_in_flight``, for one more chunk; the last one has all of it."""
+    whole, frame = progress.max_in_flight, progress.frame
+    if frame is not None:
+        taken = sum(chunk.share for chunk in progress.chunks.values())
+        return frame.row_concurrency if not taken or taken + frame.row_concurrency <= whole else 0
+    if not progress.chunks and len(progress.ranges) == 1:
+        return whole
+    if len(progress.chunks) >= AT_ONCE:
+        return 0
+    return min(-(-whole // AT_ONCE), whole - sum(chunk.share for chunk in progress.chunks.values()))
+
+
+def take_report(progress: LoopProgress, chunk: Chunk, report: ChunkReport, *, goes_on: bool) -> None:
+    """Keep what a chunk came to. What it gave back comes next, where the loop ``goes_on``."""
+    progress.reports[chunk.first] = report
+    if report.rest and goes_on:
+        progress.ranges.insert(0, (chunk.first + chunk.size - report.rest, report.rest))
+        progress.ranges.sort()
+    if not goes_on:
+        progress.ranges.clear()
+    progress.ctx = report.ctx or progress.ctx
+
+
+def joined(progress: LoopProgress) -> ChunkReport:
+    """The report of the whole loop."""
+    reports = [report for _, report in sorted(progress.reports.items())]
+    total = len(progress.items)
+    results: list[Json] = [None] * total
+    for first, report in progress.reports.items():
+        results[first : first + len(report.results)] = report.results
+    success = sum(report.stats.get("success", 0) for report in reports)
+    failed = sum(report.stats.get("failed", 0) for report in reports)
+    failures = tuple(failure for report in reports for failure in report.failures)
+    return ChunkReport(
+        status=_status(reports, failures),
+        results=results,
+        stats={"total": total, "success": success, "failed": failed, "skipped": total - success - failed},
+        failures=failures,
+        assigns=tuple(pair for report in reports for pair in report.assigns),
+        attempts=sum(report.attempts for report in reports),
+    )
+
+
+def _status(reports: list[ChunkReport], failures: tuple[Failure, ...]) -> Literal["ok", "error", "cancelled"]:
+    if any(report.status == "cancelled" for report in reports):
+        return "cancelled"
+    return "error" if failures else "ok"

@@ -1,0 +1,55 @@
+"""Builds of workers, as Temporal's worker deployments know them.
+
+A run is pinned to the build that it began on, with its loops and calls: what one build wrote in history no other has to
+replay. When another build has been made current, a run that waits for nothing but timers continues as new on it, and so
+does any that continues as new because it is long. A loop ends on the build of the run that began it.
+
+The behaviour is declared here and not on the workflows: a worker without a build that declares one gets no workflow
+task accepted.
+"""
+
+from __future__ import annotations
+
+from temporalio import workflow
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.worker import WorkerDeploymentConfig
+
+__all__ = ["DEPLOYMENT", "BuildNameError", "build_of", "upgrade", "wants_upgrade"]
+
+DEPLOYMENT = "noetl"
+"""The name of the deployment unless the worker is told another."""
+
+_NAME_BYTES = 200
+
+
+class BuildNameError(ValueError):
+    """A name that Temporal does not take. It would not say so: the worker would poll and never get a task."""
+
+
+def build_of(build_id: str, deployment: str = DEPLOYMENT) -> WorkerDeploymentConfig:
+    """What a worker of this build tells Temporal. Raises BuildNameError."""
+    for what, name in (("build", build_id), ("deployment", deployment)):
+        if not name.strip() or name.startswith("__") or len(name.encode()) > _NAME_BYTES:
+            message = f"{name!r} cannot name a {what}: 1 to {_NAME_BYTES} bytes that do not begin with __"
+            raise BuildNameError(message)
+    if "." in deployment or ":" in deployment:
+        raise BuildNameError(f"{deployment!r} cannot name a deployment: Temporal allows neither . nor : in it")
+    return WorkerDeploymentConfig(
+        WorkerDeploymentVersion(deployment, build_id),
+        use_worker_versioning=True,
+        default_versioning_behavior=VersioningBehavior.PINNED,
+    )
+
+
+def wants_upgrade() -> bool:
+    """Whether this run should continue as new on another build, which is current now.
+
+    Temporal does not say so of a run that an operator keeps on its build: it would continue as new without end.
+    """
+    info = workflow.info()
+    return info.parent is None and info.is_target_worker_deployment_version_changed()
+
+
+def upgrade() -> workflow.ContinueAsNewVersioningBehavior | None:
+    """How a run that continues as new chooses its build; None: it stays on its own."""
+    return workflow.ContinueAsNewVersioningBehavior.AUTO_UPGRADE if wants_upgrade() else None

@@ -1,0 +1,236 @@
+"""How often calls take effect and rows are stored, as the compiler tells it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from noetl_activities.once import OnceTool
+from noetl_activities.sinks import KINDS as SINKS_WITH_LEDGER
+from noetl_activities.tool import load_tools
+from noetl_compiler import compile_or_raise, preview
+from noetl_compiler.graph import Graph
+from noetl_compiler.guarantees import guarantees_json, of_call, of_rows
+from noetl_compiler.sql_effects import sql_effect, statements
+from noetl_compiler.tools import KINDS
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: promises}\nworkflow:\n"
+RETRY = "policy: {rules: [{when: \"{{ output.status == 'error' }}\", then: {do: retry}}]}"
+RETRY_OK = "policy: {rules: [{when: \"{{ output.status == 'ok' }}\", then: {do: retry}}]}"
+ROWS = "sink: {kind: postgres, auth: pg, table: t}"
+
+AFTER_ANSWER = "at least once: repeated when a worker is lost after the server has answered"
+NOT_AFTER_A_LOSS = (
+    "a lost attempt is not repeated, but its policy calls again after an error, which may follow the effect"
+)
+POST = "kind: http, url: 'http://x', method: POST"
+CODE = "kind: python, code: 'result = 1'"
+
+
+def graph_of(tool: str) -> Graph:
+    return compile_or_raise(f"{HEAD}- step: start\n  tool: {{{tool}}}\n")
+
+
+def told(tool: str) -> str:
+    [task] = graph_of(tool).steps["start"].tasks
+    return str(of_call(task))
+
+
+def sql(kind: str, text: str, more: str = "") -> str:
+    return told(f"kind: {kind}, auth: pg, query: {json.dumps(text)}{more}")
+
+
+@pytest.mark.parametrize(
+    ("tool", "guarantee"),
+    [
+        (POST, AFTER_ANSWER),
+        (
+            f"{POST}, spec: {{{RETRY_OK}}}",
+            AFTER_ANSWER,
+        ),
+        (
+            f"{POST}, spec: {{{RETRY}}}",
+            f"{AFTER_ANSWER}, or by its policy after an error",
+        ),
+        (f"{POST}, {ROWS}", "at least once: repeated when a worker is lost before the outcome is stored with its rows"),
+        (
+            f"{POST}, spec: {{idempotency_key: X-Key, {RETRY}}}",
+            "exactly once: if the server honours X-Key, which is the same in all attempts of the call",
+        ),
+        (
+            f"{POST}, spec: {{idempotent: false}}",
+            "at most once: when its worker is lost it is not repeated, but ends as an error of kind unknown_outcome",
+        ),
+        (
+            f"{POST}, spec: {{idempotent: false, {RETRY}}}",
+            f"at least once: {NOT_AFTER_A_LOSS}",
+        ),
+        (
+            "kind: http, url: 'http://x'",
+            "at least once: a GET changes nothing on the server, so repeating it does no harm",
+        ),
+        ("kind: http, url: 'http://x', method: put", "at least once: a repeated PUT has the effect of one"),
+        (
+            "kind: http, url: 'http://x', method: '{{ workload.method }}'",
+            AFTER_ANSWER,
+        ),
+        (CODE, "at least once: repeated when a worker is lost before it has reported"),
+        (f"{CODE}, {ROWS}", "at least once: repeated when a worker is lost before the outcome is stored with its rows"),
+        (
+            f"{CODE}, spec: {{idempotent: false}}",
+            "at most once: when its worker is lost it is not repeated, but ends as an error of kind unknown_outcome",
+        ),
+        ("kind: noop", "None"),
+        ("kind: shell, cmds: [ls]", "None"),
+    ],
+)
+def test_a_call(tool: str, guarantee: str) -> None:
+    assert told(tool) == guarantee
+
+
+LEDGER = "its transaction keeps the outcome in the ledger, if it writes"
+
+
+def test_sql_in_a_transaction() -> None:
+    no_role = "; at least once for a role that may not use the ledger"
+    assert sql("postgres", "insert into t values (1); select 1") == f"exactly once: {LEDGER}{no_role}"
+    assert sql("duckdb", "create table t as select 1") == f"exactly once: {LEDGER}"
+    assert sql("duckdb", "select 1; from t") == "at least once: it only reads, so repeating it does no harm"
+    assert sql("postgres", "insert into t values (1)", ", spec: {idempotent: false}") == (
+        "at most once: when its worker is lost it is not repeated, but ends as an error of kind unknown_outcome, "
+        "unless the ledger has its outcome"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "statement"),
+    [
+        ("postgres", "select 1; -- then;\nvacuum t", "VACUUM"),
+        ("postgres", "create unique index concurrently i on t (n)", "CREATE UNIQUE INDEX CONCURRENTLY"),
+        ("postgres", "reindex (verbose) database d", "REINDEX DATABASE"),
+        ("postgres", "begin; insert into t values (1); commit", "BEGIN"),
+        ("duckdb", "/* here */ attach 'x.db'", "ATTACH"),
+        ("duckdb", "copy (select 1) to 'x.csv'", "COPY TO"),
+    ],
+)
+def test_sql_outside_of_its_transaction(kind: str, text: str, statement: str) -> None:
+    found = sql(kind, text)
+    assert found == f"at least once: {statement} is not undone with a transaction, so it may run again"
+    assert sql(kind, text, ", spec: {idempotent: false}").startswith("at most once: when its worker is lost")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{{ workload.sql }}", "insert into t values (1); {{ workload.sql }}", "call p()", "do $$ begin commit; end $$"],
+)
+def test_sql_that_is_known_only_when_it_runs(text: str) -> None:
+    unknown = "at least once: only when it runs is it known whether its SQL stays in one transaction"
+    assert sql("postgres", text) == unknown
+
+
+def test_encoded_sql_is_known_only_when_it_runs() -> None:
+    assert told("kind: postgres, auth: pg, command_b64: c2VsZWN0IDE=").startswith("at least once: only when it runs")
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a; b;", ["a", "b"]),
+        ("a 'x;y' \"p;q\" {{ 'r;s' }} $t$ u;v $t$; b", ["a 'x;y' \"p;q\" {{ 'r;s' }} $t$ u;v $t$", "b"]),
+        ("-- a;\n/* b; */ {# c; #} {% if d %} e {% endif %}", ["e"]),
+        ("a 'never closed; b", ["a 'never closed; b"]),
+        ("", []),
+    ],
+)
+def test_statements_are_told_apart(text: str, parts: list[str]) -> None:
+    assert statements(text) == parts
+
+
+def test_a_block_without_an_end_of_its_transaction_stays_in_it() -> None:
+    assert sql_effect("postgres", ["do $$ begin perform 1; end $$"]).kind == "commits"
+    assert sql_effect("postgres", ["savepoint a; rollback to a"]).kind == "commits"
+
+
+TOGETHER = "the rows of each outcome and their key are committed together"
+EMPTIED = "the table is emptied once a run of the step"
+NO_ROLE = "at least once for a role that may not use the ledger"
+
+
+@pytest.mark.parametrize(
+    ("sink", "guarantee"),
+    [
+        ("kind: postgres, auth: pg, table: t", f"exactly once: {TOGETHER}; {NO_ROLE}"),
+        (
+            "kind: postgres, auth: pg, table: t, mode: replace",
+            f"exactly once: {EMPTIED}, and {TOGETHER}; a role that may not use the ledger empties it at every call",
+        ),
+        ("kind: postgres, auth: pg, statement: 'insert into t values (1)'", f"exactly once: {TOGETHER}; {NO_ROLE}"),
+        ("kind: duckdb, table: t", f"exactly once: {TOGETHER}"),
+        (
+            "kind: duckdb, table: t, mode: replace",
+            f"exactly once: the table is emptied once a run of the step, and {TOGETHER}",
+        ),
+        ("kind: http, url: 'http://x'", "None"),
+    ],
+)
+def test_rows(sink: str, guarantee: str) -> None:
+    [task] = graph_of(f"{CODE}, sink: {{{sink}}}").steps["start"].tasks
+    assert str(of_rows(task.sinks[0])) == guarantee
+
+
+def test_the_tables_agree_with_the_tools() -> None:
+    tools = load_tools()
+    effects = {kind: tool.effect for kind, tool in KINDS.items() if tool.effect}
+    assert set(effects) == set(tools)
+    assert {kind for kind, one in tools.items() if isinstance(one, OnceTool)} == of(effects, "transaction")
+    assert {kind for kind, one in tools.items() if not one.spec.effects} == of(effects, "none")
+    assert set(SINKS_WITH_LEDGER) == of(effects, "transaction")
+
+
+def of(effects: dict[str, Any], effect: str) -> set[str]:
+    return {kind for kind, one in effects.items() if one == effect}
+
+
+# ---- where it is told ------------------------------------------------------------------------------------------------
+
+
+def test_the_tree_has_the_word_at_the_call_and_each_reason_once() -> None:
+    text = preview.tree(
+        compile_or_raise(f"{HEAD}- step: start\n  tool: [a: {{{CODE}}}, b: {{{CODE}, {ROWS}}}, c: {{{CODE}}}]")
+    )
+    assert text.count("[python, at least once]") == 3
+    assert "insert into postgres table t, after every call, rows exactly once" in text
+    assert text.count("repeated when a worker is lost before it has reported\n│  └─ start.a, start.c") == 1
+    assert f"exactly once: {TOGETHER}; {NO_ROLE}\n   └─ rows of start.b" in text
+
+
+def test_an_explanation_has_word_and_reason() -> None:
+    text = preview.explain(graph_of(f"{POST}, {ROWS}, spec: {{idempotency_key: X-Key}}"), "start")
+    assert "exactly once: if the server honours X-Key, which is the same in all attempts of the call" in text
+    assert "sends its key in the header X-Key: the same in all its attempts" in text
+    assert f"rows exactly once: {TOGETHER}; {NO_ROLE}" in text
+
+
+def test_a_playbook_that_changes_nothing_says_so() -> None:
+    graph = graph_of("kind: noop")
+    assert "how often" not in preview.tree(graph)
+    assert preview.guarantees(graph) == "no call changes anything"
+
+
+def test_as_json() -> None:
+    found = json.loads(guarantees_json(graph_of(f"{CODE}, {ROWS}")))
+    why = "repeated when a worker is lost before the outcome is stored with its rows"
+    rows = {"kind": "postgres", "table": "t", "line": 6, "guarantee": "exactly once", "why": f"{TOGETHER}; {NO_ROLE}"}
+    assert found == [
+        {
+            "step": "start",
+            "task": "start_task",
+            "kind": "python",
+            "line": 6,
+            "guarantee": "at least once",
+            "why": why,
+            "rows": [rows],
+        }
+    ]

@@ -1,0 +1,197 @@
+"""Large loops: cut into chunks that share max_in_flight, and joined again (semantics.md 22c)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noetl_compiler import compile_or_raise
+from noetl_temporal.event_ids import EPOCH_MS
+from noetl_temporal.machine.commands import Cancel, Command, Emit, Finish, RunChunk
+from noetl_temporal.machine.events import (
+    CancelRequested,
+    ChunkFinished,
+    ChunkReport,
+    Failure,
+    Started,
+    TimerFired,
+)
+from noetl_temporal.machine.loops import chunks
+from noetl_temporal.machine.loops.chunks import cut
+from noetl_temporal.machine.playbook import Machine
+
+from .driver import Run, error, run_text
+from .playbooks import playbook, step
+
+
+@pytest.fixture(autouse=True)
+def few_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "CHUNK_ITEMS", 4)
+
+
+def looped(items: int, spec: str, rest: str = "", tool: str = 'message: "{{ iter.item }}"') -> str:
+    spec = f"{{{spec}}}" if spec else "{mode: sequential}"
+    return playbook(
+        f"""
+  - step: start
+    spec: {{timeout: 1h}}
+    loop: {{in: "{{{{ range({items}) | list }}}}", iterator: item, spec: {spec}}}
+    tool: {{kind: noop, {tool}}}
+"""
+        + rest
+    )
+
+
+class Watched:
+    """The playbook's machine, whose chunks report what the test says."""
+
+    def __init__(self, items: int, spec: str) -> None:
+        text = looped(items, spec, "    next: {arcs: [{step: after}]}\n" + step("after"))
+        self.machine = Machine(compile_or_raise(text), execution_id=1)
+        self.now = EPOCH_MS
+        self.commands: list[Command] = []
+        self.feed(Started, {})
+
+    def feed(self, fact: Any, *args: Any) -> list[Command]:
+        self.now += 10
+        self.machine = Machine(self.machine.graph, execution_id=1, state=self.machine.snapshot())
+        made = self.machine.feed(fact(self.now, *args))
+        self.commands += made
+        return made
+
+    def chunks(self) -> list[tuple[str, int, int, int]]:
+        """(id, first, size, share) of those begun, in order."""
+        begun = [(one.chunk_id, one.input) for one in self.commands if isinstance(one, RunChunk)]
+        return [(id_, given.first, len(given.items), given.max_in_flight) for id_, given in begun]
+
+    def done(self, id_: str, size: int, **fields: Any) -> list[Command]:
+        """A chunk's report; every item's result is the chunk's id."""
+        stats = {"total": size, "success": size, "failed": 0, "skipped": 0}
+        report = {"status": "ok", "results": [id_] * size, "stats": stats, "clock": self.now - EPOCH_MS, **fields}
+        return self.feed(ChunkFinished, id_, ChunkReport(**report))
+
+    def finish(self) -> Finish:
+        last = self.commands[-1]
+        assert isinstance(last, Finish)
+        return last
+
+
+@pytest.mark.parametrize(
+    ("items", "max_in_flight", "ranges"),
+    [
+        (1, 9, [(0, 1)]),
+        (4, 9, [(0, 4)]),
+        (5, 9, [(0, 3), (3, 2)]),
+        (9, 1, [(0, 3), (3, 3), (6, 3)]),
+        (9, 9, [(0, 3), (3, 2), (5, 2), (7, 2)]),
+    ],
+)
+def test_ranges_are_even_and_as_many_as_keep_two_chunks_busy(
+    items: int, max_in_flight: int, ranges: list[tuple[int, int]]
+) -> None:
+    assert cut(list(range(items)), max_in_flight, 10**6) == ranges
+
+
+def test_items_that_are_large_make_short_chunks() -> None:
+    items = ["x" * size for size in (10, 10, 90, 10, 200, 10, 10)]
+    found = cut(items, 1, 100)
+    assert [item for first, size in found for item in items[first : first + size]] == items
+    assert all(sum(map(len, items[first : first + size])) <= 100 or size == 1 for first, size in found)
+
+
+def test_no_loop_has_more_chunks_than_its_history_holds() -> None:
+    assert len(cut([0] * 1_000_000, 100, 10**9)) == chunks.MAX_CHUNKS
+
+
+def test_two_chunks_share_what_may_be_in_flight() -> None:
+    run = Watched(16, "mode: parallel, max_in_flight: 5")
+    assert run.chunks() == [("start/1", 0, 4, 3), ("start/1/4", 4, 4, 2)]
+    run.done("start/1", 4)
+    assert run.chunks()[2:] == [("start/1/8", 8, 4, 3)]
+    run.done("start/1/8", 4)
+    run.done("start/1/4", 4)
+    assert run.chunks()[3:] == [("start/1/12", 12, 4, 3)]
+    run.done("start/1/12", 4)
+    [done] = [one.event for one in run.commands if isinstance(one, Emit) and one.event.type == "loop.done"]
+    assert done.meta["stats"] == {"total": 16, "success": 16, "failed": 0, "skipped": 0}
+
+
+def test_what_a_chunk_gives_back_is_the_next_chunk() -> None:
+    run = Watched(12, "mode: parallel, max_in_flight: 4")
+    stats = {"total": 1, "success": 1, "failed": 0, "skipped": 0}
+    run.done("start/1", 1, rest=2, stats=stats)
+    assert run.chunks()[2:] == [("start/1/1", 1, 2, 2)]
+
+
+def test_a_sequential_loop_runs_one_chunk_at_a_time_and_hands_ctx_on() -> None:
+    run = Watched(9, "mode: sequential")
+    assert [size for _, _, size, _ in run.chunks()] == [3]
+    run.done("start/1", 3, ctx={"sum": 3})
+    last = run.commands[-1]
+    assert isinstance(last, RunChunk)
+    assert (last.input.ctx, last.input.is_sequential, last.input.first) == ({"sum": 3}, True, 3)
+
+
+@pytest.mark.parametrize("spec", ["mode: sequential", "mode: parallel, max_in_flight: 3"])
+@pytest.mark.parametrize("items", [0, 1, 4, 5, 23])
+def test_a_loop_in_chunks_is_the_loop(items: int, spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results, counts, what is set and what each item sees are the same as without chunks."""
+    tool = 'message: "{{ [iter.item, iter.index, iter.count, iter.first, iter.last, ctx.sum | default(0)] }}", '
+    tool += 'set: {ctx.sum: "{{ (ctx.sum | default(0)) + iter.item }}"}'
+    rest = """\
+    next: {arcs: [{step: after}]}
+  - step: after
+    tool: {kind: noop, message: "{{ start.results }} {{ ctx.sum | default(0) }}"}
+"""
+    text = looped(items, spec, rest, tool)
+
+    def run() -> Run:
+        return run_text(text, lambda call: call.config["message"])
+
+    chunked = run()
+    monkeypatch.setattr(chunks, "CHUNK_ITEMS", 1000)
+    whole = run()
+    assert (chunked.finish.result, chunked.finish.status) == (whole.finish.result, "completed")
+    assert sorted(str(call.config) for call in chunked.calls) == sorted(str(call.config) for call in whole.calls)
+
+
+def test_a_failure_under_fail_fast_ends_the_other_chunks() -> None:
+    run = Watched(16, "mode: parallel, max_in_flight: 4, on_error: fail_fast")
+    failure = Failure("start", "boom", iteration=1, run="start#1", kind="tool")
+    stats = {"total": 4, "success": 1, "failed": 1, "skipped": 2}
+    run.done("start/1", 4, status="error", failures=(failure,), stats=stats)
+    assert run.commands[-1] == Cancel("start/1/4")
+    cut_off = {"total": 4, "success": 0, "failed": 0, "skipped": 4}
+    run.done("start/1/4", 4, status="cancelled", results=[None] * 4, stats=cut_off)
+    assert len(run.chunks()) == 2
+    assert (run.finish().status, [one.message for one in run.finish().failures]) == ("failed", ["boom"])
+
+
+@pytest.mark.parametrize("stop", ["cancel", "timeout"])
+def test_a_stop_begins_no_further_chunk(stop: str) -> None:
+    run = Watched(16, "mode: parallel, max_in_flight: 4")
+    made = run.feed(CancelRequested, "enough") if stop == "cancel" else run.feed(TimerFired, "start#1:timeout")
+    assert [one.id for one in made if isinstance(one, Cancel)][:2] == ["start/1", "start/1/4"]
+    for id_ in ("start/1", "start/1/4"):
+        run.done(id_, 4)
+    assert len(run.chunks()) == 2
+    assert run.finish().status == ("cancelled" if stop == "cancel" else "failed")
+
+
+def test_a_chunk_that_is_cancelled_from_outside_fails_the_loop_and_ends_the_others() -> None:
+    run = Watched(16, "mode: parallel, max_in_flight: 4")
+    stats = {"total": 4, "success": 1, "failed": 0, "skipped": 3}
+    run.done("start/1", 4, status="cancelled", stats=stats)
+    assert run.commands[-1] == Cancel("start/1/4")
+    run.done("start/1/4", 4)
+    assert run.finish().status == "failed"
+    assert [(one.step, one.kind) for one in run.finish().failures] == [("start", "cancelled")]
+
+
+def test_failures_of_items_are_told_of_every_chunk() -> None:
+    text = looped(10, "mode: parallel, max_in_flight: 3")
+    run = run_text(text, lambda call: error("odd") if call.config["message"] % 3 == 0 else 1)
+    assert [one.iteration for one in run.finish.failures] == [0, 3, 6, 9]
+    [failed] = run.of("loop.failed")
+    assert failed.meta["stats"] == {"total": 10, "success": 6, "failed": 4, "skipped": 0}
