@@ -25,7 +25,7 @@ from tests.shell.conftest import HEAD, Shell
 
 LOOP = """
   - step: many
-    loop: {in: "{{ range(60) | list }}", iterator: item, spec: {mode: parallel, frame: {row_concurrency: 1}}}
+    loop: {in: "{{ range(60) | list }}", iterator: item, spec: {frame: {}}}
     tool: {kind: noop, input: {n: "{{ item }}"}}
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
+from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
 import asyncpg
@@ -12,12 +13,14 @@ import msgspec
 import pytest
 
 from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
-from noetl_temporal.client import NoetlClient
+from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.frames.wire import FRAME_ACTIVITY
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.support import UnsupportedError
+from noetl_temporal.worker import frame_worker, tool_worker, workflow_worker
 from tests.audit import audit_execution
 from tests.shell.conftest import Shell, history_of
 
@@ -84,7 +87,8 @@ async def run(shell: Shell, client: NoetlClient, dsn: str, calls: Counter[str], 
         await follow_execution(client.temporal, dsn, handle.workflow.id)
     rows = await rows_of(dsn, handle.execution_id)
     assert await audit_execution(dsn, handle.execution_id) == []
-    failures = [msgspec.structs.replace(one, line=0, col=0) for one in report.failures]
+    failures = sorted(report.failures, key=lambda failure: (failure.run, failure.iteration or 0))
+    failures = [msgspec.structs.replace(one, line=0, col=0) for one in failures]
     return Run(report.status, report.result, failures, rows, Counter(calls))
 
 
@@ -111,8 +115,11 @@ def _plain(row: dict[str, Any], execution_id: int) -> str:
     return re.sub(r"\b\d{17,19}\b", "ID", text)
 
 
+@pytest.mark.parametrize("frame", ["row_concurrency: 3", "row_concurrency: 1, max_rows: 2"])
 @pytest.mark.parametrize("case", CASES)
-async def test_a_framed_loop_is_the_same_loop(case: str, servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_framed_loop_is_the_same_loop(
+    case: str, frame: str, servers: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NOETL_POSTGRES", servers.postgres)
     task, spec = CASES[case]
     calls: Counter[str] = Counter()
@@ -130,8 +137,7 @@ async def test_a_framed_loop_is_the_same_loop(case: str, servers: Addresses, mon
     shell = Shell(servers.temporal)
     async with shell.client(answer) as client:
         unframed = await run(shell, client, servers.postgres, calls, step)
-        framed_step = step.replace("spec: {", "spec: {frame: {row_concurrency: 3}, ", 1)
-        assert "frame" in framed_step
+        framed_step = step.replace("spec: {", f"spec: {{frame: {{{frame}}}, ", 1)
         framed = await run(shell, client, servers.postgres, calls, framed_step)
     assert (framed.status, framed.result, framed.failures) == (unframed.status, unframed.result, unframed.failures)
     assert framed.calls == unframed.calls
@@ -150,13 +156,17 @@ async def test_a_frame_is_one_activity(servers: Addresses, monkeypatch: pytest.M
     async with shell.client(lambda *_: 1) as client:
         handle = await shell.submit(client, step)
         assert (await handle.result()).status == "completed"
-        history = await history_of(handle)
-    scheduled = [
+        assert await scheduled_in(handle) == [FRAME_ACTIVITY]
+
+
+async def scheduled_in(handle: RunHandle) -> list[str]:
+    """The types of the activities of a run, in order."""
+    history = await history_of(handle)
+    return [
         event.activity_task_scheduled_event_attributes.activity_type.name
         for event in history.events
         if event.HasField("activity_task_scheduled_event_attributes")
     ]
-    assert scheduled == [FRAME_ACTIVITY]
 
 
 async def test_a_cancelled_run_ends_its_frame_and_tells_of_it(
@@ -196,3 +206,48 @@ async def test_a_frame_is_refused_where_nothing_could_be_stored(
     async with shell.client(lambda _request, _context: 1) as client:
         with pytest.raises(UnsupportedError, match="NOETL_POSTGRES"):
             await shell.submit(client, step)
+
+
+async def test_a_worker_that_stops_leaves_its_items_to_another(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOETL_POSTGRES", servers.postgres)
+    waiting, let_go, calls = asyncio.Event(), asyncio.Event(), Counter[int]()
+
+    async def answer(request: Request, _context: ToolContext) -> Any:
+        calls[request.input["n"]] += 1
+        if request.input["n"] == 5:
+            waiting.set()
+            await let_go.wait()
+        return request.input["n"]
+
+    step = (
+        '  - step: many\n    loop: {in: "{{ range(20) | list }}", iterator: item, spec: {frame: {}}}\n'
+        f"    {TASK}\n    next: {{arcs: [{{step: last}}]}}\n"
+        "  - step: last\n    tool: {kind: noop, input: {n: 99}}\n"
+    )
+    shell, tools = Shell(servers.temporal), {"noop": FakeTool("noop", answer)}
+    client = await NoetlClient.connect(servers.temporal, tools=tools)
+    other = await NoetlClient.connect(servers.temporal, tools=tools)  # the SDK has one worker of a queue for a client
+    source = shell.credentials
+    async with AsyncExitStack() as stack, asyncio.timeout(120):
+        await stack.enter_async_context(workflow_worker(client.temporal))
+        await stack.enter_async_context(tool_worker(client.temporal, tools["noop"], source))
+        first = await stack.enter_async_context(frame_worker(client.temporal, tools, source))
+        handle = await shell.submit(client, step)
+        await waiting.wait()
+        stopping = asyncio.create_task(first.shutdown())
+        await stack.enter_async_context(frame_worker(other.temporal, tools, source))
+        let_go.set()
+        await stopping
+        assert (await handle.result()).status == "completed"
+        await follow_execution(client.temporal, servers.postgres, handle.workflow.id)
+    assert calls == {**dict.fromkeys(range(20), 1), 99: 1}
+    history = await history_of(handle)
+    frames = [
+        one
+        for one in history.events
+        if one.activity_task_scheduled_event_attributes.activity_type.name == FRAME_ACTIVITY
+    ]
+    assert len(frames) == 2
+    assert await audit_execution(servers.postgres, handle.execution_id) == []
