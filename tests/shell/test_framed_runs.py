@@ -153,7 +153,7 @@ async def test_a_frame_is_one_activity(servers: Addresses, monkeypatch: pytest.M
         '  - step: many\n    loop: {in: "{{ range(300) | list }}", iterator: item, spec: {mode: parallel, frame: {}}}\n'
         f"    {TASK}\n"
     )
-    async with shell.client(lambda *_: 1) as client:
+    async with shell.client(lambda _request, _context: 1) as client:
         handle = await shell.submit(client, step)
         assert (await handle.result()).status == "completed"
         assert await scheduled_in(handle) == [FRAME_ACTIVITY]

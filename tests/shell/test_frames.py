@@ -184,7 +184,7 @@ async def test_a_failed_item_stops_the_frame_under_fail_fast(servers: Addresses)
     assert len(frame.called) == 4
 
 
-async def test_a_worker_that_stops_finishes_what_has_begun_and_is_closed_the_rest(servers: Addresses) -> None:
+async def test_a_worker_that_stops_finishes_what_has_begun_and_gives_back_the_rest(servers: Addresses) -> None:
     gate = Gate(5)
     frame = Frame(input_of(looped(20, at_once=1)), servers.postgres, gate)
     running = frame.start()
