@@ -1,8 +1,11 @@
 """The records of a call's attempts, carried from one attempt to the next in heartbeat details.
 
 Temporal keeps the details of the last heartbeat and gives them to the next attempt, on whatever worker. An attempt's
-record is sent before the tool runs and says ``lost`` until the attempt has ended: whoever finds it so knows that
-nobody reported. An attempt that died before its first heartbeat left nothing, and is lost as well.
+record says ``lost`` until the attempt has ended: whoever finds it so knows that nobody reported. An attempt that died
+before its first heartbeat left nothing, and is lost as well: its number tells that it was.
+
+A heartbeat costs the server as much as the start of an activity, and most calls end before they need one. So the first
+attempt of a call that may be repeated sends none until it has run for BEAT (dev/decisions/0021).
 
 Records that are too many for a heartbeat (attempt_details.py) are stored as segments. While the payload store is away
 they stay in memory, and the next attempt knows their counts only.
@@ -54,6 +57,7 @@ class AttemptLog(CallLog):
         self._add_silent(info, told.temporal)
         self.begin()
         self._details = self._told()
+        self._is_told = False
 
     def _add_silent(self, info: activity.Info, temporal: int) -> None:
         """One record for each attempt since the last that told of itself.
@@ -82,12 +86,20 @@ class AttemptLog(CallLog):
 
     def beat(self) -> None:
         """Tell Temporal that the attempt lives, and leave it the log."""
+        self._is_told = True
         activity.heartbeat(self._details)
+
+    def tell_first(self) -> None:
+        """Beat before a call is made that must not be repeated. Temporal forgets the number of an attempt when a person
+        resets the activity: then nothing else tells that there was one."""
+        if not self._is_told:
+            self.beat()
 
     @asynccontextmanager
     async def beating(self) -> AsyncGenerator[None]:
-        """Beat at once and regularly until the block ends."""
-        self.beat()
+        """Beat regularly until the block ends; at once only where attempts before this one are to be told of."""
+        if len(self._records) > 1 or self._before.total:
+            self.beat()
         task = asyncio.create_task(self._keep_beating())
         try:
             yield

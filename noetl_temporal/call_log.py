@@ -93,6 +93,9 @@ class CallLog:
     def beat(self) -> None:
         """Tell that the attempt lives: whoever hosts the call does that."""
 
+    def tell_first(self) -> None:
+        """Leave a trace of the attempt before a call that must not be repeated: frames make none (support.py)."""
+
     def end(self, **fields: Any) -> None:
         """Complete this attempt's record."""
         fields["error"] = _abridged(fields.get("error"))

@@ -50,6 +50,7 @@ from noetl_temporal.naming import (
     summary,
     workflow_id,
 )
+from noetl_temporal.queues import resolved_queues
 from noetl_temporal.run_input import RunInput, RunReport
 from noetl_temporal.support import UnsupportedError, unsupported
 
@@ -105,6 +106,7 @@ class NoetlClient:
     ) -> RunHandle:
         """Start a run. ``playbook`` is a file's path or a compiled graph (then ``content`` is its text).
 
+        ``queues`` maps kinds of tools to task queues; for a kind not named there NOETL_TOOL_QUEUES decides (queues.py).
         ``execution_id`` is one of ``new_execution_id``, for who wants to know it before the run has started.
 
         Raises CompileError, UnsupportedError or DeploymentError before anything has started."""
@@ -115,7 +117,7 @@ class NoetlClient:
             raise UnsupportedError(problems)
         execution_id = execution_id or new_execution_id()
         limit = payload_limit(self.temporal.data_converter)
-        given = RunInput(execution_id, graph, text, payload or {}, dict(queues or {}), limit=limit)
+        given = RunInput(execution_id, graph, text, payload or {}, resolved_queues(graph, queues or {}), limit=limit)
         try:
             handle = await self._start(given, execution_timeout)
         except RPCError as error:

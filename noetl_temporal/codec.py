@@ -7,7 +7,7 @@ know the same one: who does not cannot read what another stored.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 from temporalio.api.common.v1 import Payload
@@ -18,12 +18,14 @@ from temporalio.converter import (
     EncodingPayloadConverter,
     ExternalStorage,
     JSONPlainPayloadConverter,
+    SerializationContext,
 )
 
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES, STORED_BYTES
+from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.payload_store import UNREAD, PatientStore, PayloadStore
 
-__all__ = ["Unread", "activity_converter", "data_converter", "payload_limit"]
+__all__ = ["Unread", "data_converter", "payload_limit", "worker_converter"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +45,9 @@ class _UnreadConverter(EncodingPayloadConverter):
         return None
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        del type_hint
+        """Raises LookupError unless the value is a call, which is read later: then the workflow task is tried again."""
+        if type_hint is not ToolCall:
+            raise LookupError(f"the payload store does not answer: {payload.data.decode()} cannot be read")
         return Unread(payload.data.decode())
 
 
@@ -62,23 +66,43 @@ class _MsgspecConverter(EncodingPayloadConverter):
         return msgspec.json.decode(payload.data, type=kind)
 
 
+_STANDARD = DefaultPayloadConverter.default_encoding_payload_converters
+_CONVERTERS = (
+    *(one for one in _STANDARD if not isinstance(one, JSONPlainPayloadConverter)),
+    _UnreadConverter(),
+    _MsgspecConverter(),
+)
+
+
 class _PayloadConverter(CompositePayloadConverter):
+    """The SDK makes one for each task it takes, and asks it for one that knows where each value stands."""
+
     def __init__(self) -> None:
-        standard = DefaultPayloadConverter.default_encoding_payload_converters
-        kept = (one for one in standard if not isinstance(one, JSONPlainPayloadConverter))
-        super().__init__(*kept, _UnreadConverter(), _MsgspecConverter())
+        super().__init__(*_CONVERTERS)
+
+    def with_context(self, context: SerializationContext) -> Self:
+        """The same: no value is written differently in different places."""
+        del context
+        return self
+
+
+@dataclasses.dataclass(frozen=True)
+class _DataConverter(DataConverter):
+    """A value is written alike whosever it is. The SDK asks three times a payload, which is a tenth of a replay."""
+
+    def with_context(self, context: SerializationContext) -> Self:
+        del context
+        return self
 
 
 def data_converter(dsn: str | None = None) -> DataConverter:
     """The converter of every client, worker and mirror; ``dsn`` names the Postgres for large values."""
     storage = ExternalStorage([PayloadStore(dsn)], payload_size_threshold=STORE_FROM_BYTES) if dsn else None
-    return dataclasses.replace(
-        DataConverter.default, payload_converter_class=_PayloadConverter, external_storage=storage
-    )
+    return _DataConverter(payload_converter_class=_PayloadConverter, external_storage=storage)
 
 
-def activity_converter(converter: DataConverter) -> DataConverter:
-    """The same for a worker of activities: an argument that cannot be read now is ``Unread``."""
+def worker_converter(converter: DataConverter) -> DataConverter:
+    """The same for a worker: a call that cannot be read now is ``Unread``."""
     storage = converter.external_storage
     if storage is None or not isinstance(storage.drivers[0], PayloadStore):
         return converter

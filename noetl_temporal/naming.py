@@ -66,7 +66,7 @@ def activity_type(kind: str) -> str:
 
 
 def tool_queue(kind: str) -> str:
-    """The queue of a tool kind where a submission names no other: ``noetl-http``."""
+    """A tool kind's own queue: ``noetl-http``."""
     return f"noetl-{kind}"
 
 

@@ -4,6 +4,7 @@ emitted.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from noetl_temporal.machine.domain import DomainEvent
@@ -21,10 +22,13 @@ _MARKS = {
 
 
 class Overview:
-    """``rows``: step -> {status, seconds?, error?}, in order of first start; those of the run before, if given."""
+    """``rows``: step -> {status, seconds?, error?}, in order of first start; those of the run before, if given.
+
+    The table is made anew at each step that begins or ends, so it costs the same whatever the number of steps."""
 
     def __init__(self, rows: dict[str, dict[str, Any]] | None = None) -> None:
         self.rows = rows or {}
+        self._lines = {name: _line(name, row) for name, row in self.rows.items()}
 
     def take(self, event: DomainEvent) -> bool:
         """Note an event; True when it changed the table."""
@@ -37,19 +41,19 @@ class Overview:
         if event.error:
             row["error"] = event.error
         self.rows[event.node] = row
+        self._lines[event.node] = _line(event.node, row)
         return True
 
     def markdown(self) -> str:
         """The latest steps as a table."""
-        shown = list(self.rows.items())[-_SHOWN:]
-        earlier = len(self.rows) - len(shown)
+        shown = [*islice(reversed(self._lines.values()), _SHOWN)][::-1]
+        earlier = len(self._lines) - len(shown)
         lines = [f"{earlier} earlier steps", ""] if earlier else []
-        lines += ["| step | status | seconds | |", "|---|---|---|---|"]
-        lines += [
-            f"| {_cell(name)} | {row['status']} | {row.get('seconds', '')} | {_cell(row.get('error', ''))} |"
-            for name, row in shown
-        ]
-        return "\n".join(lines)
+        return "\n".join([*lines, "| step | status | seconds | |", "|---|---|---|---|", *shown])
+
+
+def _line(name: str, row: dict[str, Any]) -> str:
+    return f"| {_cell(name)} | {row['status']} | {row.get('seconds', '')} | {_cell(row.get('error', ''))} |"
 
 
 def _cell(text: str) -> str:

@@ -110,8 +110,9 @@ class PayloadStore(StorageDriver):
 
 
 class PatientStore(StorageDriver):
-    """A payload store for activities: what cannot be read at once comes as a payload that names it, for the activity to
+    """A payload store for workers: what cannot be read at once comes as a payload that names it, for an activity to
     read while it heartbeats. Failing would be an attempt that ends before it begins, and looks like a lost one.
+    A workflow task fails where it meets such a payload (codec.py), and is tried again.
     """
 
     def __init__(self, store: PayloadStore) -> None:

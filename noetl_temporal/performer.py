@@ -98,7 +98,7 @@ class Performer:
     def _perform(self, command: Command) -> None:
         match command:
             case Emit():
-                self._trail.add(command.event)
+                self._trail.add(command.event, command.size)
                 self._on_emit(command)
             case CallTool():
                 self._waiting[command.call.id] = command
@@ -115,9 +115,8 @@ class Performer:
 
     def _call(self, command: CallTool) -> None:
         call = command.call
-        size = self.size_of(call)
-        if size > self._limit:
-            self.note(ToolFinished(now(), call.id, _undecided("too_large", self._too_large("call", size))))
+        if command.size > self._limit:
+            self.note(ToolFinished(now(), call.id, _undecided("too_large", self._too_large("call", command.size))))
             return
         handle = workflow.start_activity(
             activity_type(call.kind),

@@ -2,9 +2,11 @@
 
 How it works. An activity execution is one tool call with all its attempts. Each attempt:
 
-    ledger ──► tool ──► sinks ──► rules ──► the report is stored, and returned
-      │ has the outcome    ▲          └──► retry: an ApplicationError with the delay, so Temporal itself waits
-      └────────────────────┘
+    place ──► ledger ──► tool ──► sinks ──► rules ──► the report is stored, and returned
+                │ has the outcome    ▲          └──► retry: an ApplicationError with the delay, so Temporal itself waits
+                └────────────────────┘
+
+The place is one of those that the tool has in this process (tool_places.py); the time of the call begins with it.
 
 Attempts leave no events in history, so each one's record goes with the heartbeats to the next (attempt_log.py) and the
 report has them all.
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -38,6 +41,7 @@ from noetl_temporal.machine.scope import Chain, call_names
 from noetl_temporal.naming import activity_type
 from noetl_temporal.stopping import finished
 from noetl_temporal.tool_outcome import Deadline, attempted, fitted, noted_text, plain, refusal
+from noetl_temporal.tool_places import place_for
 from noetl_temporal.value_store import ValueStore, until_done
 
 __all__ = ["MAX_LOST", "Attempt", "tool_activity"]
@@ -121,13 +125,15 @@ class Attempt:
         call = self.call
         self._limit = self.tool.spec.timeout if call.timeout is None else call.timeout
         self._context = _Context(self.log, self.credentials)
-        self._deadline = Deadline.after(self._limit)
+        self._deadline = Deadline(self._limit)
         self._sinks = CallSinks(call, self.log.n, self.credentials, self._context, self._deadline, self.values.limit)
         self._end = AttemptEnd(call, self.log, self.values, self._scope)
 
     async def run(self) -> ToolReport:
         """The report that ends the call, or the error that asks Temporal for the next attempt."""
-        answer = await self._answer()
+        async with nullcontext() if self.call.store is not None else place_for(self.tool.spec):
+            self._deadline.begin()
+            answer = await self._answer()
         return await finished(asyncio.create_task(self._finish(answer)))
 
     # ---- the call -------------------------------------------------------------------------------------------------
@@ -143,6 +149,8 @@ class Attempt:
         refused = self._refused()
         if refused is not None:
             return await self._found() or _Answer(refused, is_refused=True)
+        if not self.call.idempotent:
+            self.log.tell_first()
         self.is_called.set()
         answer, failure = await attempted(self._run_tool, self._deadline)
         return answer or _Answer(failure or {})

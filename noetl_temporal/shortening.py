@@ -19,6 +19,8 @@ def unique_within(text: str, limit: int) -> str:
 
     Two different texts never give the same: one that is short enough but looks cut is given a digest too.
     """
+    if len(text) <= limit and "~" not in text and text.isascii():
+        return text  # as nearly every id is
     if len(text.encode()) <= limit and not _CUT.search(text):
         return text
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -32,5 +34,7 @@ def head(text: str, limit: int) -> str:
 
 def abridged(value: Any, limit: int) -> Any:
     """The JSON value; ``{"_truncated": true, "_size": bytes}`` where it has more than ``limit`` bytes of JSON."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
     size = len(msgspec.json.encode(value))
     return value if size <= limit else {"_truncated": True, "_size": size}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -19,16 +19,16 @@ __all__ = ["Deadline", "attempted", "fitted", "noted_text", "plain", "refusal"]
 T = TypeVar("T")
 
 
-class Deadline(NamedTuple):
-    """When an attempt times out: ``at`` on the event loop's clock, ``seconds`` after its start; None for no limit."""
+class Deadline:
+    """When an attempt times out: ``at`` on the event loop's clock, ``seconds`` after it began; None for no limit."""
 
-    seconds: float | None
-    at: float | None
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self.at: float | None = None
 
-    @classmethod
-    def after(cls, seconds: float | None) -> Deadline:
-        """The deadline ``seconds`` from now."""
-        return cls(seconds, None if seconds is None else asyncio.get_running_loop().time() + seconds)
+    def begin(self) -> None:
+        """The time runs from now."""
+        self.at = None if self.seconds is None else asyncio.get_running_loop().time() + self.seconds
 
 
 async def attempted(run: Callable[[], Awaitable[T]], deadline: Deadline) -> tuple[T | None, PlainOutcome | None]:

@@ -44,10 +44,10 @@ class Trail:
         self._bytes = 0
         self._markers: list[asyncio.Task[Any]] = []
 
-    def add(self, event: DomainEvent) -> None:
-        """Collect an event; many of them go into a marker."""
+    def add(self, event: DomainEvent, size: int) -> None:
+        """Collect an event of so many bytes; many of them go into a marker."""
         self._events.append(event)
-        self._bytes += len(msgspec.json.encode(event))
+        self._bytes += size
         if self._bytes > MARKER_BYTES:
             marker = workflow.start_local_activity(
                 record_trail,

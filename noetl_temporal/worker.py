@@ -1,19 +1,24 @@
-"""Serves task queues: one Temporal worker for the workflows and one for each tool kind, in one process."""
+"""Serves task queues, several in one process: one that workflows and all tools share, and each tool's own (queues.py).
+
+Only who has all tools polls the shared queue: a worker fails a call of a tool that it does not know.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+from typing import Any, TypeAlias
 
 from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerDeploymentConfig
 
 from noetl_activities.credentials import CredentialSource
+from noetl_activities.postgres_kept import keeping_connections
 from noetl_activities.tool import Tool
 from noetl_temporal.attempt_log import BEAT
-from noetl_temporal.codec import activity_converter
+from noetl_temporal.codec import worker_converter
 from noetl_temporal.frames.activity import frame_activity
 from noetl_temporal.frames.wire import FRAME_KIND
 from noetl_temporal.naming import WORKFLOW_QUEUE, tool_queue
@@ -24,8 +29,13 @@ from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
 
 __all__ = ["GRACE", "UNTIL_DONE", "UnknownToolsError", "frame_worker", "serving", "tool_worker", "workflow_worker"]
 
+Activity: TypeAlias = Callable[..., Any]
+
 GRACE = timedelta(seconds=10)
 """How long calls in flight may go on when a worker is asked to stop that serves only for a while."""
+
+SLOTS = 100
+"""Calls that a worker takes at once, for each tool."""
 
 UNTIL_DONE = timedelta(days=3650)
 """As long as any call may take: the grace of ``noetl worker``, unless it is told another."""
@@ -35,19 +45,9 @@ class UnknownToolsError(ValueError):
     """No installed tool has this name: see `noetl worker --help` for those there are."""
 
 
-def workflow_worker(client: Client, queue: str = WORKFLOW_QUEUE, build: WorkerDeploymentConfig | None = None) -> Worker:
-    """The worker that interprets playbooks; of a ``build``, if it is to serve runs of that one alone."""
-    return Worker(
-        client,
-        task_queue=queue,
-        workflows=[PlaybookWorkflow, LoopWorkflow],
-        activities=[record_trail],
-        no_remote_activities=True,
-        workflow_runner=UnsandboxedWorkflowRunner(),
-        interceptors=[TrailInterceptor()],
-        max_cached_workflows=1000,
-        deployment_config=build,
-    )
+def workflow_worker(client: Client, build: WorkerDeploymentConfig | None = None) -> Worker:
+    """The worker that interprets playbooks and calls no tools; of a ``build``, if it is to serve its runs alone."""
+    return _shared_worker(client, [], GRACE, build)
 
 
 def tool_worker(
@@ -58,13 +58,25 @@ def tool_worker(
     grace: timedelta = GRACE,
     build: WorkerDeploymentConfig | None = None,
 ) -> Worker:
-    """The worker of one tool kind."""
-    config = client.config()
-    config["data_converter"] = activity_converter(client.data_converter)
+    """The worker of one tool kind, by default on its own queue."""
+    run = tool_activity(tool, source, ValueStore(client.data_converter))
+    return _tool_worker(client, queue or tool_queue(tool.spec.kind), run, grace, build)
+
+
+def _shared_worker(
+    client: Client, activities: list[Activity], grace: timedelta, build: WorkerDeploymentConfig | None
+) -> Worker:
+    """Interprets playbooks; what these call on the same queue starts here at once."""
     return Worker(
-        Client(**config),
-        task_queue=queue or tool_queue(tool.spec.kind),
-        activities=[tool_activity(tool, source, ValueStore(client.data_converter))],
+        _reading_later(client),
+        task_queue=WORKFLOW_QUEUE,
+        workflows=[PlaybookWorkflow, LoopWorkflow],
+        activities=[record_trail, *activities],
+        no_remote_activities=not activities,
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        interceptors=[TrailInterceptor()],
+        max_cached_workflows=1000,
+        max_concurrent_activities=SLOTS * len(activities) or None,
         graceful_shutdown_timeout=grace,
         max_heartbeat_throttle_interval=BEAT,
         deployment_config=build,
@@ -79,16 +91,28 @@ def frame_worker(
     build: WorkerDeploymentConfig | None = None,
 ) -> Worker:
     """The worker of frames, which calls all tools in its own process."""
-    config = client.config()
-    config["data_converter"] = activity_converter(client.data_converter)
+    run = frame_activity(tools, source, ValueStore(client.data_converter))
+    return _tool_worker(client, tool_queue(FRAME_KIND), run, grace, build)
+
+
+def _tool_worker(
+    client: Client, queue: str, run: Activity, grace: timedelta, build: WorkerDeploymentConfig | None
+) -> Worker:
     return Worker(
-        Client(**config),
-        task_queue=tool_queue(FRAME_KIND),
-        activities=[frame_activity(tools, source, ValueStore(client.data_converter))],
+        _reading_later(client),
+        task_queue=queue,
+        activities=[run],
+        max_concurrent_activities=SLOTS,
         graceful_shutdown_timeout=grace,
         max_heartbeat_throttle_interval=BEAT,
         deployment_config=build,
     )
+
+
+def _reading_later(client: Client) -> Client:
+    config = client.config()
+    config["data_converter"] = worker_converter(client.data_converter)
+    return Client(**config)
 
 
 def _workers(
@@ -99,16 +123,17 @@ def _workers(
     grace: timedelta,
     build: WorkerDeploymentConfig | None,
 ) -> list[Worker]:
+    """One activity of a tool serves both queues, so that its limit (ToolSpec.at_once) holds for them together."""
     unknown = sorted(set(only or ()) - set(tools))
     if unknown:
         raise UnknownToolsError(f"no tool {', '.join(map(repr, unknown))}: there are {', '.join(sorted(tools))}")
-    chosen = [tool for kind, tool in tools.items() if only is None or kind in only]
-    workers = [tool_worker(client, tool, source, grace=grace, build=build) for tool in chosen]
+    values = ValueStore(client.data_converter)
+    chosen = {kind: tool_activity(tool, source, values) for kind, tool in tools.items() if only is None or kind in only}
+    own = [_tool_worker(client, tool_queue(kind), run, grace, build) for kind, run in chosen.items()]
     if only is not None:
-        return workers
-    has_store = client.data_converter.external_storage is not None
-    frames = [frame_worker(client, tools, source, grace=grace, build=build)] if has_store else []
-    return [workflow_worker(client, build=build), *frames, *workers]
+        return own
+    frames = [frame_worker(client, tools, source, grace, build)] if values.is_available else []
+    return [_shared_worker(client, list(chosen.values()), grace, build), *frames, *own]
 
 
 @asynccontextmanager
@@ -120,12 +145,12 @@ async def serving(
     grace: timedelta = GRACE,
     build: WorkerDeploymentConfig | None = None,
 ) -> AsyncGenerator[None]:
-    """Serve while the block runs. ``only`` these tools and no workflows; by default everything. When the block ends,
-    calls in flight have ``grace`` to end; one that has not is run again elsewhere. A ``build`` (versioning.py) serves
-    its own runs alone. Raises UnknownToolsError.
+    """Serve while the block runs. ``only`` these tools, each on its own queue; by default everything, on the shared
+    queue as well. When the block ends, calls in flight have ``grace`` to end; one that has not is run again elsewhere.
+    A ``build`` (versioning.py) serves its own runs alone. Raises UnknownToolsError.
     """
     workers = _workers(client, tools, only, source, grace, build)
-    async with AsyncExitStack() as stack:
+    async with keeping_connections(), AsyncExitStack() as stack:
         for worker in workers:
             await stack.enter_async_context(worker)
         try:

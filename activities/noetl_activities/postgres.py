@@ -47,7 +47,7 @@ class PostgresTool:
         """See noetl_activities.once.OnceTool."""
         auth, config, seconds = request.auth, request.config, request.connect_timeout
         try:
-            async with connected(auth, config, context, seconds, with_codecs=False) as connection:
+            async with connected(auth, config, context, seconds) as connection:
                 text = await postgres_ledger.find(connection, once.key, once.n)
         except SQL_ERRORS as error:
             return Answer(sql_error(error))

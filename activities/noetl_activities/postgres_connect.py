@@ -1,7 +1,7 @@
-"""Connections of the postgres tool and sink: from a credential, one for each call.
+"""Connections of the postgres tool and sink: from a credential.
 
-A call's connection is its own: nothing of one playbook (settings, temporary tables, an aborted transaction) is seen
-by another.
+A call has a connection for itself, new or as good as new: nothing of one playbook (settings, temporary tables, an
+aborted transaction) is seen by another.
 """
 
 from __future__ import annotations
@@ -9,17 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from typing import Any
 
 import asyncpg
 
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.postgres_kept import Connection, closed, kept_connections
 from noetl_activities.tool import Credential, Json, ToolContext
 
 __all__ = ["SQL_ERRORS", "Connection", "connected", "sql_error"]
-
-Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 SQL_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 """What a call of Postgres raises, for ``sql_error``."""
@@ -44,25 +43,39 @@ async def connected(
     config: dict[str, Json],
     context: ToolContext,
     connect_timeout: float | None = None,
-    *,
-    with_codecs: bool = True,
 ) -> AsyncGenerator[Connection]:
     """A connection for the ``auth`` (a credential's name or fields), or for ``connection_string`` or ``db_*`` fields.
 
-    ``connect_timeout`` in seconds. JSON columns are values ``with_codecs``, which costs a round trip. Raises
-    CredentialError, asyncpg's errors and OSError.
+    ``connect_timeout`` in seconds. JSON columns are values. Where connections are kept (postgres_kept.py) one that was
+    used before may come. Raises CredentialError, asyncpg's errors and OSError.
     """
     given = auth if auth is not None else config.get("credential") or _own_fields(config)
     if not given:
         raise CredentialError("a postgres task needs auth: the name of a credential")
     credential = await context.credential(given)
-    connection = await asyncpg.connect(**_arguments(credential), timeout=connect_timeout or _CONNECT_TIMEOUT)
+    arguments, kept = _arguments(credential), kept_connections()
+    connection = await kept.take(arguments) if kept else None
+    if connection is None:
+        connection = await _opened(arguments, connect_timeout)
     try:
-        if with_codecs:
-            await _set_codecs(connection)
         yield connection
-    finally:
-        await connection.close(timeout=5)
+    except BaseException:
+        await closed(connection)
+        raise
+    await (kept.give_back(arguments, connection) if kept else closed(connection))
+
+
+async def _opened(arguments: dict[str, Any], seconds: float | None) -> Connection:
+    """Statements are not remembered: what is given back loses them (postgres_kept.py)."""
+    connection: Connection = await asyncpg.connect(
+        **arguments, timeout=seconds or _CONNECT_TIMEOUT, statement_cache_size=0
+    )
+    try:
+        await _set_codecs(connection)
+    except BaseException:
+        await closed(connection)
+        raise
+    return connection
 
 
 def _own_fields(config: dict[str, Json]) -> dict[str, Json]:

@@ -38,7 +38,7 @@ _GRACE = 1.0
 class PythonTool:
     """``code`` (or ``script``, ``code_b64``), ``input``/``args``, ``libs``, ``env``."""
 
-    spec = ToolSpec("python", "runs Python code in a process of its own")
+    spec = ToolSpec("python", "runs Python code in a process of its own", at_once="cores")
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
         """The result is the variable ``result``, what ``main`` returns, or what the code returns at top level."""

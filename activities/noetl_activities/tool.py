@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 import msgspec
 
@@ -43,13 +43,15 @@ class Request(msgspec.Struct, frozen=True):
 
 class ToolSpec(msgspec.Struct, frozen=True):
     """``effects`` False marks a tool whose call changes nothing outside. ``timeout`` is that of a call that names none:
-    seconds for the whole call with its sinks, None for no limit (semantics.md 21).
+    seconds for the whole call with its sinks, None for no limit (semantics.md 21). ``at_once`` is how many calls may
+    run in one process; ``cores`` for as many as it has processors, None for no limit.
     """
 
     kind: str
     summary: str
     effects: bool = True
     timeout: float | None = None
+    at_once: int | Literal["cores"] | None = None
 
 
 class ToolContext(Protocol):

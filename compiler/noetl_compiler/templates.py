@@ -31,7 +31,7 @@ from noetl_compiler.templating.check import Problem, check, free_paths
 from noetl_compiler.templating.clock import Clock
 from noetl_compiler.templating.materialise import materialise
 from noetl_compiler.templating.meter import BudgetExceededError, Meter, NotDataError
-from noetl_compiler.templating.program import Program, compiled
+from noetl_compiler.templating.program import PathProgram, Program, compiled
 from noetl_compiler.templating.undefined import UndefinedNameError
 from noetl_compiler.templating.work import add_work_of, work_done
 
@@ -154,7 +154,7 @@ def _evaluate(source: str, scope: Mapping[str, Any], meter: Meter, span: Span | 
         raise _failure(source, scope, error, span, program) from error
 
 
-def _compiled(source: str, span: Span | None) -> Program:
+def _compiled(source: str, span: Span | None) -> Program | PathProgram:
     try:
         return compiled(source)
     except TemplateSyntaxError as error:
@@ -166,7 +166,7 @@ def _syntax_message(error: TemplateSyntaxError) -> str:
 
 
 def _failure(
-    source: str, scope: Mapping[str, Any], error: Exception, span: Span | None, program: Program
+    source: str, scope: Mapping[str, Any], error: Exception, span: Span | None, program: Program | PathProgram
 ) -> TemplateFailure:
     """The failure in words for the person who wrote the template."""
     where = f" (line {program.line_of(error)} of the text)" if "\n" in source.strip() else ""

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,8 +72,8 @@ def _resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-@contextlib.asynccontextmanager
-async def peak_memory() -> AsyncIterator[list[int]]:
+@asynccontextmanager
+async def peak_memory() -> AsyncGenerator[list[int]]:
     """The most that this process, the worker, has held meanwhile, in bytes."""
     peak = [0]
 

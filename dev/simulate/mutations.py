@@ -118,6 +118,10 @@ def _outside_is_well(self: Any, run: Any, event: Any, *, was_asked: bool) -> Non
     _CHUNK_FINISHED(self, run, msgspec.structs.replace(event, report=report), was_asked=was_asked)
 
 
+def _whole_share(_: Any) -> int:
+    return 500
+
+
 def _loses_the_rest(progress: Any, chunk: Any, report: Any, *, goes_on: bool) -> None:
     _TAKE_REPORT(progress, chunk, msgspec.structs.replace(report, rest=0), goes_on=goes_on)
 
@@ -229,7 +233,7 @@ MUTATIONS = (
     Mutation(
         "22c: chunks of a sequential loop run in order", lambda: _off(playbook, "take_report", _gives_the_rest_last)
     ),
-    Mutation("22c: chunks share max_in_flight", lambda: _off(chunks, "_free_share", lambda _: 500)),
+    Mutation("22c: chunks share max_in_flight", lambda: _off(chunks, "_free_share", _whole_share)),
     Mutation(
         "timers keep no run from going on",
         lambda: _off(ENGINE, "is_idle", property(_nothing_is_pending)),

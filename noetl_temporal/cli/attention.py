@@ -23,6 +23,7 @@ from temporalio.api.enums.v1 import (
     TaskQueueType,
     WorkflowTaskFailedCause,
 )
+from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflow.v1 import PendingActivityInfo
@@ -35,7 +36,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.mirror.incidents import NO_INCIDENT
-from noetl_temporal.naming import activity_type, tool_queue
+from noetl_temporal.naming import WORKFLOW_QUEUE, activity_type, tool_queue
 
 __all__ = ["Attention", "attention_of"]
 
@@ -143,13 +144,13 @@ async def _is_polled(client: Client, queue: _Queue) -> bool:
 
 
 def _no_worker(queue: _Queue, since: datetime) -> Attention:
-    is_default = queue.served == "workflows" or queue.name == tool_queue(queue.served)
-    command = "noetl worker" if queue.served == "workflows" else f"noetl worker --tools {queue.served}"
+    commands = {WORKFLOW_QUEUE: "noetl worker", tool_queue(queue.served): f"noetl worker --tools {queue.served}"}
+    command = "noetl worker" if queue.served == "workflows" else commands.get(queue.name)
     return Attention(
         "no_worker",
         f"waiting for a worker of {queue.served} (none polls)",
         since.isoformat(timespec="seconds"),
-        f"start one with `{command}`" if is_default else f"start one for the queue {queue.name}",
+        f"start one with `{command}`" if command else f"start one for the queue {queue.name}",
     )
 
 
@@ -167,7 +168,7 @@ async def _incident(client: Client, found: DescribeWorkflowExecutionResponse, ex
     if attributes.cause in NO_INCIDENT:
         return None
     cause = WorkflowTaskFailedCause.Name(attributes.cause).removeprefix("WORKFLOW_TASK_FAILED_CAUSE_")
-    why = (attributes.failure.message.strip().splitlines() or [""])[0][:300]
+    why = ": ".join(_reasons(attributes.failure))[:300]
     words = cause.lower().replace("_", " ")
     since = _time(failed.event_time)
     return Attention(
@@ -178,6 +179,13 @@ async def _incident(client: Client, found: DescribeWorkflowExecutionResponse, ex
         if attributes.cause == _REPLAY
         else f"the run goes on when a fixed build is deployed; or stop it with `noetl cancel {execution_id}`",
     )
+
+
+def _reasons(failure: Failure) -> Iterator[str]:
+    """The first line of a failure and of each that caused it."""
+    yield from failure.message.strip().splitlines()[:1]
+    if failure.HasField("cause"):
+        yield from _reasons(failure.cause)
 
 
 async def _last_events(client: Client, execution: WorkflowExecution) -> Iterable[HistoryEvent]:

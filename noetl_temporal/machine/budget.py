@@ -52,7 +52,7 @@ class ResultSizes(msgspec.Struct):
     def max_in_flight(self) -> int:
         """How many calls may be in flight."""
         mean = self.bytes // self.count if self.count else 0
-        return max(1, min(MAX_PENDING, RESULT_BYTES // max(mean, 1)))
+        return MAX_PENDING if mean <= RESULT_BYTES // MAX_PENDING else max(1, RESULT_BYTES // mean)
 
 
 class Budget:

@@ -15,11 +15,14 @@ __all__ = ["CallTool", "Cancel", "ChunkInput", "Command", "Emit", "Finish", "Fra
 
 
 class CallTool(msgspec.Struct, frozen=True, tag=True):
-    """Run a tool. ``queue`` is symbolic; ``summary`` is what the Temporal UI shows (``fetch [http] page 3``)."""
+    """Run a tool. ``queue`` is symbolic; ``summary`` is what the Temporal UI shows (``fetch [http] page 3``); ``size``
+    are the bytes of the call's JSON.
+    """
 
     call: ToolCall
     queue: str
     summary: str
+    size: int
 
 
 class StartTimer(msgspec.Struct, frozen=True, tag=True):
@@ -86,9 +89,10 @@ class Cancel(msgspec.Struct, frozen=True, tag=True):
 
 
 class Emit(msgspec.Struct, frozen=True, tag=True):
-    """Record a domain event in the trail."""
+    """Record a domain event in the trail; ``size`` are the bytes of its JSON."""
 
     event: DomainEvent
+    size: int
 
 
 class Finish(msgspec.Struct, frozen=True, tag=True):

@@ -69,6 +69,7 @@ class Engine(ABC, Generic[S, R]):
         self.state = state
         self.budget = Budget(inline_bytes(limit))
         self._runs = runs
+        self._pipelines: dict[str, Pipeline] = {}
         self._limit = limit
         self._journal = Journal(state.ids, file, self.budget)
         self._broken: str | None = None
@@ -205,16 +206,17 @@ class Engine(ABC, Generic[S, R]):
 
         It looks no further than the first run that may not begin: thousands may wait behind it, at every fact.
         """
-        ended, waiting = False, self.state.ready
-        self.state.ready = []
-        for place, id_ in enumerate(waiting):
-            run = self._runs[id_]
+        ended, ready = False, self.state.ready
+        begun, waiting = 0, len(ready)
+        while begun < waiting:
+            run = self._runs[ready[begun]]
             is_stopped = self._is_stopped(run)
             if self.state.phase != "running" or self.budget.is_spent or not (is_stopped or self._can_begin()):
-                self.state.ready = waiting[place:] + self.state.ready
                 break
+            begun += 1
             if self._end_stopped(run) if is_stopped else self._begin(run):
                 ended = True
+        del ready[:begun]
         return ended
 
     def _begin(self, run: R) -> bool:
@@ -258,6 +260,7 @@ class Engine(ABC, Generic[S, R]):
         """Record what the run waits for now, or end it."""
         state = pipeline.state
         if pipeline.end is not None:
+            del self._pipelines[run.id]
             self._run_ended(run, pipeline.end, pipeline.last_kind())
         elif state.phase == "call":
             self.state.pending[state.pending] = Pending("call", run.id)
@@ -323,9 +326,13 @@ class Engine(ABC, Generic[S, R]):
         return bool(run.stop) or (self.state.stop is not None and not self._is_exempt(run))
 
     def _pipeline(self, run: R) -> Pipeline:
-        if run.pipeline is None:
-            raise ProtocolError(f"{run.id} has no pipeline")
-        return Pipeline(self._host(run), run.pipeline)
+        """The run's pipeline around its state, made once a machine."""
+        found = self._pipelines.get(run.id)
+        if found is None:
+            if run.pipeline is None:
+                raise ProtocolError(f"{run.id} has no pipeline")
+            found = self._pipelines[run.id] = Pipeline(self._host(run), run.pipeline)
+        return found
 
     # ---- what each machine decides --------------------------------------------------------------------------------
 

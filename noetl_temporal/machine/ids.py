@@ -53,7 +53,9 @@ class EventIds(msgspec.Struct):
 
     def leave_room(self, at: int, parent: int, attempts: Iterable[AttemptRecord]) -> None:
         """The mirror derives rows from a call that ended at ``at``: later events stand above them."""
-        rows = sum(_ROWS_OF_ATTEMPT + _ROWS_OF_SINK * len(one.sinks) for one in attempts)
+        rows = 0
+        for one in attempts:
+            rows += _ROWS_OF_ATTEMPT + _ROWS_OF_SINK * len(one.sinks)
         self.derived.skip(max(at, millisecond_of(parent)), max(rows, _ROWS_OF_ATTEMPT))
         self.rise(self.derived.ms)
 
@@ -64,11 +66,13 @@ class EventIds(msgspec.Struct):
     def rise(self, ms: int) -> None:
         """Hand out no further id of this millisecond or one before."""
         if ms >= self.own.ms:
-            self.own = IdClock(ms, DERIVED)
+            self.own.ms, self.own.used = ms, DERIVED
 
 
 def escaped(name: str) -> str:
     """A name without the characters that part an id: ``/``, ``#``, ``:`` and ``%``."""
+    if name.isidentifier() and name.isascii():
+        return name  # as nearly every name is
     return quote(name, safe=_PLAIN)
 
 

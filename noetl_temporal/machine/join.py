@@ -49,22 +49,22 @@ class Joins:
         is_any = self._graph.steps[step].join == "any" and step != self._graph.final
         return is_any and has_run and step not in self._ancestors_of(origin) and origin != step
 
-    def ready(self, waiting: Collection[str], running: Iterable[str]) -> list[str]:
+    def ready(self, waiting: Collection[str], running: Collection[str]) -> list[str]:
         """The waiting steps that may run now, in the playbook's order; the final step only alone."""
-        alive = set(running)
         final = self._graph.final
         joins = sorted((step for step in waiting if step != final), key=self._order.__getitem__)
-        free = [step for step in joins if not self._held(step, alive | set(joins))]
+        free = [step for step in joins if not (self._held(step, running) or self._held(step, joins))]
         if free:
             return free
-        if alive:
+        if running:
             return []
         if joins:
             return joins[:1]
         return [final] if final in waiting else []
 
-    def _held(self, step: str, tokens: set[str]) -> bool:
-        return any(token != step and token in self._ancestors_of(step) for token in tokens)
+    def _held(self, step: str, tokens: Iterable[str]) -> bool:
+        ancestors = self._ancestors_of(step)
+        return any(token != step and token in ancestors for token in tokens)
 
     def _ancestors_of(self, step: str) -> frozenset[str]:
         found = self._ancestors.get(step)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from noetl_compiler.graph import Json, Span
 from noetl_temporal.machine.budget import Budget
+from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Command, Emit, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.ids import EventIds
@@ -16,6 +19,10 @@ __all__ = ["RESULT_BYTES", "Journal"]
 
 RESULT_BYTES = 1024
 """Larger results are not repeated in events; the attempt's own row has them."""
+
+
+_NO_META: Mapping[str, Any] = MappingProxyType({})
+_encoded = msgspec.json.Encoder().encode
 
 
 class Journal:
@@ -36,10 +43,14 @@ class Journal:
     def send(self, command: Command) -> None:
         """Append a command."""
         self.commands.append(command)
-        if isinstance(command, CallTool):
-            self._budget.charge(len(msgspec.json.encode(command.call)))
-        elif isinstance(command, RunChunk):
-            self._budget.charge(len(msgspec.json.encode(command.input)))
+        if isinstance(command, RunChunk):
+            self._budget.charge(len(_encoded(command.input)))
+
+    def call(self, call: ToolCall, queue: str, summary: str) -> None:
+        """Append the command to run a tool."""
+        size = len(_encoded(call))
+        self.commands.append(CallTool(call, queue, summary, size))
+        self._budget.charge(size)
 
     def emit(
         self,
@@ -54,13 +65,17 @@ class Journal:
         result: Json = None,
         error: str | None = None,
         span: Span | None = None,
-        **meta: Any,
+        meta: Mapping[str, Any] = _NO_META,
+        **more: Any,
     ) -> int:
-        """Record an event and return its id. ``started`` gives a duration, ``span`` the place; None values are left
-        out.
+        """Record an event and return its id. ``started`` gives a duration, ``span`` the place; ``more`` is added to
+        ``meta``, its None values left out.
         """
-        place = {"file": self._file, "line": span.line, "col": span.col} if span else None
-        found = {"source": place, **meta}
+        found = dict(meta)
+        if span is not None:
+            found["source"] = {"file": self._file, "line": span.line, "col": span.col}
+        if more:
+            found |= {name: value for name, value in more.items() if value is not None}
         event = DomainEvent(
             id=self._ids.next(self.at),
             at=self.at,
@@ -70,16 +85,12 @@ class Journal:
             status=status,
             parent=parent,
             ends=ends,
-            duration=_elapsed(started, self.at),
+            duration=None if started is None else (self.at - started) / 1000,
             result=result,
             error=error[:500] if error else None,
-            meta={name: value for name, value in found.items() if value is not None},
+            meta=found,
         )
-        self.commands.append(Emit(event))
-        self._budget.charge(len(msgspec.json.encode(event)))
+        size = len(_encoded(event))
+        self.commands.append(Emit(event, size))
+        self._budget.charge(size)
         return event.id
-
-
-def _elapsed(started: int | None, ended: int) -> float | None:
-    """Seconds between two times in milliseconds; None without a start."""
-    return None if started is None else (ended - started) / 1000

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json
 from noetl_temporal.machine import trees
-from noetl_temporal.machine.scope import Chain, own_step
+from noetl_temporal.machine.scope import Chain, Late, own_step
 from noetl_temporal.machine.state import PlaybookState, StepRecord, StepRun, TaskRecord
 from noetl_temporal.machine.views import ErrorView, ResultView, result_view
 
@@ -93,27 +94,39 @@ def playbook_scope(
     run: StepRun | None,
     layers: Sequence[Mapping[str, Any]],
 ) -> Chain:
-    """Everything in effect at a time, the given layers innermost."""
+    """Everything in effect at a time, the given layers innermost; also for a template that asks later."""
     steps = _Results(state.records)
     results = Chain(steps, _TaskResults(state.records)) if dialect == "v1" else steps
-    ident = str(execution_id)
-    reserved: dict[str, Any] = {
-        "workload": state.workload,
-        "work": state.workload,
-        "ctx": Chain(state.ctx, results, state.workload),
-        "vars": Chain(state.vars, state.ctx, state.workload),
-        "payload": state.payload,
+    values = _Values(state.ctx, state.vars, state.workload, state.payload)
+    reserved = Late(partial(_reserved, values, results, dialect, str(execution_id), at))
+    if run is None:
+        return Chain(*layers, reserved, state.ctx, results, state.workload)
+    own = {"iter": run.bound, **own_step(dialect, run.step, "")}
+    return Chain(*layers, run.args, own, reserved, run.bound, state.ctx, results, state.workload)
+
+
+class _Values(NamedTuple):
+    """Of the state at one time: whoever writes to one of them puts another in its place."""
+
+    ctx: dict[str, Json]
+    vars: dict[str, Json]
+    workload: dict[str, Json]
+    payload: dict[str, Json]
+
+
+def _reserved(values: _Values, results: Mapping[str, Any], dialect: str, ident: str, at: int) -> dict[str, Any]:
+    names: dict[str, Any] = {
+        "workload": values.workload,
+        "work": values.workload,
+        "ctx": Chain(values.ctx, results, values.workload),
+        "vars": Chain(values.vars, values.ctx, values.workload),
+        "payload": values.payload,
         "results": results,
         "execution_id": ident,
         "job": {"id": ident, "uuid": ident, "execution_id": ident},
         "now": templates.Clock(at),
     }
-    if dialect == "v1":
-        reserved["steps"] = results
-    if run is not None:
-        reserved |= {"iter": run.bound, **own_step(dialect, run.step, "")}
-        return Chain(*layers, run.args, reserved, run.bound, state.ctx, results, state.workload)
-    return Chain(*layers, reserved, state.ctx, results, state.workload)
+    return {**names, "steps": results} if dialect == "v1" else names
 
 
 def assign(state: PlaybookState, run: StepRun | None, target: str, value: Json) -> None:

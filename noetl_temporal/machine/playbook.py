@@ -14,6 +14,7 @@ A fact that does not fit raises ProtocolError before anything has changed. A pla
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from noetl_compiler import templates
@@ -59,7 +60,8 @@ class Machine(Engine[PlaybookState, StepRun]):
         self.graph = graph
         self.execution_id = execution_id
         self._joins = Joins(graph)
-        self._execution = Execution(graph, execution_id, machine_state, self._journal)
+        self._running = Counter(run.step for run in machine_state.runs.values())
+        self._execution = Execution(graph, execution_id, machine_state, self._journal, {})
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
@@ -188,10 +190,9 @@ class Machine(Engine[PlaybookState, StepRun]):
 
     def _release(self) -> bool:
         """Start what need not wait any more; False when the run waits for a fact."""
-        state = self.state
-        if any(run.step == self.graph.final for run in self._runs.values()):
+        state, running = self.state, self._running
+        if self.graph.final in running or (running and state.waiting.keys() <= {self.graph.final}):
             return False
-        running = [run.step for run in self._runs.values()]
         if state.stop is not None:
             state.waiting = {self.graph.final: [origin for origins in state.waiting.values() for origin in origins]}
         ready = self._joins.ready(state.waiting, running)
@@ -226,12 +227,12 @@ class Machine(Engine[PlaybookState, StepRun]):
                 self._go_on(skip(self._execution, step, run))
                 return
             run.event_id = emit_started(self._execution, step, run)
-            self._runs[run.id] = run
+            self._add_run(run)
             self._set_deadline(step, run, enter(self._execution, step, run))
         except templates.TemplateFailure as failure:
             if not run.event_id:
                 run.event_id = emit_started(self._execution, step, run)
-                self._runs[run.id] = run
+                self._add_run(run)
             self._leave(run, End("error", template_outcome(failure), None, failure.span or step.span))
             return
         if step.loop is not None:
@@ -240,6 +241,10 @@ class Machine(Engine[PlaybookState, StepRun]):
             self._begin_pipeline(run)
         else:
             self._leave(run, End("ok", OK, None, step.span))
+
+    def _add_run(self, run: StepRun) -> None:
+        self._runs[run.id] = run
+        self._running[run.step] += 1
 
     def _set_deadline(self, step: Step, run: StepRun, seconds: float | None) -> None:
         if seconds is None and step.name == self.graph.final and self.state.stop is not None:
@@ -312,6 +317,9 @@ class Machine(Engine[PlaybookState, StepRun]):
         self._drop_timer(deadline_id(run))
         if run.pipeline is not None and run.pipeline.executions:
             self.state.idle_starts = 0
+        self._running[run.step] -= 1
+        if not self._running[run.step]:
+            del self._running[run.step]
         self._go_on(leave(self._execution, self.graph.steps[run.step], run, end, kind))
 
     def _go_on(self, ended: Ended) -> None:

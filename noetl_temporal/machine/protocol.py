@@ -42,24 +42,21 @@ def unexpected(event: Event, state: MachineState) -> str | None:
 
     A timer that is not pending is admitted: it may fire just as it is cancelled.
     """
-    name = type(event).__name__
-    if not isinstance(event, ADMITTED[state.phase]):
-        return f"{name} while the machine is {state.phase}"
-    if isinstance(event, ToolFinished | ChunkFinished | TimerFired):
-        id_ = _answered_id(event)
-        found = state.pending.get(id_) or state.timers.get(id_)
-        if found is None and not isinstance(event, TimerFired):
-            return f"{name}: nothing is pending under {id_!r}"
-        if found is not None and found.kind not in ANSWERED[type(event)]:
-            return f"{name}: {id_!r} is a {found.kind}"
-    return None
-
-
-def _answered_id(event: ToolFinished | ChunkFinished | TimerFired) -> str:
+    kind = type(event)
+    if kind not in ADMITTED[state.phase]:
+        return f"{kind.__name__} while the machine is {state.phase}"
     match event:
         case ToolFinished():
-            return event.call_id
+            id_ = event.call_id
         case ChunkFinished():
-            return event.chunk_id
+            id_ = event.chunk_id
         case TimerFired():
-            return event.timer_id
+            id_ = event.timer_id
+        case _:
+            return None
+    found = state.pending.get(id_) or state.timers.get(id_)
+    if found is None and kind is not TimerFired:
+        return f"{kind.__name__}: nothing is pending under {id_!r}"
+    if found is not None and found.kind not in ANSWERED[kind]:
+        return f"{kind.__name__}: {id_!r} is a {found.kind}"
+    return None

@@ -6,7 +6,7 @@ execution_id ...), ctx, results by step and task name, workload (semantics.md 13
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from noetl_compiler import templates
@@ -23,7 +23,7 @@ from noetl_temporal.machine.views import (
     result_view,
 )
 
-__all__ = ["Chain", "call_names", "event_names", "outcome_names", "own_step", "sink_config"]
+__all__ = ["Chain", "Late", "call_names", "event_names", "outcome_names", "own_step", "sink_config"]
 
 
 class Chain(Mapping[str, Any]):
@@ -52,6 +52,35 @@ class Chain(Mapping[str, Any]):
     def materialise(self) -> Json:
         """Everything, the inner layers over the outer."""
         return {name: self[name] for name in self}
+
+
+class Late(Mapping[str, Any]):
+    """Names that are worked out when a template first asks for one: of most scopes none is ever asked for. ``make``
+    must not depend on what changes until then.
+    """
+
+    __slots__ = ("_make", "_names")
+
+    def __init__(self, make: Callable[[], Mapping[str, Any]]) -> None:
+        self._make = make
+        self._names: Mapping[str, Any] | None = None
+
+    def _made(self) -> Mapping[str, Any]:
+        if self._names is None:
+            self._names = self._make()
+        return self._names
+
+    def __getitem__(self, key: str) -> Any:
+        return self._made()[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._made()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made())
+
+    def __len__(self) -> int:
+        return len(self._made())
 
 
 def outcome_names(kind: str, outcome: Outcome, attempt: int = 1, page: int = 1) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from noetl_temporal.queues import TOOL_QUEUES_VARIABLE
 from noetl_temporal.stack.home import Mode, write_whole
 
 __all__ = ["Addresses", "without_password"]
@@ -19,6 +20,10 @@ LOG = "pg_noetl_k8s"
 """The credential that reads the event log."""
 
 LOOPBACK = "localhost,127.0.0.0/8,::1"
+
+OWN_QUEUES = "python"
+"""The other tools share the workflows' queue, whose calls start at once. A python call takes a processor for long, so
+many of them would keep calls of other tools waiting for a place in the worker."""
 
 
 class Addresses(msgspec.Struct, frozen=True):
@@ -47,11 +52,12 @@ class Addresses(msgspec.Struct, frozen=True):
         """The variables by which a client, a worker or a mirror finds this stack and may use it.
 
         Playbooks written for a laptop or for kind find a database under the names they use, and tools may call what
-        runs on this machine."""
+        runs on this machine. Most tools share one queue with the workflows, as one worker serves everything."""
         playbooks = self._login("playbooks", self.playbooks_password, "playbooks")
         given = {_variable(name): playbooks for name in PLAYBOOKS}
         given[_variable(LOG)] = self._login("reader", self.reader_password, "noetl")
         given["NOETL_HTTP_ALLOW"] = LOOPBACK
+        given[TOOL_QUEUES_VARIABLE] = OWN_QUEUES
         chosen = {name: os.environ.get(name, value) for name, value in given.items()}
         return {"TEMPORAL_ADDRESS": self.temporal, "NOETL_POSTGRES": self.postgres, **chosen}
 

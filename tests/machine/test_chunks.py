@@ -68,7 +68,13 @@ class Watched:
     def done(self, id_: str, size: int, **fields: Any) -> list[Command]:
         """A chunk's report; every item's result is the chunk's id."""
         stats = {"total": size, "success": size, "failed": 0, "skipped": 0}
-        report = {"status": "ok", "results": [id_] * size, "stats": stats, "clock": self.now - EPOCH_MS, **fields}
+        report: dict[str, Any] = {
+            "status": "ok",
+            "results": [id_] * size,
+            "stats": stats,
+            "clock": self.now - EPOCH_MS,
+            **fields,
+        }
         return self.feed(ChunkFinished, id_, ChunkReport(**report))
 
     def finish(self) -> Finish:

@@ -11,6 +11,7 @@ import time
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 from temporalio import activity, workflow
 from temporalio.exceptions import ApplicationError
 
@@ -115,7 +116,8 @@ class _Scripted:
         self.story = Story(_now(), loop.get("slot", 0), max(given.get("after", 0), loop.get("after", 0)))
         for line in given["script"]:
             for event in line.get("trail", ()):
-                self.trail.add(self._stamped(event))
+                stamped = self._stamped(event)
+                self.trail.add(stamped, len(msgspec.json.encode(stamped)))
             match line["do"]:
                 case "call":
                     await self._call(line)

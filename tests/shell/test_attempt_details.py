@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import socket
 from typing import Any
 
 import msgspec
 import pytest
+from temporalio.converter import WorkflowSerializationContext
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
@@ -14,6 +17,7 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.testing import FakeTool
 from noetl_compiler.graph import Value
+from noetl_temporal import attempt_log
 from noetl_temporal.codec import data_converter
 from noetl_temporal.machine.call import AttemptCounts, CallRule, ToolCall, ToolReport
 from noetl_temporal.run_tool import tool_activity
@@ -53,7 +57,7 @@ class Attempts:
         except ApplicationError:
             return None
         finally:
-            self.largest = max(self.largest, *(len(msgspec.json.encode(one)) for one in told))
+            self.largest = max([self.largest, *(len(msgspec.json.encode(one)) for one in told)])
             kept = told if beats is None else told[:beats]
             self._details = kept[-1] if kept else self._details
 
@@ -119,3 +123,25 @@ async def test_a_reset_activity_counts_on(number: int) -> None:
     report = await attempts.run(1)
     assert report is not None
     assert report.counts == AttemptCounts(total=number + 2, used=number + 2, ok=1)
+
+
+def test_the_name_of_the_host_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def gethostname() -> str:
+        asked.append("name")
+        return "here"
+
+    monkeypatch.setattr(socket, "gethostname", gethostname)
+    attempt_log._worker.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    try:
+        assert [attempt_log._worker() for _ in range(3)] == [f"{os.getpid()}@here"] * 3  # pyright: ignore[reportPrivateUsage]
+        assert asked == ["name"]
+    finally:
+        attempt_log._worker.cache_clear()  # pyright: ignore[reportPrivateUsage]
+
+
+def test_the_converter_is_the_same_for_every_value() -> None:
+    """The SDK asks at every payload of an activation, three times."""
+    converter = data_converter()
+    assert converter.with_context(WorkflowSerializationContext(namespace="n", workflow_id="w")) is converter

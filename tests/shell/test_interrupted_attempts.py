@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -25,6 +26,7 @@ from noetl_temporal.value_store import ValueStore
 
 RULES = (CallRule(0, "retry", "error", attempts=Value(2)),)
 CALL = ToolCall("c", "k", 1, "step", "task", "noop", 1, "v10", rules=RULES)
+ONCE = msgspec.structs.replace(CALL, idempotent=False)
 BUSY = Outcome("error", error=ErrorInfo("http", "busy"))
 
 
@@ -101,10 +103,9 @@ async def test_interruptions_count_neither_as_used_nor_as_lost() -> None:
 
 
 async def test_a_call_that_may_not_be_repeated_ends_as_unknown() -> None:
-    once = msgspec.structs.replace(CALL, idempotent=False)
-    told = await interrupted("worker_shutdown", once)
+    told = await interrupted("worker_shutdown", ONCE)
     tool = FakeTool("noop", lambda _request, _context: 1)
-    report = await Running(once, tool, told, 2).start()
+    report = await Running(ONCE, tool, told, 2).start()
     assert report.outcome["error"]["kind"] == "unknown_outcome"
     assert report.exhausted
     assert tool.requests == []
@@ -114,7 +115,7 @@ async def test_one_that_had_not_begun_its_tool_is_run_again() -> None:
     record = AttemptRecord(1, 1000, "shutdown", ended=1001, is_called=False)
     told = [msgspec.to_builtins(Details((record,), temporal=1))]
     tool = FakeTool("noop", lambda _request, _context: 1)
-    report = await Running(msgspec.structs.replace(CALL, idempotent=False), tool, told, 2).start()
+    report = await Running(ONCE, tool, told, 2).start()
     assert report.outcome["status"] == "ok"
 
 
@@ -132,13 +133,51 @@ async def test_a_cancelled_call_whose_tool_has_not_answered_ends_at_once() -> No
 
 async def test_an_attempt_whose_process_goes_down_is_not_told_apart() -> None:
     tool, called = waiting()
-    running = Running(CALL, tool, [])
+    running = Running(ONCE, tool, [])
     task = running.start()
     await called.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert running.records[-1].status == "lost"
+
+
+# ---- what an attempt tells before it ends ----------------------------------------------------------------------------
+
+
+async def told_when_called(call: ToolCall, told: list[Any], attempt: int = 1) -> list[Any]:
+    """The heartbeat details at the moment when the tool is called."""
+    seen: list[Any] = []
+    tool = FakeTool("noop", lambda _request, _context: seen.extend(told))
+    await Running(call, tool, told, attempt).start()
+    return seen
+
+
+async def test_a_call_that_may_be_repeated_begins_without_a_heartbeat() -> None:
+    assert await told_when_called(CALL, []) == []
+
+
+async def test_one_that_may_not_is_told_of_before_its_tool_is_called() -> None:
+    [told] = await told_when_called(ONCE, [])
+    assert [one.status for one in msgspec.convert(told, Details).records] == ["lost"]
+
+
+async def test_attempts_before_are_told_of_at_once() -> None:
+    [told] = await told_when_called(CALL, [], attempt=3)
+    assert [one.status for one in msgspec.convert(told, Details).records] == ["lost", "lost", "lost"]
+
+
+async def test_a_call_that_lasts_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_temporal.attempt_log.BEAT", timedelta(seconds=0.01))
+    tool, called = waiting()
+    running = Running(CALL, tool, [])
+    task = running.start()
+    await called.wait()
+    while not running.told:
+        await asyncio.sleep(0.01)
+    assert running.records[-1].status == "lost"
+    running.interrupt("cancel_requested")
+    await task
 
 
 # ---- the tool has answered ------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import pytest
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflowservice.v1 import PauseActivityRequest, ResetActivityRequest, UnpauseActivityRequest
@@ -18,6 +19,7 @@ from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.machine.call import AttemptCounts
+from noetl_temporal.queues import TOOL_QUEUES_VARIABLE
 from noetl_temporal.run_tool import MAX_LOST
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
@@ -33,6 +35,13 @@ ONCE = "  - step: start\n    tool: {kind: noop, spec: {idempotent: false}}\n"
 GRACE = timedelta(seconds=0.1)
 
 
+@pytest.fixture(params=["all", "none"], ids=["own queue", "shared queue"])
+def queues(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tools' calls are on queues of their own, or on that of the workflows."""
+    monkeypatch.setenv(TOOL_QUEUES_VARIABLE, request.param)
+
+
+@pytest.mark.usefixtures("queues")
 async def test_a_call_ends_within_the_grace(servers: Addresses) -> None:
     async with site() as web, worker_process(servers.temporal, servers.postgres) as first:
         web.open.clear()
@@ -81,6 +90,7 @@ async def deploys(servers: Addresses) -> Deploys:
     return Deploys(await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools))
 
 
+@pytest.mark.usefixtures("queues")
 async def test_deploys_neither_lose_a_call_nor_give_it_up(servers: Addresses) -> None:
     some = await deploys(servers)
     handle = await some.client.submit(compile_or_raise(f"{HEAD}workflow:\n{CALL}"))

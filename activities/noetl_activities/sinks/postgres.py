@@ -40,7 +40,7 @@ async def store_postgres(
 async def find_postgres(config: dict[str, Json], auth: Json, key: str, n: int, context: ToolContext) -> str | None:
     """The outcome that the ledger of this sink has for a call, None when there is none or no ledger."""
     try:
-        async with connected(auth, config, context, with_codecs=False) as connection:
+        async with connected(auth, config, context) as connection:
             return await ledger.find(connection, key, n)
     except SQL_ERRORS as error:
         raise SinkError(sql_error(error)) from error

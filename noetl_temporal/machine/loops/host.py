@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from noetl_compiler import templates
@@ -10,8 +11,9 @@ from noetl_compiler.graph import Json, SourceRef, Step
 from noetl_temporal.machine import trees
 from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.journal import Journal
-from noetl_temporal.machine.scope import Chain
+from noetl_temporal.machine.scope import Chain, Late
 from noetl_temporal.machine.state import Iteration, LoopState
+from noetl_temporal.machine.tasks.plan import StepPlan
 
 __all__ = ["IterationHost", "iteration_ids"]
 
@@ -27,10 +29,13 @@ def iteration_ids(input_: ChunkInput, index: int) -> dict[str, Any]:
 
 
 class IterationHost:
-    """See tasks.host.Host."""
+    """See tasks.host.Host. ``plan`` is that of the loop's step."""
 
-    def __init__(self, input_: ChunkInput, loop: LoopState, iteration: Iteration, journal: Journal) -> None:
+    def __init__(
+        self, input_: ChunkInput, plan: StepPlan, loop: LoopState, iteration: Iteration, journal: Journal
+    ) -> None:
         self.journal = journal
+        self.plan = plan
         self.step: Step = input_.step
         self.source: SourceRef = input_.source
         self.execution_id = input_.execution_id
@@ -43,32 +48,13 @@ class IterationHost:
         self._input = input_
         self._loop = loop
         self._own = iteration
+        self._names = Late(partial(_iteration_names, input_, iteration.index, iteration.bound))
 
     def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
         """The iteration's names over what the playbook sent along."""
         outer, loop_ctx, own = self._input.scope, self._loop.ctx, self._own
-        written: dict[str, Any] = {name: Chain(own.ctx, loop_ctx, outer.get(name) or {}) for name in ("ctx", "vars")}
-        written["now"] = templates.Clock(self.journal.at)
-        return Chain(*layers, self._iteration_names(), written, own.bound, own.ctx, loop_ctx, outer)
-
-    def _iteration_names(self) -> dict[str, Any]:
-        given, index, own = self._input, self._own.index, self._own
-        item, total = given.items[index - given.first], given.total
-        place = {
-            "index": index,
-            "index0": index,
-            "count": total,
-            "size": total,
-            "length": total,
-            "first": index == 0,
-            "last": index == total - 1,
-        }
-        element = given.step.loop.element if given.step.loop else "item"
-        iter_ = {**place, **{f"_{name}": value for name, value in place.items()}, element: item, **own.bound}
-        names: dict[str, Any] = {element: item, "iter": iter_, "loop": place, "_loop": place}
-        names |= {"_index": index, "loop_index": index}
-        is_old = given.source.dialect in ("v1", "legacy")
-        return {given.step.name: {"result_index": index}, **names} if is_old else names
+        written = Late(partial(_written_names, own.ctx, loop_ctx, outer, self.journal.at))
+        return Chain(*layers, self._names, written, own.bound, own.ctx, loop_ctx, outer)
 
     def _seen(self) -> list[Mapping[str, Any]]:
         """Where a name of ctx is looked up. The playbook sent what the body's templates name, and nobody sees more."""
@@ -77,21 +63,51 @@ class IterationHost:
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:
         """``iter`` stays here; everything else is for the playbook too."""
+        if not values:
+            return
         own = self._own
         for target, value in values:
             root, path, how = trees.split_target(target)
             if root == "iter":
                 own.bound = trees.written(own.bound, path, trees.gathered([own.bound], path, how, value))
+                self._names = Late(partial(_iteration_names, self._input, own.index, own.bound))
             else:
                 own.ctx = trees.written(own.ctx, path, trees.gathered(self._seen(), path, how, value))
                 own.assigns.append((target, value))
-        if values:
-            self.journal.emit(
-                "ctx.updated",
-                self.step.name,
-                "iteration",
-                "COMPLETED",
-                parent=self.parent_id,
-                targets=[target for target, _ in values],
-                **self.meta,
-            )
+        self.journal.emit(
+            "ctx.updated",
+            self.step.name,
+            "iteration",
+            "COMPLETED",
+            parent=self.parent_id,
+            targets=[target for target, _ in values],
+            **self.meta,
+        )
+
+
+def _iteration_names(given: ChunkInput, index: int, bound: Mapping[str, Json]) -> dict[str, Any]:
+    """The names of an iteration; ``bound`` is what ``set iter.x`` wrote."""
+    item, total = given.items[index - given.first], given.total
+    place = {
+        "index": index,
+        "index0": index,
+        "count": total,
+        "size": total,
+        "length": total,
+        "first": index == 0,
+        "last": index == total - 1,
+    }
+    element = given.step.loop.element if given.step.loop else "item"
+    iter_ = {**place, **{f"_{name}": value for name, value in place.items()}, element: item, **bound}
+    names: dict[str, Any] = {element: item, "iter": iter_, "loop": place, "_loop": place}
+    names |= {"_index": index, "loop_index": index}
+    is_old = given.source.dialect in ("v1", "legacy")
+    return {given.step.name: {"result_index": index}, **names} if is_old else names
+
+
+def _written_names(
+    own: Mapping[str, Json], loop: Mapping[str, Json], outer: Mapping[str, Json], at: int
+) -> dict[str, Any]:
+    """What was written before, by this iteration, by those before it, by the playbook; and the time."""
+    written: dict[str, Any] = {name: Chain(own, loop, outer.get(name) or {}) for name in ("ctx", "vars")}
+    return {**written, "now": templates.Clock(at)}

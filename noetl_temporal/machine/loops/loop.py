@@ -29,6 +29,7 @@ from noetl_temporal.machine.loops.host import IterationHost, iteration_ids
 from noetl_temporal.machine.loops.result import too_large
 from noetl_temporal.machine.state import Iteration, LoopState, restored
 from noetl_temporal.machine.tasks.pipeline import End
+from noetl_temporal.machine.tasks.plan import StepPlan
 from noetl_temporal.shortening import abridged
 
 __all__ = ["LoopMachine"]
@@ -49,6 +50,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
         super().__init__(machine_state, machine_state.runs, input_.source.file, limit)
         self.input = input_
         self.report: ChunkReport | None = None
+        self._plan = StepPlan(input_.step)
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
@@ -105,7 +107,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
             "iteration",
             "STARTED",
             parent=self.input.event_id,
-            **iteration_ids(self.input, index),
+            meta=iteration_ids(self.input, index),
         )
         state.runs[iteration.id] = iteration
         self._begin_pipeline(iteration)
@@ -152,7 +154,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
             result=abridged(end.outcome.get("result"), RESULT_BYTES) if end.status == "ok" else None,
             error=str(error["message"]) if "message" in error else None,
             span=end.span if end.status == "error" else None,
-            **iteration_ids(self.input, run.index),
+            meta=iteration_ids(self.input, run.index),
         )
 
     def _is_exempt(self, run: Iteration) -> bool:
@@ -160,7 +162,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
         return False
 
     def _host(self, run: Iteration) -> IterationHost:
-        return IterationHost(self.input, self.state, run, self._journal)
+        return IterationHost(self.input, self._plan, self.state, run, self._journal)
 
     def _warn(self, message: str) -> None:
         step, parent = self.input.step.name, self.input.event_id

@@ -63,10 +63,10 @@ def emit_started(execution: Execution, step: Step, run: StepRun) -> int:
 
 def _routed(execution: Execution, step: Step) -> dict[str, Json]:
     """What the final step's start says of failures that led there (failure-handling seed)."""
-    unhandled = [failure.step for failure in execution.state.failures if not failure.handled]
-    if step.name != execution.graph.final or not unhandled:
+    if step.name != execution.graph.final:
         return {}
-    return {"routed_to_end": True, "original_failed_step": unhandled[0]}
+    unhandled = [failure.step for failure in execution.state.failures if not failure.handled]
+    return {"routed_to_end": True, "original_failed_step": unhandled[0]} if unhandled else {}
 
 
 def enter(execution: Execution, step: Step, run: StepRun) -> float | None:
@@ -74,10 +74,13 @@ def enter(execution: Execution, step: Step, run: StepRun) -> float | None:
 
     Raises TemplateFailure.
     """
+    if not (step.args.data or step.enter or step.timeout):
+        return None
     host = execution.host(step, run)
     args: dict[str, Json] = templates.render(step.args, host.scope()) or {}
     run.args = {**args, "input": args, "args": args} if args else {}
-    scope = host.scope(event_names("step.enter", step.name, None))
-    assigns = [one for rule in step.enter if allows(rule.guard, "ok", scope) for one in rule.set]
-    host.assign([(one.target, templates.render(one.value, scope)) for one in assigns])
+    if step.enter:
+        scope = host.scope(event_names("step.enter", step.name, None))
+        assigns = [one for rule in step.enter if allows(rule.guard, "ok", scope) for one in rule.set]
+        host.assign([(one.target, templates.render(one.value, scope)) for one in assigns])
     return seconds_of(step.timeout.total, host.scope(), "timeout") if step.timeout else None

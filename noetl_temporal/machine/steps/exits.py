@@ -55,6 +55,8 @@ def in_time(step: Step, run: StepRun, end: End) -> End:
 
 def _completed(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> End:
     """The step's own result and ``set``; a template without value fails the step after all."""
+    if step.result is None and not step.set:
+        return end
     host, dialect = execution.host(step, run), execution.graph.source.dialect
     view = record_view(_record(execution, step, run, end, kind, "completed"))
     final: Outcome = {**end.outcome, "page": None}

@@ -9,6 +9,7 @@ from noetl_compiler.graph import Json, SourceRef, Step
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.names import assign, playbook_scope
 from noetl_temporal.machine.state import PlaybookState, StepRun
+from noetl_temporal.machine.tasks.plan import StepPlan
 
 __all__ = ["StepHost"]
 
@@ -22,11 +23,13 @@ class StepHost:
         source: SourceRef,
         execution_id: int,
         state: PlaybookState,
-        step: Step,
+        plan: StepPlan,
         run: StepRun,
     ) -> None:
+        step: Step = plan.step
         self.journal = journal
         self.step = step
+        self.plan = plan
         self.source = source
         self.execution_id = execution_id
         self.prefix = run.id

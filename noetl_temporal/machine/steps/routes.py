@@ -13,7 +13,7 @@ from noetl_temporal.machine.events import Failure
 from noetl_temporal.machine.failing import failure_at, template_outcome
 from noetl_temporal.machine.loops.result import ITEMS_FAILED
 from noetl_temporal.machine.routing import Selection, select
-from noetl_temporal.machine.scope import call_names, event_names
+from noetl_temporal.machine.scope import Late, call_names, event_names
 from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.tasks.pipeline import End
@@ -41,16 +41,13 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
     failed = status == "failed"
     if step.name == execution.graph.final or execution.state.stop is not None:
         return _failed(execution, step, run, end, ()) if failed else Ended(step.name, (execution.graph.final,))
-    host = execution.host(step, run)
-    names: dict[str, Any] = {
-        **call_names(execution.graph.source.dialect, step.name, kind, end.outcome),
-        **event_names(_boundary(step, status), step.name, end.outcome),
-    }
-    scope = host.scope(names)
+    scope = Late(lambda: execution.host(step, run).scope(_names(execution, step, status, end, kind)))
     try:
         chosen = select(step.route, "error" if failed else "ok", scope)
         _emit(execution, step, run, chosen)
-        host.assign([(one.target, templates.render(one.value, scope)) for arc in chosen.arcs for one in arc.set])
+        sets = [(one.target, templates.render(one.value, scope)) for arc in chosen.arcs for one in arc.set]
+        if sets:
+            execution.host(step, run).assign(sets)
     except templates.TemplateFailure as failure:
         raised = End("error", template_outcome(failure), None, failure.span or step.span)
         return _failed(execution, step, run, raised, ())
@@ -60,6 +57,13 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
     if not targets and step.route.on_no_match == "end":
         targets = (execution.graph.final,)
     return Ended(step.name, targets)
+
+
+def _names(execution: Execution, step: Step, status: str, end: End, kind: str) -> dict[str, Any]:
+    return {
+        **call_names(execution.graph.source.dialect, step.name, kind, end.outcome),
+        **event_names(_boundary(step, status), step.name, end.outcome),
+    }
 
 
 def _boundary(step: Step, status: str) -> str:

@@ -12,15 +12,14 @@ from typing import Any
 from noetl_compiler.graph import Guard, Task
 from noetl_temporal.machine.policy import allows
 from noetl_temporal.machine.scope import call_names
-from noetl_temporal.machine.state import PipelineState
+from noetl_temporal.machine.state import PipelineState, TaskRecord
 
 __all__ = ["may_follow", "runs", "subject_names"]
 
 
-def subject_names(dialect: str, step: str, state: PipelineState) -> dict[str, Any]:
+def subject_names(dialect: str, step: str, subject: TaskRecord) -> dict[str, Any]:
     """What the outcome of the task beside which asides stand binds."""
-    record = state.records.get(state.subject or "")
-    return call_names(dialect, step, record.kind, record.outcome) if record is not None else {}
+    return call_names(dialect, step, subject.kind, subject.outcome)
 
 
 def runs(guard: Guard | None, state: PipelineState, scope: Callable[[], Mapping[str, Any]]) -> bool:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl_compiler.graph import Json, Task
+from noetl_compiler.graph import Json
 from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.journal import RESULT_BYTES
 from noetl_temporal.machine.state import PipelineState
 from noetl_temporal.machine.tasks.calls import call_id
 from noetl_temporal.machine.tasks.host import Host
+from noetl_temporal.machine.tasks.plan import TaskPlan
 from noetl_temporal.shortening import abridged
 
-__all__ = ["TaskEvents", "message_of", "page_of", "paginates"]
+__all__ = ["TaskEvents", "message_of"]
+
+_ENDS = {"COMPLETED": "task.done", "CANCELLED": "task.cancelled", "FAILED": "task.failed"}
 
 
 class TaskEvents:
@@ -22,54 +25,41 @@ class TaskEvents:
         self._host = host
         self._state = state
 
-    def started(self, task: Task) -> int:
+    def started(self, plan: TaskPlan) -> int:
         """A task, or another page of it, is about to be called."""
         self._state.is_open = True
         return self._host.journal.emit(
             "task.started",
-            task.label,
-            task.kind,
+            plan.task.label,
+            plan.task.kind,
             "STARTED",
             parent=self._state.done_id or self._host.parent_id,
-            span=task.span,
-            **self._meta(task),
+            span=plan.task.span,
+            meta=self._meta(plan),
         )
 
-    def ended(self, task: Task, status: str, outcome: Outcome, sequence: Json = None) -> int:
+    def ended(self, plan: TaskPlan, status: str, outcome: Outcome, sequence: Json = None) -> int:
         """It is over: ``status`` COMPLETED, FAILED or CANCELLED; ``sequence`` tells of all its pages."""
         self._state.is_open = False
-        done = {"COMPLETED": "task.done", "CANCELLED": "task.cancelled"}.get(status, "task.failed")
         return self._host.journal.emit(
-            done,
-            task.label,
-            task.kind,
+            _ENDS[status],
+            plan.task.label,
+            plan.task.kind,
             status,
             parent=self._state.done_id or self._state.event_id,
             ends=self._state.event_id,
             started=self._state.started,
             result=abridged(outcome.get("result"), RESULT_BYTES) if status == "COMPLETED" else None,
             error=message_of(outcome),
-            span=task.span if status == "FAILED" else None,
-            sequence=sequence,
-            **self._meta(task),
+            span=plan.task.span if status == "FAILED" else None,
+            meta=self._meta(plan) if sequence is None else {**self._meta(plan), "sequence": sequence},
         )
 
-    def _meta(self, task: Task) -> dict[str, Any]:
-        return {
-            **self._host.meta,
-            "task_run_id": call_id(self._host, task, self._state),
-            "page": page_of(task, self._state),
-        }
-
-
-def paginates(task: Task) -> bool:
-    """Whether a rule may call the task again."""
-    return task.policy is not None and any(rule.do == "again" for rule in task.policy.rules)
-
-
-def page_of(task: Task, state: PipelineState) -> int | None:
-    """The page that is being called, from 1; None for a task that has none."""
-    return state.page if paginates(task) else None
+    def _meta(self, plan: TaskPlan) -> dict[str, Any]:
+        meta = {**self._host.meta, "task_run_id": call_id(self._host, plan, self._state)}
+        if plan.paginates:
+            meta["page"] = self._state.page
+        return meta
 
 
 def message_of(outcome: Outcome) -> str | None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, cast
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Json, Task
+from noetl_compiler.graph import Json, Task, Value
 from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.names import task_view
-from noetl_temporal.machine.scope import Chain, call_names
-from noetl_temporal.machine.state import PipelineState
+from noetl_temporal.machine.scope import Chain, Late, call_names
+from noetl_temporal.machine.state import PipelineState, TaskRecord
 from noetl_temporal.machine.tasks import asides
-from noetl_temporal.machine.tasks.collect import collect_of
 from noetl_temporal.machine.tasks.host import Host
+from noetl_temporal.machine.tasks.plan import TaskPlan
 from noetl_temporal.machine.views import OutcomeView
 
 __all__ = ["PipelineNames"]
@@ -30,20 +31,22 @@ class PipelineNames:
         """What the surroundings give, and over it the task's own input, whose templates see it. In the case dialect a
         tool's own names were defaults: what its step or the way to it binds comes over them.
         """
-        given = _names(task, templates.render(task.given, self._host.scope(self.of_task())))
-        own = _names(task, templates.render(task.input, self._host.scope(given, self.of_task())))
+        given = _names(task, self._rendered(task.given))
+        own = _names(task, self._rendered(task.input, given))
         if self._host.source.dialect == "case" and task.guard is None:
             own |= {name: value for name, value in given.items() if value is not None}
         return given | own
 
-    def outcome_scope(self, task: Task, outcome: Outcome, attempts: int) -> Mapping[str, Any]:
+    def _rendered(self, value: Value, *layers: Mapping[str, Any]) -> Json:
+        return templates.render(value, self._host.scope(*layers, self.of_task())) if value.templates else value.data
+
+    def outcome_scope(self, plan: TaskPlan, outcome: Outcome, attempts: int) -> Mapping[str, Any]:
         """What a task's rules and sets see after a call that took so many attempts."""
-        if task.guard is not None:
+        if plan.task.guard is not None:
             return self._host.scope(self.of_task())
-        names = self.of_call(task, outcome, max(1, attempts))
-        how = collect_of(task)
-        if how is not None:
-            names[how.into] = names["accumulated"] = self._state.collected
+        names = self.of_call(plan.task, outcome, max(1, attempts))
+        if plan.collect is not None:
+            names[plan.collect.into] = names["accumulated"] = self._state.collected
         return self._host.scope(names, self.of_task())
 
     def of_call(self, task: Task, outcome: Outcome, attempts: int = 1) -> dict[str, Any]:
@@ -53,24 +56,35 @@ class PipelineNames:
 
     def of_task(self) -> Mapping[str, Any]:
         """Results of the tasks before, by label and in ``results``, and the last as ``_prev``; its outcome as
-        ``output``.
+        ``output``. All as it stands now, also for a template that asks later.
         """
-        state = self._state
+        state, task = self._state, self._task()
+        if not state.records:
+            return {"_task": task.label if task else None, "_prev": None}
+        subject = state.subject if task is not None and task.guard is not None else None
+        return Late(partial(self._names_of, task, dict(state.records), state.last, subject, self._host.scope()))
+
+    def _names_of(
+        self,
+        task: Task | None,
+        records: Mapping[str, TaskRecord],
+        last: str | None,
+        subject: str | None,
+        outer: Mapping[str, Any],
+    ) -> dict[str, Any]:
         results: dict[str, Any] = {
-            label: task_view(record) for label, record in state.records.items() if record.outcome["status"] == "ok"
+            label: task_view(record) for label, record in records.items() if record.outcome["status"] == "ok"
         }
         names = dict(results)
         if results:
-            names["results"] = Chain(results, self._host.scope().get("results") or {})
-        task = self._task()
+            names["results"] = Chain(results, outer.get("results") or {})
         names["_task"] = task.label if task else None
-        names["_prev"] = names.get(state.last or "")
-        if state.last is not None:
-            last = state.records[state.last]
-            names["output"] = names["outcome"] = OutcomeView(last.kind, last.outcome)
-        if task is not None and task.guard is not None:
-            return {**asides.subject_names(self._host.source.dialect, self._host.step.name, state), **names}
-        return names
+        names["_prev"] = names.get(last or "")
+        if last is not None:
+            names["output"] = names["outcome"] = OutcomeView(records[last].kind, records[last].outcome)
+        if subject is None:
+            return names
+        return {**asides.subject_names(self._host.source.dialect, self._host.step.name, records[subject]), **names}
 
     def _task(self) -> Task | None:
         tasks = self._host.step.tasks

@@ -23,20 +23,19 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Rule, Span, Task
+from noetl_compiler.graph import Rule, Span
 from noetl_temporal.machine import quantities, trees
 from noetl_temporal.machine.call import Outcome, ToolReport
-from noetl_temporal.machine.commands import CallTool
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.failing import error_outcome, template_outcome
 from noetl_temporal.machine.state import PipelineState, TaskRecord
 from noetl_temporal.machine.tasks import asides
 from noetl_temporal.machine.tasks.calls import store_call, summary, timer_id, tool_call
-from noetl_temporal.machine.tasks.collect import collect_of
-from noetl_temporal.machine.tasks.events import TaskEvents, page_of, paginates
+from noetl_temporal.machine.tasks.events import TaskEvents
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.names import PipelineNames
-from noetl_temporal.machine.tasks.rendering import render_task
+from noetl_temporal.machine.tasks.plan import TaskPlan
+from noetl_temporal.machine.tasks.rendering import RenderedTask
 from noetl_temporal.machine.tasks.settling import Settled, Settling, last_page
 
 __all__ = ["MAX_EXECUTIONS", "End", "Pipeline"]
@@ -84,25 +83,25 @@ class Pipeline:
         """Make the next call; the pipeline ends instead when no task is left or the call has no value."""
         try:
             if self.state.storing:
-                self._begin_store(self._task())
+                self._begin_store(self._plan())
             else:
                 self._begin_task()
         except templates.TemplateFailure as failure:
             if self.state.is_open:
-                self._events.ended(self._task(), "FAILED", template_outcome(failure))
+                self._events.ended(self._plan(), "FAILED", template_outcome(failure))
             self._end("error", template_outcome(failure), failure.span)
 
     def tool_finished(self, report: ToolReport, cancelled: bool) -> None:
         """The awaited call ended; ``cancelled`` because this run asked for it."""
-        state, task = self.state, self._task()
+        state, plan = self.state, self._plan()
         state.attempts += max(1, len(report.attempts))
         if cancelled:
-            self._events.ended(task, "CANCELLED", report.outcome)
+            self._events.ended(plan, "CANCELLED", report.outcome)
             self._end("cancelled", report.outcome)
         elif state.storing:
-            self._stored(task, report)
+            self._stored(plan, report)
         else:
-            self._settle(task, report)
+            self._settle(plan, report)
 
     def delay_over(self) -> None:
         """The awaited delay is over: the next page, or the same task after a loss or a jump."""
@@ -124,13 +123,13 @@ class Pipeline:
             return
         outcome = error_outcome("cancelled", "cancelled before its next call")
         if state.is_open:
-            self._events.ended(self._task(), "CANCELLED", outcome)
+            self._events.ended(self._plan(), "CANCELLED", outcome)
         self._end("cancelled", outcome)
 
     # ---- calling --------------------------------------------------------------------------------------------------
 
-    def _task(self) -> Task:
-        return self.host.step.tasks[self.state.index]
+    def _plan(self) -> TaskPlan:
+        return self.host.plan.tasks[self.state.index]
 
     def _begin_task(self) -> None:
         """Call the next task that is to run. Raises TemplateFailure."""
@@ -142,22 +141,22 @@ class Pipeline:
         if state.executions > MAX_EXECUTIONS:
             self._end("error", error_outcome("budget", f"more than {MAX_EXECUTIONS:,} task executions in one step"))
             return
-        self._call(self._task())
+        self._call(self._plan())
 
     def _find_task(self) -> bool:
         """Move on to the next task that is to run, if one is left. Raises TemplateFailure."""
-        state, tasks = self.state, self.host.step.tasks
-        while state.index < len(tasks) and not self._runs(tasks[state.index]):
+        state, plans = self.state, self.host.plan.tasks
+        while state.index < len(plans) and not self._runs(plans[state.index]):
             state.index += 1
-        return state.index < len(tasks)
+        return state.index < len(plans)
 
     def _move(self, phase: Literal["ready", "call", "delay", "done"]) -> None:
         if phase not in FOLLOWS[self.state.phase]:
             raise ProtocolError(f"a pipeline that is {self.state.phase} cannot become {phase}")
         self.state.phase = phase
 
-    def _runs(self, task: Task) -> bool:
-        return asides.runs(task.guard, self.state, lambda: self.host.scope(self._names.of_task()))
+    def _runs(self, plan: TaskPlan) -> bool:
+        return asides.runs(plan.task.guard, self.state, lambda: self.host.scope(self._names.of_task()))
 
     def _run_out(self) -> None:
         """End: no task is left."""
@@ -168,50 +167,50 @@ class Pipeline:
             state.index = state.failed
             self._end("error", state.failure)
 
-    def _call(self, task: Task) -> None:
+    def _call(self, plan: TaskPlan) -> None:
         state, host = self.state, self.host
-        bound = {**self._names.bound(task), **state.bound}
+        bound = {**self._names.bound(plan.task), **state.bound}
         names = host.scope({**bound, "input": bound, "args": bound}, self._names.of_task())
-        rendered = render_task(task, names, bound)
+        rendered = RenderedTask(plan.task, names, bound)
         if state.config is not None:
             rendered.config = state.config
         state.config = rendered.config
-        state.event_id = self._events.started(task)
+        state.event_id = self._events.started(plan)
         state.started = host.journal.at
-        call = tool_call(host, task, state, rendered, names, page_of(task, self.state))
+        call = tool_call(host, plan, state, rendered, names)
         self._move("call")
         state.pending = call.id
-        host.journal.send(CallTool(call, task.queue, summary(host, task, page_of(task, self.state))))
+        host.journal.call(call, plan.task.queue, summary(host, plan, call.page))
 
     # ---- settling -------------------------------------------------------------------------------------------------
 
-    def _settle(self, task: Task, report: ToolReport) -> None:
+    def _settle(self, plan: TaskPlan, report: ToolReport) -> None:
         try:
-            self._act(task, self._settling.settle(task, report))
+            self._act(plan, self._settling.settle(plan, report))
         except templates.TemplateFailure as failure:
-            self._events.ended(task, "FAILED", template_outcome(failure))
+            self._events.ended(plan, "FAILED", template_outcome(failure))
             self._end("error", template_outcome(failure), failure.span)
 
-    def _act(self, task: Task, settled: Settled) -> None:
+    def _act(self, plan: TaskPlan, settled: Settled) -> None:
         do, rule, outcome, names, delay = settled
         match do:
             case "again" if rule is not None and self._more_pages(rule, names):
-                self._next_page(task, rule, outcome, names)
+                self._next_page(plan, rule, outcome, names)
             case "jump" if rule is not None and rule.to is not None:
-                self._jump(task, rule, rule.to, outcome, self._delay_of(rule, names))
+                self._jump(plan, rule, rule.to, outcome, self._delay_of(rule, names))
             case "retry" if rule is not None:
                 self.state.calls += 1
-                self._events.ended(task, "FAILED", outcome)
+                self._events.ended(plan, "FAILED", outcome)
                 self._go(rule, delay)
             case "fail":
-                self._fail(task, outcome)
+                self._fail(plan, outcome)
             case "again" if outcome["status"] == "error":
-                self._fail(task, outcome)
+                self._fail(plan, outcome)
             case _:
-                self._sequence_done(task, outcome, stop=do == "break")
+                self._sequence_done(plan, outcome, stop=do == "break")
 
-    def _jump(self, task: Task, rule: Rule, to: str, outcome: Outcome, delay: float) -> None:
-        self._events.ended(task, "COMPLETED", outcome)
+    def _jump(self, plan: TaskPlan, rule: Rule, to: str, outcome: Outcome, delay: float) -> None:
+        self._events.ended(plan, "COMPLETED", outcome)
         self._leave_task()
         self.state.index = self._index_of(to)
         self._go(rule, delay)
@@ -221,12 +220,13 @@ class Pipeline:
             return self.state.page < DEFAULT_PAGES
         return self.state.page < quantities.count(templates.render(rule.attempts, names), "attempts", rule.span)
 
-    def _fail(self, task: Task, outcome: Outcome) -> None:
+    def _fail(self, plan: TaskPlan, outcome: Outcome) -> None:
         """The task failed, and with it the pipeline: at once, or when the asides are done that answer to it."""
         state = self.state
-        self._events.ended(task, "FAILED", outcome)
+        self._events.ended(plan, "FAILED", outcome)
         if asides.may_follow(self.host.step.tasks, state.index):
-            state.records[task.label].outcome = state.failure = outcome
+            state.records[plan.task.label] = TaskRecord(plan.task.kind, outcome)
+            state.failure = outcome
             state.failed = state.index
             self._advance(stop=False)
         elif state.failure is not None:
@@ -234,14 +234,14 @@ class Pipeline:
         else:
             self._end("error", outcome)
 
-    def _next_page(self, task: Task, rule: Rule, outcome: Outcome, names: Mapping[str, Any]) -> None:
+    def _next_page(self, plan: TaskPlan, rule: Rule, outcome: Outcome, names: Mapping[str, Any]) -> None:
         delay = self._delay_of(rule, names)
         if rule.patch is not None:
             self.state.config = trees.merged(self.state.config, templates.render(rule.patch, names))
         if rule.rebind is not None:
             self.state.bound = {**self.state.bound, **templates.render(rule.rebind, names)}
             self.state.config = self.state.config if rule.patch is not None else None
-        self.state.done_id = self._events.ended(task, "COMPLETED", outcome)
+        self.state.done_id = self._events.ended(plan, "COMPLETED", outcome)
         self.state.page += 1
         self.state.calls = 0
         self._go(rule, delay)
@@ -259,47 +259,47 @@ class Pipeline:
             self._move("ready")
             return
         self._move("delay")
-        self.state.pending = timer_id(self.host, self._task(), self.state)
+        self.state.pending = timer_id(self.host, self._plan(), self.state)
         self.delay, self.delay_summary = delay, f"{rule.do} {label} in {delay:g} s"
 
     # ---- ending a task --------------------------------------------------------------------------------------------
 
-    def _sequence_done(self, task: Task, outcome: Outcome, stop: bool) -> None:
+    def _sequence_done(self, plan: TaskPlan, outcome: Outcome, stop: bool) -> None:
         """The task's last page is in. Its result is what was collected; sinks of level task come now."""
         state = self.state
         if state.has_collected:
-            page = last_page(self.host, task, outcome)
+            page = last_page(self.host, plan.task, outcome)
             gathered = {**outcome, "status": "ok", "result": state.collected, "page": page}
-            state.records[task.label] = TaskRecord("collected", gathered)
-        if outcome["status"] == "ok" and any(sink.level == "task" for sink in task.sinks):
+            state.records[plan.task.label] = TaskRecord("collected", gathered)
+        if outcome["status"] == "ok" and plan.task_sinks:
             state.storing, state.is_last = True, stop
             self._move("ready")
         else:
-            self._task_done(task, outcome)
+            self._task_done(plan, outcome)
             self._advance(stop)
 
-    def _task_done(self, task: Task, outcome: Outcome) -> None:
+    def _task_done(self, plan: TaskPlan, outcome: Outcome) -> None:
         sequence = None
-        if paginates(task):
-            how = collect_of(task)
+        if plan.paginates:
+            how = plan.collect
             sequence = {"pages": self.state.page, "strategy": how.strategy if how else None}
         status = "COMPLETED" if outcome["status"] == "ok" else "FAILED"
-        self.state.done_id = self._events.ended(task, status, outcome, sequence)
+        self.state.done_id = self._events.ended(plan, status, outcome, sequence)
 
-    def _begin_store(self, task: Task) -> None:
+    def _begin_store(self, plan: TaskPlan) -> None:
         host, state = self.host, self.state
-        call = store_call(host, task, state, host.scope(self._names.of_task()), state.records[task.label].outcome)
+        call = store_call(host, plan, state, host.scope(self._names.of_task()), state.records[plan.task.label].outcome)
         self._move("call")
         state.pending = call.id
-        host.journal.send(CallTool(call, call.kind, f"{summary(host, task, None)} sink"))
+        host.journal.call(call, call.kind, f"{summary(host, plan, None)} sink")
 
-    def _stored(self, task: Task, report: ToolReport) -> None:
+    def _stored(self, plan: TaskPlan, report: ToolReport) -> None:
         if report.outcome["status"] == "ok":
             self.state.storing = False
-            self._task_done(task, self.state.records[task.label].outcome)
+            self._task_done(plan, self.state.records[plan.task.label].outcome)
             self._advance(stop=self.state.is_last)
         else:
-            self._events.ended(task, "FAILED", report.outcome)
+            self._events.ended(plan, "FAILED", report.outcome)
             self._end("error", report.outcome)
 
     def _advance(self, stop: bool) -> None:

@@ -16,17 +16,18 @@ from noetl_temporal.machine import policy
 from noetl_temporal.machine.call import Outcome, RuleFailure, ToolReport
 from noetl_temporal.machine.failing import failed_by_rule
 from noetl_temporal.machine.state import PipelineState, TaskRecord
-from noetl_temporal.machine.tasks.collect import collect_of, collected
+from noetl_temporal.machine.tasks.collect import collected
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.names import PipelineNames
-from noetl_temporal.machine.tasks.rendering import render_task
+from noetl_temporal.machine.tasks.plan import TaskPlan
 from noetl_temporal.machine.tasks.selecting import with_selected
 
 __all__ = ["Settled", "Settling", "last_page"]
 
 
 class Settled(NamedTuple):
-    """What is to be done now (``do``, by which rule), with which outcome; ``names`` are what the call's end binds.
+    """What is to be done now (``do``, by which rule), with which outcome. ``names`` are what that rule sees, none
+    without a rule.
 
     ``delay`` is that of a retry, in seconds.
     """
@@ -46,29 +47,34 @@ class Settling:
         self._state = state
         self._names = names
 
-    def settle(self, task: Task, report: ToolReport) -> Settled:
+    def settle(self, plan: TaskPlan, report: ToolReport) -> Settled:
         """Record what a call came to. Raises TemplateFailure."""
+        task = plan.task
         outcome, rules = with_selected(task.output, task.kind, report.outcome), task.policy.rules if task.policy else ()
         if report.failed is not None:
-            self._record(task, outcome)
+            self._record(plan, outcome)
             raise _rule_failure(report.failed, rules, task)
         if report.is_decided or task.policy is None:
             decision = policy.Decision(rule=report.rule, exhausted=report.exhausted)
         else:
-            decision = self._decide_loss(task, report, outcome)
+            decision = self._decide_loss(plan, report, outcome)
         rule = rules[decision.rule] if decision.rule is not None else None
         do = decision.do or _action(task, rule, outcome, decision.exhausted)
-        self._record(task, outcome)
-        names = self._names.outcome_scope(task, outcome, report.counts.used or len(report.attempts))
-        self._apply_sets((task.set if outcome["status"] == "ok" else ()) + (rule.set if rule else ()), names)
+        self._record(plan, outcome)
+        sets = (task.set if outcome["status"] == "ok" else ()) + (rule.set if rule else ())
+        names: Mapping[str, Any] = {}
+        if sets or rule is not None:
+            names = self._names.outcome_scope(plan, outcome, report.counts.used or len(report.attempts))
+            self._apply_sets(sets, names)
         return Settled(do, rule, self._as_ruled(task, rule, do, outcome, names), names, decision.delay)
 
-    def _decide_loss(self, task: Task, report: ToolReport, outcome: Outcome) -> policy.Decision:
+    def _decide_loss(self, plan: TaskPlan, report: ToolReport, outcome: Outcome) -> policy.Decision:
         """No activity asked the rules, so the machine does; a retry is a new call."""
+        task = plan.task
         names = self._host.scope(self._names.of_call(task, outcome), self._names.of_task())
-        rules = render_task(task, self._host.scope(self._names.of_task()), {}).rules or ()
+        attempts = self._state.calls + report.counts.used + 1
         try:
-            decision = policy.decide(rules, outcome["status"], names, self._state.calls + report.counts.used + 1)
+            decision = policy.decide(plan.rules or (), outcome["status"], names, attempts)
         except policy.RuleError as error:
             failed = RuleFailure(error.message, error.rule)
             raise _rule_failure(failed, task.policy.rules if task.policy else (), task) from error
@@ -86,9 +92,9 @@ class Settling:
         )
         return decision
 
-    def _record(self, task: Task, outcome: Outcome) -> None:
+    def _record(self, plan: TaskPlan, outcome: Outcome) -> None:
         """Keep the outcome under the task's label; ``last`` moves on success only."""
-        state, how = self._state, collect_of(task)
+        state, task, how = self._state, plan.task, plan.collect
         state.records[task.label] = TaskRecord(task.kind, outcome)
         if task.guard is None:
             state.subject = task.label
@@ -112,7 +118,7 @@ class Settling:
         if rule is not None and rule.result is not None and outcome["status"] == "ok":
             page = last_page(self._host, task, outcome)
             outcome = {**outcome, "result": templates.render(rule.result, names), "page": page}
-            self._state.records[task.label].outcome = outcome
+            self._state.records[task.label] = TaskRecord(task.kind, outcome)
         if do != "fail" or rule is None or (outcome["status"] == "error" and rule.message is None):
             return outcome
         message = templates.render(rule.message, names) if rule.message is not None else None

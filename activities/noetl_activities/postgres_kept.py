@@ -1,0 +1,141 @@
+"""Connections that are kept open for the next call with the same credential, for as long as a worker serves.
+
+To connect costs more than most statements do. Whoever gives a connection back leaves nothing in it: settings, role,
+temporary tables, locks and prepared statements are discarded before the next call has it (DISCARD ALL), which is why
+asyncpg must not remember statements. A connection that is not known to be clean, because its call failed, was cancelled
+or left a transaction open, is closed and never kept.
+
+There is no limit to the connections in use: a call never waits for another's statement. Only idle ones are few, and
+soon closed, so that they take no room from others on the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
+
+import asyncpg
+
+__all__ = ["Connection", "KeptConnections", "closed", "keeping_connections", "kept_connections"]
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+MOST_IDLE = 16
+"""Of one credential."""
+
+IDLE_SECONDS = 10.0
+TRUSTED_SECONDS = 1.0
+"""A connection that was idle for longer is asked whether its server is still there."""
+
+CLOSE_SECONDS = 5.0
+CHECK_SECONDS = 5.0
+
+_BY_LOOP: WeakKeyDictionary[asyncio.AbstractEventLoop, KeptConnections] = WeakKeyDictionary()
+
+
+class _Idle(NamedTuple):
+    connection: Connection
+    since: float
+
+
+class KeptConnections:
+    """The idle connections of one event loop, by what they were opened with."""
+
+    def __init__(self) -> None:
+        self.users = 0
+        self._idle: dict[frozenset[tuple[str, Any]], list[_Idle]] = {}
+
+    async def take(self, arguments: Mapping[str, Any]) -> Connection | None:
+        """The one given back last that still answers, None when there is none."""
+        idle = self._idle.get(frozenset(arguments.items()), [])
+        while idle:
+            connection, since = idle.pop()
+            if _now() - since < TRUSTED_SECONDS and not connection.is_closed():
+                return connection
+            if await _answers(connection):
+                return connection
+        return None
+
+    async def give_back(self, arguments: Mapping[str, Any], connection: Connection) -> None:
+        """Keep it for the next call, if it can be made as good as new."""
+        if not await _cleaned(connection):
+            return
+        idle = self._idle.setdefault(frozenset(arguments.items()), [])
+        if self.users and len(idle) < MOST_IDLE:
+            idle.append(_Idle(connection, _now()))
+        else:
+            await closed(connection)
+
+    async def close_older(self, seconds: float) -> None:
+        """Close what has been idle for so long."""
+        for arguments, idle in list(self._idle.items()):
+            old = [one for one in idle if _now() - one.since >= seconds]
+            idle[:] = [one for one in idle if one not in old]
+            if not idle:
+                del self._idle[arguments]
+            await asyncio.gather(*(closed(one.connection) for one in old), return_exceptions=True)
+
+
+@asynccontextmanager
+async def keeping_connections() -> AsyncGenerator[None]:
+    """Keep connections while the block runs; without it each call has one of its own."""
+    kept = _BY_LOOP.setdefault(asyncio.get_running_loop(), KeptConnections())
+    kept.users += 1
+    sweeping = asyncio.create_task(_sweep(kept))
+    try:
+        yield
+    finally:
+        sweeping.cancel()
+        kept.users -= 1
+        if not kept.users:
+            await kept.close_older(0)
+
+
+def kept_connections() -> KeptConnections | None:
+    """Those of the running event loop, None where none are kept."""
+    kept = _BY_LOOP.get(asyncio.get_running_loop())
+    return kept if kept is not None and kept.users else None
+
+
+async def closed(connection: Connection) -> None:
+    """Close it, also when its server no longer answers."""
+    await connection.close(timeout=CLOSE_SECONDS)
+
+
+async def _sweep(kept: KeptConnections) -> None:
+    while True:
+        await asyncio.sleep(IDLE_SECONDS / 2)
+        await kept.close_older(IDLE_SECONDS)
+
+
+async def _answers(connection: Connection) -> bool:
+    return await _done(connection, "select")
+
+
+async def _cleaned(connection: Connection) -> bool:
+    if connection.is_in_transaction():
+        await closed(connection)
+        return False
+    return await _done(connection, "discard all")
+
+
+async def _done(connection: Connection, statement: str) -> bool:
+    """Whether the statement was executed; if not, the connection is gone."""
+    if connection.is_closed():
+        return False
+    try:
+        await connection.execute(statement, timeout=CHECK_SECONDS)
+        await connection.reload_schema_state()
+    except BaseException as error:
+        connection.terminate()
+        if not isinstance(error, Exception):
+            raise
+        return False
+    return True
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,265 @@
+"""What the pure machine and a replay cost: microseconds a fact, and history events a second.
+
+    python dev/bench/machine.py [--only loop] [--profile] [--histories FOLDER]
+
+Every shape is driven in memory, its calls answered at once and in the order in which they began; only the time of this
+thread in ``feed`` counts. A fact of a loop ends one item and begins another: four events and a call. The cost of a
+fact is to stay the same however long the shape is.
+
+Histories are those of ``tests/replay`` and, recorded by an embedded stack, a loop of LONG items; ``--histories`` keeps
+the latter in a folder, and takes it from there the next time. ``--profile`` prints where the time goes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import cProfile
+import pstats
+import statistics
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from temporalio.client import WorkflowHistory
+
+from dev.histories.everything import RECORDINGS
+from dev.histories.files import FOLDER, recording_of
+from dev.histories.limits import limited
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.noop import TOOL
+from noetl_compiler import compile_or_raise
+from noetl_temporal.client import NoetlClient
+from noetl_temporal.codec import data_converter
+from noetl_temporal.event_ids import EPOCH_MS
+from noetl_temporal.machine.call import AttemptCounts, AttemptRecord, ToolCall, ToolReport
+from noetl_temporal.machine.commands import CallTool, Command, Finish, RunChunk
+from noetl_temporal.machine.events import ChunkFinished, Continued, Event, Started, ToolFinished
+from noetl_temporal.machine.loops.loop import LoopMachine
+from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.replay import histories_of, history_in, replay
+from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.own import own
+from noetl_temporal.worker import serving
+
+IN_FLIGHT = 100
+LONG = 2_000
+WINDOW = 50
+PROFILE_LINES = 25
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: bench, path: bench/machine}\n"
+RETRY = ", spec: {policy: {rules: [{when: '{{ outcome.status == \"error\" }}', then: {do: retry, attempts: 3}}]}}"
+PAGES = (
+    ", spec: {policy: {rules: [{when: '{{ page < 3 }}', then: {do: again, patch: {result: '{{ page }}'}, "
+    "collect: {strategy: append, path: data, into: pages}}}]}}"
+)
+
+
+def sequence(count: int) -> str:
+    steps = "".join(
+        f"  - step: s{index}\n    tool: {{kind: noop, result: {index}}}\n    next: {{arcs: [{{step: s{index + 1}}}]}}\n"
+        for index in range(count - 1)
+    )
+    return f"{HEAD}workflow:\n{steps}  - step: s{count - 1}\n    tool: {{kind: noop, result: 1}}\n"
+
+
+def fan(count: int) -> str:
+    arcs = ", ".join(f"{{step: b{index}}}" for index in range(count))
+    steps = "".join(f"  - step: b{index}\n    tool: {{kind: noop, result: {index}}}\n" for index in range(count))
+    return f"{HEAD}workflow:\n  - step: start\n    next: {{spec: {{mode: inclusive}}, arcs: [{arcs}]}}\n{steps}"
+
+
+def loop(rule: str = "") -> str:
+    """The items come with the request, so that a long loop is no long text to compile."""
+    return (
+        f"{HEAD}workload: {{items: []}}\nworkflow:\n  - step: each\n"
+        '    loop:\n      in: "{{ workload.items }}"\n      iterator: item\n'
+        f"      spec: {{mode: parallel, max_in_flight: {IN_FLIGHT}}}\n"
+        f'    tool: {{kind: noop, result: "{{{{ iter.item }}}}"{rule}}}\n'
+    )
+
+
+SHAPES: dict[str, tuple[str, int]] = {
+    "sequence of 200": (sequence(200), 0),
+    "sequence of 2,000": (sequence(2_000), 0),
+    "fan-out of 500": (fan(500), 0),
+    "loop of 1,000": (loop(), 1_000),
+    "loop of 10,000": (loop(), 10_000),
+    "loop of 100,000": (loop(), 100_000),
+    "loop of 10,000, a retry rule": (loop(RETRY), 10_000),
+    "loop of 3,000, three pages": (loop(PAGES), 3_000),
+}
+
+
+class Cost(NamedTuple):
+    """Facts fed, and the seconds of one: the mean, that of the first and last tenth, and of the best stretch between
+    these, which is what a machine with nothing else to do would show.
+    """
+
+    facts: int
+    mean: float
+    first: float
+    last: float
+    best: float
+
+
+class Meter:
+    """Feeds machines, and counts."""
+
+    def __init__(self) -> None:
+        self.laps: list[float] = []
+        self._now = EPOCH_MS
+
+    def drive(self, machine: Machine | LoopMachine, items: int = 0) -> None:
+        in_flight: deque[Callable[[int], Event]] = deque([partial(Started, payload={"items": list(range(items))})])
+        while in_flight:
+            commands = self._feed(machine, in_flight.popleft())
+            while machine.has_work:
+                machine.budget.renew()
+                commands += self._feed(machine, Continued)
+            machine.budget.renew()
+            in_flight += self._answers(commands)
+
+    def cost(self) -> Cost:
+        tenth, laps = max(1, len(self.laps) // 10), self.laps
+        size = max(WINDOW, len(laps) // 8)  # whole chunks of a loop: their last items end without another beginning
+        windows = [laps[start : start + size] for start in range(tenth, len(laps) - tenth - size, size)]
+        best = min(statistics.mean(window) for window in windows)
+        return Cost(len(laps), statistics.mean(laps), sum(laps[:tenth]) / tenth, sum(laps[-tenth:]) / tenth, best)
+
+    def _feed(self, machine: Machine | LoopMachine, fact: Callable[[int], Event]) -> list[Command]:
+        self._now += 1
+        event = fact(self._now)
+        began = time.thread_time()
+        commands = machine.feed(event)
+        self.laps.append(time.thread_time() - began)
+        return commands
+
+    def _answers(self, commands: Iterable[Command]) -> Iterator[Callable[[int], Event]]:
+        for command in commands:
+            match command:
+                case CallTool(call):
+                    yield partial(ToolFinished, call_id=call.id, report=_report(call, self._now))
+                case RunChunk(chunk_id, input_):
+                    machine = LoopMachine(input_)
+                    self.drive(machine)
+                    if machine.report is not None:
+                        yield partial(ChunkFinished, chunk_id=chunk_id, report=machine.report)
+                case Finish(status, failures=failures) if status != "completed":
+                    raise SystemExit(f"the playbook {status}: {failures[:1]}")
+                case _:
+                    pass
+
+
+def _report(call: ToolCall, at: int) -> ToolReport:
+    """What the worker answers where nothing goes wrong: a rule that says ``again`` matches until page 3."""
+    again = call.page is not None and call.page < 3
+    attempt = AttemptRecord(1, at, "ok", at + 1, worker="1@bench")
+    result = {"data": [call.page]} if call.page else call.config.get("result")
+    return ToolReport(
+        {"status": "ok", "result": result},
+        rule=0 if again else None,
+        attempts=(attempt,),
+        counts=AttemptCounts(1, 1, 1),
+    )
+
+
+@contextmanager
+def profiled(is_wanted: bool) -> Generator[None]:
+    profile = cProfile.Profile(time.thread_time)
+    if is_wanted:
+        profile.enable()
+    try:
+        yield
+    finally:
+        profile.disable()
+        if is_wanted:
+            pstats.Stats(profile).sort_stats("tottime").print_stats(PROFILE_LINES)
+
+
+def facts(only: str, is_profiled: bool) -> None:
+    print(f"{'':34}{'facts':>9}{'us a fact':>12}{'first tenth':>14}{'last tenth':>12}{'best':>8}")
+    for name, (text, items) in SHAPES.items():
+        if only not in name:
+            continue
+        meter, machine = Meter(), Machine(compile_or_raise(text), execution_id=1, limit=64_000_000)
+        with profiled(is_profiled):
+            meter.drive(machine, items)
+        cost = meter.cost()
+        print(
+            f"{name:34}{cost.facts:9,}{cost.mean * 1e6:12.1f}"
+            f"{cost.first * 1e6:14.1f}{cost.last * 1e6:12.1f}{cost.best * 1e6:8.1f}"
+        )
+
+
+# ---- replay ---------------------------------------------------------------------------------------------------------
+
+
+async def replayed(histories: Iterable[WorkflowHistory]) -> tuple[int, float]:
+    """Events and the processor's seconds in all threads of this process: other processes do not count."""
+    events, seconds, converter = 0, 0.0, data_converter()
+    for history in histories:
+        began = time.process_time()
+        verdict = await replay(history, converter)
+        seconds += time.process_time() - began
+        events += verdict.events
+        if verdict.problem is not None:
+            raise SystemExit(f"{verdict.workflow_id}: {verdict.problem}")
+    return events, seconds
+
+
+async def recorded(address: str) -> list[WorkflowHistory]:
+    """All runs of a loop of LONG items and of a sequence."""
+    noetl = await NoetlClient.connect(address, tools={"noop": TOOL})
+    found: list[WorkflowHistory] = []
+    async with serving(noetl.temporal, {"noop": TOOL}, CredentialSource()):
+        for text, items in ((loop(), LONG), (sequence(200), 0)):
+            handle = await noetl.submit(compile_or_raise(text), {"items": list(range(items))})
+            await handle.result()
+            found += [one async for one in histories_of(noetl.temporal, handle.workflow_id)]
+    return found
+
+
+def long_histories(folder: Path | None) -> list[WorkflowHistory]:
+    if folder is not None and (files := sorted(folder.glob("*.json"))):
+        return [history_in(file.read_text()) for file in files]
+    with tempfile.TemporaryDirectory() as home, own(Home(Path(home)), "run") as (_, addresses):
+        found = asyncio.run(recorded(addresses.temporal))
+    if folder is not None:
+        for index, history in enumerate(found):
+            (folder / f"{index}.json").write_text(history.to_json())
+    return found
+
+
+def replays(folder: Path | None, is_profiled: bool) -> None:
+    print(f"{'':34}{'events':>9}{'events/s':>12}")
+    events, seconds = 0, 0.0
+    for file in sorted(FOLDER.glob("*.json")):
+        with limited(RECORDINGS[recording_of(file)].limits):
+            count, took = asyncio.run(replayed([history_in(file.read_text())]))
+        events, seconds = events + count, seconds + took
+    print(f"{'tests/replay':34}{events:9,}{events / seconds:12,.0f}")
+    for history in sorted(long_histories(folder), key=lambda one: -len(one.events)):
+        with profiled(is_profiled):
+            events, seconds = asyncio.run(replayed([history] * 3))
+        print(f"{history.workflow_id[-30:]:34}{events // 3:9,}{events / seconds:12,.0f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="shapes whose name has this, or 'replay'")
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--histories", type=Path)
+    wanted = parser.parse_args()
+    if wanted.only != "replay":
+        facts(wanted.only, wanted.profile)
+    if wanted.only in ("", "replay"):
+        replays(wanted.histories, wanted.profile)
+
+
+if __name__ == "__main__":
+    main()

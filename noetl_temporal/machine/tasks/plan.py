@@ -1,0 +1,101 @@
+"""What is known of a step's tasks before any run of them, found out once a machine and never part of its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from noetl_compiler import templates
+from noetl_compiler.graph import Policy, Rule, Sink, Step, Task
+from noetl_compiler.graph.contents import templates_in
+from noetl_temporal.machine.call import CallRule
+from noetl_temporal.machine.ids import escaped
+from noetl_temporal.machine.state import PipelineState
+from noetl_temporal.machine.tasks.collect import collect_of
+
+__all__ = ["StepPlan", "TaskPlan", "call_rule", "scope_paths"]
+
+MAX_LABEL = 100
+"""Characters of the names in a summary, so that item and page are still seen."""
+
+
+class TaskPlan:
+    """Of one task. ``name`` is its label as it stands in ids, ``title`` how a summary begins: ``fetch [http]``."""
+
+    def __init__(self, step: Step, task: Task) -> None:
+        self.task = task
+        self.name = escaped(task.label)
+        self.title = _title(step, task)
+        self.rules = _rules(task.policy)
+        self.collect = collect_of(task)
+        self.paginates = task.policy is not None and any(rule.do == "again" for rule in task.policy.rules)
+        self.attempt_sinks = _of_level(task, "attempt")
+        self.task_sinks = _of_level(task, "task")
+        self.needs_scope = bool(self.rules or self.attempt_sinks)
+
+    @cached_property
+    def call_paths(self) -> tuple[str, ...]:
+        """What the call must be given of the scope. Raises TemplateFailure."""
+        return scope_paths(self.rules or (), (sink for _, sink in self.attempt_sinks))
+
+    @cached_property
+    def store_paths(self) -> tuple[str, ...]:
+        """The same for the call that is nothing but the task-level sinks."""
+        return scope_paths((), (sink for _, sink in self.task_sinks))
+
+    def page(self, state: PipelineState) -> int | None:
+        """The page that is being called, from 1; None for a task that has none."""
+        return state.page if self.paginates else None
+
+
+class StepPlan:
+    """Of all tasks of a step, in their order."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.tasks = tuple(TaskPlan(step, task) for task in step.tasks)
+
+
+def _title(step: Step, task: Task) -> str:
+    label = step.name if len(step.tasks) == 1 else f"{step.name}.{task.label}"
+    label = label if len(label) <= MAX_LABEL else f"{label[: MAX_LABEL - 3]}..."
+    return f"{label} [{task.kind}]"
+
+
+def _of_level(task: Task, level: str) -> tuple[tuple[int, Sink], ...]:
+    """The sinks of a level with their places among all sinks of the task."""
+    return tuple((index, sink) for index, sink in enumerate(task.sinks) if sink.level == level)
+
+
+def _rules(policy: Policy | None) -> tuple[CallRule, ...] | None:
+    if policy is None:
+        return None
+    return tuple(call_rule(index, rule) for index, rule in enumerate(policy.rules))
+
+
+def call_rule(index: int, rule: Rule) -> CallRule:
+    """A rule as its call carries it; its numbers are rendered where it is decided."""
+    return CallRule(
+        index=index,
+        do=rule.do,
+        on=rule.on,
+        when=rule.when.source if rule.when else None,
+        attempts=rule.attempts,
+        backoff=rule.backoff,
+        multiplier=rule.multiplier,
+        delay=rule.delay,
+        max_delay=rule.max_delay,
+        jitter=rule.jitter,
+    )
+
+
+def scope_paths(rules: Iterable[CallRule], sinks: Iterable[Sink]) -> tuple[str, ...]:
+    """The paths which rules and sinks name: what the activity must be given of the scope."""
+    sources: set[str] = set()
+    for rule in rules:
+        sources.update(() if rule.when is None else (rule.when,))
+        numbers = (rule.attempts, rule.delay, rule.max_delay) if rule.do == "retry" else ()
+        sources.update(one.source for one in templates_in(numbers))
+    for sink in sinks:
+        sources.update(one.source for one in templates_in((sink.config, sink.guard)))
+    return tuple(sorted({path for source in sources for path in templates.paths(source)}))

@@ -1,0 +1,35 @@
+"""Which task queue a tool is called on (dev/decisions/0021).
+
+A graph names queues by the kinds of tools. A submission resolves them, and the run's input has the answer, so that a
+change of the configuration concerns new runs only. There are two answers:
+
+* the tool's *own* queue, ``noetl-<kind>``: its workers can be counted, limited and placed by themselves;
+* the *shared* queue, that of the workflows: the worker which asks for a call then starts it at once (eager start),
+  without a round trip through the queue. Whoever polls it has to know all tools, so only ``noetl worker`` without
+  ``--tools`` does.
+
+NOETL_TOOL_QUEUES says which tools have a queue of their own: ``all`` (where it is not set), ``none``, or their names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from noetl_compiler.graph import Graph
+from noetl_temporal.naming import WORKFLOW_QUEUE
+
+__all__ = ["TOOL_QUEUES_VARIABLE", "resolved_queues"]
+
+TOOL_QUEUES_VARIABLE = "NOETL_TOOL_QUEUES"
+
+
+def resolved_queues(graph: Graph, given: Mapping[str, str]) -> dict[str, str]:
+    """The real queue of each symbolic one in the graph that does not mean the tool's own; ``given`` comes first."""
+    symbolic = {task.queue for step in graph.steps.values() for task in step.tasks}
+    return {**{kind: WORKFLOW_QUEUE for kind in sorted(symbolic) if not _has_own_queue(kind)}, **given}
+
+
+def _has_own_queue(kind: str) -> bool:
+    setting = os.environ.get(TOOL_QUEUES_VARIABLE, "all").strip()
+    return setting == "all" or kind in {name.strip() for name in setting.split(",")}

@@ -1,0 +1,169 @@
+"""Connections that a worker keeps for the next call: the same one, as good as new, and never one in doubt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from noetl_activities import postgres as postgres_tool
+from noetl_activities import postgres_kept
+from noetl_activities.outcome import Outcome
+from noetl_activities.postgres_kept import keeping_connections
+from noetl_temporal.stack.addresses import Addresses
+
+from .conftest import Context, request
+
+PID = "select pg_backend_pid() as pid"
+
+
+@pytest.fixture
+async def kept() -> AsyncGenerator[None]:
+    async with keeping_connections():
+        yield
+
+
+@pytest.fixture
+def context(postgres: Context) -> Context:
+    return postgres
+
+
+@pytest.fixture
+async def owner(servers: Addresses) -> AsyncGenerator[asyncpg.Connection[asyncpg.Record]]:
+    connection = await asyncpg.connect(servers.postgres)
+    yield connection
+    await connection.close()
+
+
+async def run(context: Context, sql: str) -> Outcome:
+    return await postgres_tool.TOOL.run(request("postgres", "pg", query=sql), context)
+
+
+async def value(context: Context, sql: str) -> Any:
+    result: Any = (await run(context, sql)).result
+    [row] = result["rows"]
+    [found] = row.values()
+    return found
+
+
+async def test_each_call_has_a_connection_of_its_own_where_no_worker_serves(context: Context) -> None:
+    assert await value(context, PID) != await value(context, PID)
+
+
+@pytest.mark.usefixtures("kept")
+async def test_the_next_call_has_the_same_connection(context: Context) -> None:
+    assert await value(context, PID) == await value(context, PID)
+
+
+@pytest.mark.usefixtures("kept")
+async def test_calls_at_the_same_time_have_one_each(context: Context) -> None:
+    slow = "select pg_backend_pid() as pid, pg_sleep(0.2)::text as slept"
+    results: list[Any] = [one.result for one in await asyncio.gather(*(run(context, slow) for _ in range(3)))]
+    assert len({one["rows"][0]["pid"] for one in results}) == 3
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize(
+    ("left", "seen", "clean"),
+    [
+        ("set search_path to nowhere", "select current_setting('search_path') as x", '"$user", public'),
+        ("create role kept_guest; set role kept_guest", "select current_user = session_user as x", True),
+        ("create temp table leftover (a int)", "select to_regclass('leftover')::text as x", None),
+        ("prepare leftover as select 1", "select count(*) as x from pg_prepared_statements where name = 'leftover'", 0),
+        (
+            "select pg_advisory_lock(4711)",
+            "select count(*) as x from pg_locks where locktype = 'advisory' and objid = 4711",
+            0,
+        ),
+    ],
+    ids=["setting", "role", "table", "statement", "lock"],
+)
+async def test_nothing_of_a_call_is_seen_by_the_next(context: Context, left: str, seen: str, clean: Any) -> None:
+    if "role" in left:
+        await run(context, "drop role if exists kept_guest")
+    before = await value(context, PID)
+    assert (await run(context, left)).status == "ok"
+    assert await value(context, seen) == clean
+    assert await value(context, PID) == before
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("sql", ["select 1/0", "vacuum; begin; select 1"], ids=["failed", "open transaction"])
+async def test_a_connection_in_doubt_is_not_kept(context: Context, sql: str) -> None:
+    before = await value(context, PID)
+    await run(context, sql)
+    assert await value(context, PID) != before
+
+
+@pytest.mark.usefixtures("kept")
+async def test_a_cancelled_call_leaves_no_connection(
+    context: Context, owner: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    pid = await value(context, PID)
+    task = asyncio.create_task(run(context, "select pg_sleep(60)"))
+    while await owner.fetchval("select state from pg_stat_activity where pid = $1", pid) != "active":
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await value(context, PID) != pid
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("trusted", [0.0, 60.0])
+async def test_a_connection_that_the_server_ended_is_not_used(
+    context: Context,
+    owner: asyncpg.Connection[asyncpg.Record],
+    monkeypatch: pytest.MonkeyPatch,
+    trusted: float,
+) -> None:
+    monkeypatch.setattr(postgres_kept, "TRUSTED_SECONDS", trusted)
+    pid = await value(context, PID)
+    await owner.execute("select pg_terminate_backend($1)", pid)
+    while await is_there(owner, pid):
+        await asyncio.sleep(0.01)
+    assert await value(context, PID) != pid
+
+
+async def is_there(owner: asyncpg.Connection[asyncpg.Record], pid: int) -> bool:
+    return bool(await owner.fetchval("select true from pg_stat_activity where pid = $1", pid))
+
+
+async def gone(owner: asyncpg.Connection[asyncpg.Record], pid: int) -> None:
+    async with asyncio.timeout(10):
+        while await is_there(owner, pid):
+            await asyncio.sleep(0.01)
+
+
+async def test_they_are_closed_when_the_worker_ends(
+    context: Context, owner: asyncpg.Connection[asyncpg.Record]
+) -> None:
+    async with keeping_connections():
+        async with keeping_connections():
+            pid = await value(context, PID)
+        assert await value(context, PID) == pid
+    await gone(owner, pid)
+
+
+async def test_one_that_is_idle_for_long_is_closed(
+    context: Context, owner: asyncpg.Connection[asyncpg.Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_kept, "IDLE_SECONDS", 0.05)
+    async with keeping_connections():
+        await gone(owner, await value(context, PID))
+
+
+@pytest.mark.usefixtures("kept")
+async def test_few_idle_ones_are_kept(
+    context: Context, owner: asyncpg.Connection[asyncpg.Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_kept, "MOST_IDLE", 1)
+    slow = "select pg_backend_pid() as pid, pg_sleep(0.2)::text as slept"
+    results: list[Any] = [one.result for one in await asyncio.gather(*(run(context, slow) for _ in range(3)))]
+    pids = [one["rows"][0]["pid"] for one in results]
+    async with asyncio.timeout(10):
+        while sum([await is_there(owner, pid) for pid in pids]) != 1:
+            await asyncio.sleep(0.01)

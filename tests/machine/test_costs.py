@@ -1,0 +1,145 @@
+"""What a fact costs, in counts that are alike on every machine: calls of functions, scopes, encodings."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from noetl_compiler import compile_or_raise
+from noetl_temporal.event_ids import EPOCH_MS
+from noetl_temporal.machine import engine, journal, names
+from noetl_temporal.machine.commands import CallTool, Command, Emit, RunChunk
+from noetl_temporal.machine.events import Continued, Event, Started, ToolFinished
+from noetl_temporal.machine.loops import host
+from noetl_temporal.machine.loops.loop import LoopMachine
+from noetl_temporal.machine.playbook import Machine
+
+from .driver import ok, run_text
+from .playbooks import playbook, step
+
+ITEMS = 30
+
+
+def loop(items: int, tool: str = "{kind: noop}") -> str:
+    return playbook(
+        f"  - step: each\n    loop: {{in: '{{{{ workload.items }}}}', iterator: item, "
+        f"spec: {{mode: parallel, max_in_flight: 10}}}}\n    tool: {tool}\n",
+        f"workload: {{items: {list(range(items))}}}\n",
+    )
+
+
+def sequence(count: int) -> str:
+    return playbook("".join(step(f"s{at}", f"s{at + 1}") for at in range(count)) + step(f"s{count}"))
+
+
+def fan(count: int) -> str:
+    names_ = [f"b{number}" for number in range(count)]
+    return playbook(step("start", *names_, mode="inclusive") + "".join(step(name, "join") for name in names_) + JOIN)
+
+
+JOIN = step("join")
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, place: Any, name: str) -> list[Any]:
+    """Notes each call of a function from here on."""
+    calls: list[Any] = []
+    real = getattr(place, name)
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        calls.append(args)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(place, name, noted)
+    return calls
+
+
+def test_names_of_an_iteration_are_made_once_and_only_for_a_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = counted(monkeypatch, host, "_iteration_names")
+    run_text(loop(ITEMS), lambda call: call.iteration)
+    assert made == []
+    tool = "{kind: noop, result: '{{ iter.item }}', input: {n: '{{ item }}', i: '{{ loop.index }}'}}"
+    assert run_text(loop(ITEMS, tool), lambda call: call.iteration).finish.status == "completed"
+    assert len(made) == ITEMS
+
+
+def test_names_of_a_playbook_are_not_made_for_steps_without_templates(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = counted(monkeypatch, names, "_reserved")
+    run_text(sequence(5), lambda _: None)
+    assert made == []
+
+
+def test_a_pipeline_is_made_once_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = counted(monkeypatch, engine, "Pipeline")
+    run_text(loop(ITEMS), lambda _: None)
+    assert len(made) == ITEMS
+
+
+def test_every_event_and_call_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded = counted(monkeypatch, journal, "_encoded")
+    found = run_text(loop(ITEMS), lambda _: None)
+    loops = 1
+    assert len(encoded) == len(found.events) + len(found.calls) + loops
+
+
+def test_a_command_tells_how_large_it_is() -> None:
+    commands = Machine(compile_or_raise(sequence(1)), execution_id=1).feed(Started(EPOCH_MS))
+    calls = [one for one in commands if isinstance(one, CallTool)]
+    events = [one for one in commands if isinstance(one, Emit)]
+    encoded = journal._encoded  # pyright: ignore[reportPrivateUsage]
+    assert [one.size for one in calls] == [len(encoded(one.call)) for one in calls]
+    assert [one.size for one in events] == [len(encoded(one.event)) for one in events]
+
+
+class Counting:
+    """Feeds a machine, and counts the functions that each fact calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[int] = []
+        self._now = EPOCH_MS
+
+    def feed(self, machine: Machine | LoopMachine, fact: Callable[[int], Event]) -> list[Command]:
+        self._now += 1
+        count = 0
+
+        def profiled(_frame: Any, what: str, _arg: Any) -> None:
+            nonlocal count
+            count += what in ("call", "c_call")
+
+        event = fact(self._now)
+        before = sys.getprofile()
+        sys.setprofile(profiled)
+        try:
+            return machine.feed(event)
+        finally:
+            sys.setprofile(before)
+            self.calls.append(count)
+
+    def drive(self, machine: Machine | LoopMachine) -> int:
+        """The functions that the fact in the middle called."""
+        waiting: deque[str] = deque()
+        commands = self.feed(machine, Started)
+        while True:
+            waiting += [one.call.id for one in commands if isinstance(one, CallTool)]
+            inner = next((one for one in commands if isinstance(one, RunChunk)), None)
+            if inner is not None:
+                self.calls.clear()
+                return self.drive(LoopMachine(inner.input))
+            machine.budget.renew()
+            if machine.has_work:
+                commands = self.feed(machine, Continued)
+            elif waiting:
+                id_ = waiting.popleft()
+                commands = self.feed(machine, partial(ToolFinished, call_id=id_, report=ok()))
+            else:
+                return sorted(self.calls)[len(self.calls) // 2]
+
+
+@pytest.mark.parametrize("shape", [loop, sequence, fan])
+def test_a_fact_calls_as_many_functions_in_a_long_run_as_in_a_short_one(shape: Callable[[int], str]) -> None:
+    short, long = (Counting().drive(Machine(compile_or_raise(shape(count)), execution_id=1)) for count in (40, 400))
+    assert long <= short * 1.1 + 5

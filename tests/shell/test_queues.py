@@ -1,0 +1,145 @@
+"""Which queue a tool is called on: its own, or the one it shares with the workflows."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from temporalio.api.enums.v1 import EventType
+
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.testing import FakeTool
+from noetl_activities.tool import Tool
+from noetl_compiler import compile_or_raise
+from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.naming import WORKFLOW_QUEUE
+from noetl_temporal.queues import TOOL_QUEUES_VARIABLE
+from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.worker import serving, workflow_worker
+
+from .conftest import HEAD, history_of
+from .servers import proxy_to
+from .test_attention import noticed
+
+BOTH = """workflow:
+  - step: start
+    tool: {kind: noop}
+    next: {arcs: [{step: other}]}
+  - step: other
+    tool: {kind: python, code: "1"}
+"""
+LOOP = "workflow:\n  - step: start\n    loop: {in: [1, 2], iterator: n}\n    tool: {kind: noop}\n"
+
+
+@pytest.fixture
+def tools() -> dict[str, Tool]:
+    return {kind: FakeTool(kind, lambda _request, _context: 1) for kind in ("noop", "python")}
+
+
+async def finished(servers: Addresses, tools: dict[str, Tool], text: str, **more: Any) -> RunHandle:
+    client = await NoetlClient.connect(servers.temporal, tools=tools)
+    async with serving(client.temporal, tools, CredentialSource(environment={})):
+        handle = await client.submit(compile_or_raise(f"{HEAD}{text}"), **more)
+        assert (await handle.result()).status == "completed"
+    return handle
+
+
+async def queues_of(handle: RunHandle) -> dict[str, str]:
+    events = (await history_of(handle)).events
+    scheduled = [one for one in events if one.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED]
+    calls = [one.activity_task_scheduled_event_attributes for one in scheduled]
+    return {one.activity_type.name: one.task_queue.name for one in calls}
+
+
+OWN = {"noetl.noop": "noetl-noop", "noetl.python": "noetl-python"}
+SHARED = dict.fromkeys(OWN, WORKFLOW_QUEUE)
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        (None, OWN),
+        ("all", OWN),
+        ("none", SHARED),
+        ("python", {**SHARED, "noetl.python": "noetl-python"}),
+        (" http , noop", {**SHARED, "noetl.noop": "noetl-noop"}),
+    ],
+)
+async def test_the_configuration_says_which_tools_have_a_queue_of_their_own(
+    servers: Addresses,
+    tools: dict[str, Tool],
+    monkeypatch: pytest.MonkeyPatch,
+    setting: str | None,
+    expected: dict[str, str],
+) -> None:
+    if setting is not None:
+        monkeypatch.setenv(TOOL_QUEUES_VARIABLE, setting)
+    assert await queues_of(await finished(servers, tools, BOTH)) == expected
+
+
+async def test_the_embedded_stack_shares_a_queue(
+    servers: Addresses, tools: dict[str, Tool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOOL_QUEUES_VARIABLE, servers.environment()[TOOL_QUEUES_VARIABLE])
+    found = await queues_of(await finished(servers, tools, BOTH))
+    assert found == {"noetl.noop": WORKFLOW_QUEUE, "noetl.python": "noetl-python"}
+
+
+async def test_a_submission_that_names_a_queue_has_it(
+    servers: Addresses, tools: dict[str, Tool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOOL_QUEUES_VARIABLE, "none")
+    found = await queues_of(await finished(servers, tools, BOTH, queues={"python": "noetl-python"}))
+    assert found == {"noetl.noop": WORKFLOW_QUEUE, "noetl.python": "noetl-python"}
+
+
+async def test_a_loop_has_the_queues_of_its_run(
+    servers: Addresses, tools: dict[str, Tool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOOL_QUEUES_VARIABLE, "none")
+    handle = await finished(servers, tools, LOOP)
+    events = (await history_of(handle)).events
+    started = EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED
+    [child] = [one.child_workflow_execution_started_event_attributes for one in events if one.event_type == started]
+    client = await NoetlClient.connect(servers.temporal)
+    found = client.temporal.get_workflow_handle(child.workflow_execution.workflow_id)
+    scheduled = [
+        one.activity_task_scheduled_event_attributes.task_queue.name
+        for one in (await found.fetch_history()).events
+        if one.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
+    ]
+    assert scheduled == [WORKFLOW_QUEUE] * 2
+
+
+async def test_a_shared_queue_that_nobody_polls_says_so(
+    servers: Addresses, tools: dict[str, Tool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker of the workflows alone and one of the tool alone do not poll it."""
+    monkeypatch.setattr("noetl_temporal.cli.attention.PATIENCE", timedelta(seconds=0.2))
+    monkeypatch.setattr("noetl_temporal.queues.WORKFLOW_QUEUE", "unpolled-for-calls")
+    monkeypatch.setattr("noetl_temporal.cli.attention.WORKFLOW_QUEUE", "unpolled-for-calls")
+    monkeypatch.setenv(TOOL_QUEUES_VARIABLE, "none")
+    client = await NoetlClient.connect(servers.temporal, tools=tools)
+    source = CredentialSource(environment={})
+    async with workflow_worker(client.temporal), serving(client.temporal, tools, source, only=["noop"]):
+        handle = await client.submit(compile_or_raise(f"{HEAD}{LOOP}"))
+        [found] = await noticed(client, handle)
+        await handle.terminate()
+    assert found.line() == "waiting for a worker of noop (none polls): start one with `noetl worker`"
+
+
+async def test_a_run_whose_input_cannot_be_read_yet_goes_on_when_it_can(
+    servers: Addresses, tools: dict[str, Tool]
+) -> None:
+    """The store of large values is away from the one worker when it takes the run."""
+    async with proxy_to(servers.postgres) as proxy:
+        client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
+        distant = await NoetlClient.connect(servers.temporal, dsn=proxy.dsn, tools=tools)
+        await proxy.cut()
+        async with serving(distant.temporal, tools, CredentialSource(environment={})):
+            handle = await client.submit(compile_or_raise(f"{HEAD}{BOTH}"), {"text": "x" * 100_000})
+            [found] = await noticed(client, handle)
+            await proxy.open()
+            assert (await handle.result()).status == "completed"
+    assert "the payload store does not answer" in found.message
