@@ -14,6 +14,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from noetl_activities.tool import Json
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.machine.call import (
+    AttemptCounts,
     AttemptRecord,
     Outcome,
     RuleFailure,
@@ -105,10 +106,17 @@ class AttemptEnd:
         )
 
     async def _stored(self, report: ToolReport) -> ToolReport:
-        """The report with its counts, once it lies where Temporal looks for it."""
-        report = replace(report, counts=self._log.counts)
+        """The report as it stands in history, once it lies where Temporal looks for it."""
+        report = _short(report, self._log.counts)
         await until_done("the result cannot be stored", lambda: self._values.keep(report))
         return report
+
+
+def _short(report: ToolReport, counts: AttemptCounts) -> ToolReport:
+    """The report with its counts where its attempts do not tell them."""
+    *before, last = report.attempts
+    report = replace(report, attempts=(*before, replace(last, worker="")))
+    return report if counts.used == counts.total == len(report.attempts) else replace(report, counts=counts)
 
 
 async def interrupted(log: CallLog, is_called: bool) -> ToolReport:

@@ -34,7 +34,7 @@ from noetl_compiler.diagnostics import Severity
 from noetl_compiler.graph import Graph, Json
 from noetl_temporal.codec import payload_limit
 from noetl_temporal.config import connect_temporal, dsn_from_environment
-from noetl_temporal.deployment import rpc_problem
+from noetl_temporal.deployment import postgres_problem, rpc_problem
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.mirror.read import Event, EventTail
 from noetl_temporal.naming import (
@@ -51,7 +51,7 @@ from noetl_temporal.naming import (
     workflow_id,
 )
 from noetl_temporal.queues import resolved_queues
-from noetl_temporal.run_input import RunInput, RunReport
+from noetl_temporal.run_input import Playbook, RunInput, RunReport
 from noetl_temporal.support import UnsupportedError, unsupported
 
 __all__ = ["NoEventLogError", "NoetlClient", "RunHandle", "UnknownRunError"]
@@ -117,18 +117,23 @@ class NoetlClient:
             raise UnsupportedError(problems)
         execution_id = execution_id or new_execution_id()
         limit = payload_limit(self.temporal.data_converter)
-        given = RunInput(execution_id, graph, text, payload or {}, resolved_queues(graph, queues or {}), limit=limit)
+        named = graph.source.path, graph.source.version, graph.digest
+        given = RunInput(execution_id, *named, payload or {}, resolved_queues(graph, queues or {}), limit=limit)
         try:
-            handle = await self._start(given, execution_timeout)
+            handle = await self._start(given, Playbook(graph, text), execution_timeout)
         except RPCError as error:
             raise rpc_problem(error, self.temporal.namespace) or error from error
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:  # where the graph is kept
+            raise postgres_problem(error, self.dsn or "") from error
         return RunHandle(self.temporal, handle, execution_id, self.dsn)
 
-    async def _start(self, given: RunInput, execution_timeout: timedelta | None) -> WorkflowHandle[Any, RunReport]:
-        source = given.graph.source
+    async def _start(
+        self, given: RunInput, playbook: Playbook, execution_timeout: timedelta | None
+    ) -> WorkflowHandle[Any, RunReport]:
+        source = playbook.graph.source
         return await self.temporal.start_workflow(
             PLAYBOOK_WORKFLOW,
-            given,
+            args=[given, playbook],
             id=workflow_id(source.path, given.execution_id),
             task_queue=WORKFLOW_QUEUE,
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
@@ -141,7 +146,7 @@ class NoetlClient:
                 ]
             ),
             static_summary=summary(f"playbook {source.name}"),
-            static_details=f"`{source.file}`, dialect {source.dialect}, graph `{given.graph.digest[:12]}`",
+            static_details=f"`{source.file}`, dialect {source.dialect}, graph `{given.digest[:12]}`",
             execution_timeout=execution_timeout,
             result_type=RunReport,
         )

@@ -1,16 +1,19 @@
 """How values become payloads: typed JSON, the same on the client, every worker and in replay.
 
-Where a Postgres is known, values over 64 KB are kept there (payload_store.py). Every process of a deployment has to
-know the same one: who does not cannot read what another stored.
+Where a Postgres is known, values over 64 KB are kept there (payload_store.py), and the parts that many inputs share
+(shared_part.py) whatever their size. Every process of a deployment has to know the same one: who does not cannot read
+what another stored.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from functools import lru_cache
 from typing import Any, Self
 
 import msgspec
 from temporalio.api.common.v1 import Payload
+from temporalio.common import HeaderCodecBehavior
 from temporalio.converter import (
     CompositePayloadConverter,
     DataConverter,
@@ -19,13 +22,24 @@ from temporalio.converter import (
     ExternalStorage,
     JSONPlainPayloadConverter,
     SerializationContext,
+    StorageDriver,
+    StorageDriverSelectContext,
 )
 
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES, STORED_BYTES
 from noetl_temporal.machine.call import ToolCall
+from noetl_temporal.packed_trail import ENCODING, PackedTrail, from_payload, to_payload
 from noetl_temporal.payload_store import UNREAD, PatientStore, PayloadStore
+from noetl_temporal.shared_part import SharedPart, is_shared, mark
 
-__all__ = ["Unread", "data_converter", "payload_limit", "worker_converter"]
+__all__ = ["HEADERS", "Unread", "data_converter", "is_kept_outside", "payload_limit", "worker_converter"]
+
+HEADERS = HeaderCodecBehavior.WORKFLOW_ONLY_CODEC
+"""Headers go through a codec and the payload store as payloads do. Activities, which never look at them, leave them
+undecoded."""
+
+DECODED = 64
+"""Shared parts, the last used, that are in memory once for all workflows which have them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +65,19 @@ class _UnreadConverter(EncodingPayloadConverter):
         return Unread(payload.data.decode())
 
 
+class _TrailConverter(EncodingPayloadConverter):
+    @property
+    def encoding(self) -> str:
+        return ENCODING
+
+    def to_payload(self, value: Any) -> Payload | None:
+        return to_payload(value) if isinstance(value, PackedTrail) else None
+
+    def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
+        del type_hint
+        return from_payload(payload)
+
+
 class _MsgspecConverter(EncodingPayloadConverter):
     """``json/plain`` by msgspec: our structs are read with their types, anything else as plain JSON."""
 
@@ -59,17 +86,27 @@ class _MsgspecConverter(EncodingPayloadConverter):
         return "json/plain"
 
     def to_payload(self, value: Any) -> Payload | None:
-        return Payload(metadata={"encoding": b"json/plain"}, data=msgspec.json.encode(value))
+        payload = Payload(metadata={"encoding": b"json/plain"}, data=msgspec.json.encode(value))
+        return mark(payload) if isinstance(value, SharedPart) else payload
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        kind: Any = Any if type_hint is None else type_hint
-        return msgspec.json.decode(payload.data, type=kind)
+        if type_hint is None:
+            return msgspec.json.decode(payload.data)
+        return (_shared if is_shared(payload) else _decoded)(payload.data, type_hint)
+
+
+def _decoded(text: bytes, kind: Any) -> Any:
+    return msgspec.json.decode(text, type=kind)
+
+
+_shared = lru_cache(DECODED)(_decoded)
 
 
 _STANDARD = DefaultPayloadConverter.default_encoding_payload_converters
 _CONVERTERS = (
     *(one for one in _STANDARD if not isinstance(one, JSONPlainPayloadConverter)),
     _UnreadConverter(),
+    _TrailConverter(),
     _MsgspecConverter(),
 )
 
@@ -97,8 +134,21 @@ class _DataConverter(DataConverter):
 
 def data_converter(dsn: str | None = None) -> DataConverter:
     """The converter of every client, worker and mirror; ``dsn`` names the Postgres for large values."""
-    storage = ExternalStorage([PayloadStore(dsn)], payload_size_threshold=STORE_FROM_BYTES) if dsn else None
+    storage = _storage(PayloadStore(dsn)) if dsn else None
     return _DataConverter(payload_converter_class=_PayloadConverter, external_storage=storage)
+
+
+def _storage(driver: StorageDriver) -> ExternalStorage:
+    def select(context: StorageDriverSelectContext, payload: Payload) -> StorageDriver | None:
+        del context
+        return driver if is_kept_outside(payload) else None
+
+    return ExternalStorage([driver], driver_selector=select, payload_size_threshold=0)
+
+
+def is_kept_outside(payload: Payload) -> bool:
+    """Whether a payload is one for the payload store."""
+    return payload.ByteSize() >= STORE_FROM_BYTES or is_shared(payload)
 
 
 def worker_converter(converter: DataConverter) -> DataConverter:
@@ -106,8 +156,7 @@ def worker_converter(converter: DataConverter) -> DataConverter:
     storage = converter.external_storage
     if storage is None or not isinstance(storage.drivers[0], PayloadStore):
         return converter
-    patient = dataclasses.replace(storage, drivers=[PatientStore(storage.drivers[0])])
-    return dataclasses.replace(converter, external_storage=patient)
+    return dataclasses.replace(converter, external_storage=_storage(PatientStore(storage.drivers[0])))
 
 
 def payload_limit(converter: DataConverter) -> int:

@@ -11,7 +11,7 @@ from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
 
 from noetl_activities.credentials import CredentialSource
-from noetl_temporal.codec import data_converter
+from noetl_temporal.codec import HEADERS, data_converter
 from noetl_temporal.deployment import CONNECT_SECONDS, DeploymentError, check_namespace, temporal_problem
 
 __all__ = ["DSN_VARIABLE", "connect_temporal", "credential_source", "dsn_from_environment"]
@@ -29,7 +29,8 @@ async def connect_temporal(address: str | None = None, namespace: str | None = N
     settings = _settings(address, namespace)
     converter = data_converter(dsn or dsn_from_environment())
     try:
-        client = await asyncio.wait_for(Client.connect(**settings, data_converter=converter), CONNECT_SECONDS)
+        connecting = Client.connect(**settings, data_converter=converter, header_codec_behavior=HEADERS)
+        client = await asyncio.wait_for(connecting, CONNECT_SECONDS)
     except (RuntimeError, OSError, ValueError) as error:
         raise temporal_problem(error, settings) from error
     await check_namespace(client)

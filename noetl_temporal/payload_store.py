@@ -4,7 +4,8 @@ Temporal refuses payloads over 2 MB and workflow tasks over 4 MB, some of it by 
 the digest of its bytes: storing it again, in a retry or for another call, changes nothing. History has the digest.
 
 What this process has stored a moment ago is not sent again. So an activity can store its result itself, as often as it
-takes, and Temporal's own store() afterwards needs no database (run_tool.py).
+takes, and Temporal's own store() afterwards needs no database (run_tool.py). What many runs share (shared_part.py) is
+remembered itself, and read once a process.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import hashlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
 
 import asyncpg
 from temporalio.api.common.v1 import Payload
@@ -27,6 +28,7 @@ from temporalio.converter import (
 )
 
 from noetl_temporal.mirror.migrations import migrate
+from noetl_temporal.shared_part import is_shared
 
 __all__ = ["UNREAD", "PatientStore", "PayloadStore"]
 
@@ -43,11 +45,16 @@ REMEMBERED = 4096
 REMEMBERED_SECONDS = 600.0
 """Digests of what was stored a moment ago; older ones may have been removed since."""
 
+SHARED_BYTES = 64_000_000
+"""Of shared parts that a process remembers."""
+
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _STORE = """
 INSERT INTO noetl.payload (key, data) SELECT * FROM unnest($1::text[], $2::bytea[]) ON CONFLICT (key) DO NOTHING
 """
+_READ = "SELECT key, data FROM noetl.payload WHERE key = ANY($1)"
 
 
 class PayloadStore(StorageDriver):
@@ -55,7 +62,6 @@ class PayloadStore(StorageDriver):
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
-        self._is_migrated = False
         self._free = asyncio.Semaphore(MAX_CONNECTIONS)
         self._stored = _Recent()
 
@@ -70,9 +76,9 @@ class PayloadStore(StorageDriver):
         keys = [hashlib.sha256(text).hexdigest() for text in texts]
         rows = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._stored}
         if rows:
-            async with self._connected() as connection:
-                await connection.execute(_STORE, list(rows), list(rows.values()))
+            await self._run(lambda connection: connection.execute(_STORE, list(rows), list(rows.values())))
             self._stored.add(rows)
+        _SHARED.add(zip(keys, payloads, strict=True))
         return [StorageDriverClaim({"key": key}) for key in keys]
 
     async def retrieve(
@@ -81,32 +87,35 @@ class PayloadStore(StorageDriver):
         """The payloads of earlier claims. Raises LookupError for one that is not there, asyncpg's errors, OSError."""
         del context
         keys = [claim.claim_data["key"] for claim in claims]
-        async with self._connected() as connection:
-            records = await connection.fetch("SELECT key, data FROM noetl.payload WHERE key = ANY($1)", keys)
-        found = {record["key"]: record["data"] for record in records}
+        found = {key: payload for key in keys if (payload := _SHARED.get(key)) is not None}
+        unknown = [key for key in keys if key not in found]
+        if unknown:
+            found |= await self._read(unknown)
         missing = [key for key in keys if key not in found]
         if missing:
             raise LookupError(
                 f"noetl.payload has no {', '.join(missing)}: its rows were removed, "
                 "or NOETL_POSTGRES names another database here than where the value was stored"
             )
-        return [Payload.FromString(found[key]) for key in keys]
+        return [found[key] for key in keys]
 
-    @asynccontextmanager
-    async def _connected(self) -> AsyncGenerator[asyncpg.Connection]:
+    async def _read(self, keys: Sequence[str]) -> dict[str, Payload]:
+        records = await self._run(lambda connection: connection.fetch(_READ, keys))
+        read = {record["key"]: Payload.FromString(record["data"]) for record in records}
+        _SHARED.add(read.items())
+        return read
+
+    async def _run(self, statement: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
+        """Run one statement. The first to need the table may come before the mirror has made it."""
         async with self._free:
-            await self._ensure_table()
             connection = await asyncpg.connect(self._dsn)
             try:
-                yield connection
+                return await statement(connection)
+            except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+                await migrate(self._dsn)
+                return await statement(connection)
             finally:
                 await connection.close()
-
-    async def _ensure_table(self) -> None:
-        """The first to need the table may come before the mirror has made it."""
-        if not self._is_migrated:
-            await migrate(self._dsn)
-            self._is_migrated = True
 
 
 class PatientStore(StorageDriver):
@@ -159,3 +168,29 @@ class _Recent:
             self._added.move_to_end(key)
         while len(self._added) > REMEMBERED:
             self._added.popitem(last=False)
+
+
+class _Shared:
+    """The shared parts used last, by key. A key is the digest of what it stands for, so one serves all stores."""
+
+    def __init__(self) -> None:
+        self._parts: OrderedDict[str, Payload] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, key: str) -> Payload | None:
+        """None for what is not remembered."""
+        if key in self._parts:
+            self._parts.move_to_end(key)
+        return self._parts.get(key)
+
+    def add(self, found: Iterable[tuple[str, Payload]]) -> None:
+        """Remember those of the payloads that are shared parts, and forget the oldest where they are too large."""
+        for key, payload in found:
+            if key not in self._parts and is_shared(payload):
+                self._parts[key] = payload
+                self._bytes += payload.ByteSize()
+        while self._bytes > SHARED_BYTES:
+            self._bytes -= self._parts.popitem(last=False)[1].ByteSize()
+
+
+_SHARED = _Shared()

@@ -34,7 +34,7 @@ from temporalio.exceptions import (
 
 from noetl_temporal.attempt_details import attempts_in
 from noetl_temporal.frames.wire import FRAME_ACTIVITY, FRAME_KIND, FrameEnd, FrameInput
-from noetl_temporal.loop_run import LoopEnd, LoopRun
+from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, parted
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunChunk, StartTimer
 from noetl_temporal.machine.events import ChunkFinished, ChunkReport, Event, TimerFired, ToolFinished
@@ -147,13 +147,14 @@ class Performer:
         if command.input.frame is not None:
             self._run_frame(command)
             return
-        given = LoopRun(command.input, dict(self._queues), limit=self._limit)
+        items, body = parted(command.input)
+        given = LoopRun(items, dict(self._queues), limit=self._limit)
         size = self.size_of(given)
         if size > self._limit:
             report = _loop_failed(command, "too_large", self._too_large("loop", size))
             self.note(ChunkFinished(now(), command.chunk_id, report))
             return
-        task = asyncio.create_task(self._child(command, given))
+        task = asyncio.create_task(self._child(command, given, body))
         self._track(command.chunk_id, task, lambda ended: _loop_finished(command, ended))
 
     def _run_frame(self, command: RunChunk) -> None:
@@ -178,14 +179,14 @@ class Performer:
         )
         self._track(command.chunk_id, handle, lambda ended: _loop_finished(command, ended))
 
-    async def _child(self, command: RunChunk, given: LoopRun) -> LoopEnd:
+    async def _child(self, command: RunChunk, given: LoopRun, body: LoopBody) -> LoopEnd:
         """A reset of this run replaces the child that the run before started."""
         info = workflow.info()
         return cast(
             "LoopEnd",
             await workflow.execute_child_workflow(
                 LOOP_WORKFLOW,
-                given,
+                args=[given, body],
                 id=child_workflow_id(info.workflow_id, *command.chunk_id.split("/")),
                 id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
                 result_type=LoopEnd,

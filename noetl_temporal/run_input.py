@@ -1,4 +1,4 @@
-"""The argument of a playbook workflow, and what it returns: JSON in history, read by the mirror by key."""
+"""The arguments of a playbook workflow, and what it returns: JSON in history, read by the mirror by key."""
 
 from __future__ import annotations
 
@@ -6,26 +6,36 @@ import msgspec
 
 from noetl_compiler.graph import Graph, Json
 from noetl_temporal.limits import INLINE_BYTES
-from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import Failure
+from noetl_temporal.packed_trail import PackedTrail
+from noetl_temporal.shared_part import SharedPart
 
-__all__ = ["RunInput", "RunReport"]
+__all__ = ["Playbook", "RunInput", "RunReport"]
+
+
+class Playbook(SharedPart, frozen=True):
+    """The second argument. ``content`` is the playbook's text, for the catalog."""
+
+    graph: Graph
+    content: str
 
 
 class RunInput(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``content`` is the playbook's text, for the catalog. ``queues`` maps a symbolic queue to a real one; a queue not
-    named there is ``noetl-<kind>``. ``limit`` is the bytes that a value may have. ``state``, ``trail`` and ``after``,
-    the millisecond above which ids of this run stand, are set by continue-as-new only."""
+    """What was asked for. ``path``, ``version`` and ``digest``, the graph's, name the playbook. ``queues`` maps a
+    symbolic queue to a real one; a queue not named there is ``noetl-<kind>``. ``limit`` is the bytes that a value may
+    have. ``state``, ``trail`` and ``after``, the millisecond above which ids of this run stand, are set by
+    continue-as-new only."""
 
     execution_id: int
-    graph: Graph
-    content: str
+    path: str
+    version: str
+    digest: str
     payload: dict[str, Json] = {}
     queues: dict[str, str] = {}
     parent_execution_id: int | None = None
     limit: int = INLINE_BYTES
     state: Json = None
-    trail: tuple[DomainEvent, ...] = ()
+    trail: PackedTrail | None = None
     after: int = 0
 
 
@@ -41,4 +51,4 @@ class RunReport(msgspec.Struct, frozen=True, omit_defaults=True):
     failures: tuple[Failure, ...] = ()
     steps: dict[str, dict[str, Json]] = {}
     started: int = 0
-    trail: tuple[DomainEvent, ...] = ()
+    trail: PackedTrail | None = None

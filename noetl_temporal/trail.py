@@ -3,7 +3,7 @@
 A workflow collects events in its ``trail``; whenever it schedules an activity or starts a child, the interceptor
 moves what has been collected into that command's header. What no command carried goes out with
 the workflow's end; and where a lot has been collected without one, a marker in history carries it: a local activity
-that returns what it is given.
+that returns what it is given. Events are written as packed_trail.py says.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import asyncio
 from datetime import timedelta
 from typing import Any, Protocol, cast
 
-import msgspec
 from temporalio import activity, workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.worker import (
@@ -25,13 +24,15 @@ from temporalio.worker import (
 )
 
 from noetl_temporal.machine.domain import DomainEvent
+from noetl_temporal.packed_trail import PackedTrail, pack, to_payload
 
 __all__ = ["HEADER", "Trail", "TrailInterceptor", "record_trail"]
 
 HEADER = "noetl-trail"
 
 MARKER_BYTES = 200_000
-"""Size of collected events above which a marker carries them. Temporal refuses headers over 2 MB."""
+"""Size of collected events, before they are packed, above which a marker carries them. Temporal refuses headers over
+2 MB."""
 
 _RECORDED_SECONDS = 60
 
@@ -51,16 +52,19 @@ class Trail:
         if self._bytes > MARKER_BYTES:
             marker = workflow.start_local_activity(
                 record_trail,
-                self.take(),
+                self._packed(),
                 start_to_close_timeout=timedelta(seconds=_RECORDED_SECONDS),
                 summary="log",
             )
             self._markers.append(marker)
 
-    def take(self) -> tuple[DomainEvent, ...]:
-        """Return the collected events and clear the trail."""
-        events, self._events, self._bytes = tuple(self._events), [], 0
-        return events
+    def take(self) -> PackedTrail | None:
+        """Return the collected events and clear the trail; None without any."""
+        return self._packed() if self._events else None
+
+    def _packed(self) -> PackedTrail:
+        events, self._events, self._bytes = self._events, [], 0
+        return pack(events)
 
     async def recorded(self) -> None:
         """Wait until every marker is recorded in history."""
@@ -74,9 +78,9 @@ class Trail:
 
 
 @activity.defn(name=HEADER)
-async def record_trail(events: tuple[DomainEvent, ...]) -> tuple[DomainEvent, ...]:
+async def record_trail(trail: PackedTrail) -> PackedTrail:
     """Return the argument: the result of a local activity is recorded in history."""
-    return events
+    return trail
 
 
 class _Carrier(Protocol):
@@ -111,7 +115,5 @@ class _Outbound(WorkflowOutboundInterceptor):
 
 
 def _header() -> dict[str, Payload]:
-    events = cast("_Carrier", workflow.instance()).trail.take()
-    if not events:
-        return {}
-    return {HEADER: Payload(metadata={"encoding": b"json/plain"}, data=msgspec.json.encode(events))}
+    trail = cast("_Carrier", workflow.instance()).trail.take()
+    return {} if trail is None else {HEADER: to_payload(trail)}

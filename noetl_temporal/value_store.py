@@ -19,7 +19,7 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from noetl_temporal.codec import Unread, payload_limit
+from noetl_temporal.codec import Unread, is_kept_outside, payload_limit
 
 __all__ = ["ValueStore", "until_done"]
 
@@ -38,7 +38,6 @@ class ValueStore:
         self.converter = converter
         storage = converter.external_storage
         self._driver = storage.drivers[0] if storage else None
-        self._threshold = storage.payload_size_threshold if storage else 0
         self.limit = payload_limit(converter) if limit is None else limit
 
     @property
@@ -51,7 +50,7 @@ class ValueStore:
         payloads = self.converter.payload_converter.to_payloads([value])
         if self.converter.payload_codec is not None:
             payloads = await self.converter.payload_codec.encode(payloads)
-        if self._driver is not None and payloads[0].ByteSize() >= self._threshold:
+        if self._driver is not None and is_kept_outside(payloads[0]):
             await self._driver.store(StorageDriverStoreContext(), payloads)
 
     async def read(self, unread: Unread, kind: type[T]) -> T:

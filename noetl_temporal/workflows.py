@@ -15,7 +15,7 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from noetl_compiler.graph import Json
-from noetl_temporal.loop_run import LoopEnd, LoopRun
+from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, joined
 from noetl_temporal.machine.commands import Emit, Finish
 from noetl_temporal.machine.events import Resumed, Started
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -23,7 +23,7 @@ from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.naming import CANCEL_SIGNAL, LOOP_WORKFLOW, PLAYBOOK_WORKFLOW, REPORT_MEMO, STATUS, STEP, keyword
 from noetl_temporal.overview import Overview
 from noetl_temporal.performer import Performer, now
-from noetl_temporal.run_input import RunInput, RunReport
+from noetl_temporal.run_input import Playbook, RunInput, RunReport
 from noetl_temporal.trail import HEADER, Trail
 from noetl_temporal.versioning import upgrade
 from noetl_temporal.workflow_host import WorkflowHost
@@ -36,18 +36,18 @@ class PlaybookWorkflow:
     """Runs one graph."""
 
     @workflow.init
-    def __init__(self, given: RunInput) -> None:
+    def __init__(self, given: RunInput, playbook: Playbook) -> None:
         state: dict[str, Any] = given.state or {}
         self.trail = Trail()
         self._overview = Overview(state.get("overview"))
         self._machine = Machine(
-            given.graph, execution_id=given.execution_id, state=state.get("machine"), limit=given.limit
+            playbook.graph, execution_id=given.execution_id, state=state.get("machine"), limit=given.limit
         )
         self._performer = Performer(self.trail, given.queues, given.limit, self._emitted)
         self._host = WorkflowHost(self._machine, self._performer, given.limit)
 
     @workflow.run
-    async def run(self, given: RunInput) -> RunReport:
+    async def run(self, given: RunInput, playbook: Playbook) -> RunReport:
         """Returns the report of a completed playbook; a failed one fails the workflow with it, a cancelled one
         cancels it.
         """
@@ -57,11 +57,8 @@ class PlaybookWorkflow:
         if finish is None:
             kept = {"machine": self._machine.snapshot(), "overview": self._overview.rows}
             after = self._machine.state.ids.last
-            workflow.continue_as_new(
-                msgspec.structs.replace(given, state=kept, after=after, trail=self.trail.take()),
-                memo={},
-                initial_versioning_behavior=upgrade(),
-            )
+            given = msgspec.structs.replace(given, state=kept, after=after, trail=self.trail.take())
+            workflow.continue_as_new(args=[given, playbook], memo={}, initial_versioning_behavior=upgrade())
         return self._end(given, finish)
 
     def _emitted(self, emit: Emit) -> None:
@@ -90,7 +87,7 @@ class PlaybookWorkflow:
             raise ApplicationError(_why(finish), report, type="PlaybookFailed", non_retryable=True)
         if workflow.cancellation_reason() is None:
             raise ApplicationError("cancelled by a signal", report, type="PlaybookCancelled", non_retryable=True)
-        workflow.upsert_memo({HEADER: trail, REPORT_MEMO: msgspec.structs.replace(report, trail=())})
+        workflow.upsert_memo({HEADER: trail, REPORT_MEMO: msgspec.structs.replace(report, trail=None)})
         raise asyncio.CancelledError
 
     @workflow.signal(name=CANCEL_SIGNAL, description="Stop the run; when it is stopping already, skip its cleanup.")
@@ -119,15 +116,15 @@ class LoopWorkflow:
     """Runs the iterations of one loop step."""
 
     @workflow.init
-    def __init__(self, given: LoopRun) -> None:
+    def __init__(self, given: LoopRun, body: LoopBody) -> None:
         state: dict[str, Any] = given.state or {}
         self.trail = Trail()
-        self._machine = LoopMachine(given.input, state.get("machine"), limit=given.limit)
+        self._machine = LoopMachine(joined(given.input, body), state.get("machine"), limit=given.limit)
         self._performer = Performer(self.trail, given.queues, given.limit, lambda _emit: None)
         self._host = WorkflowHost(self._machine, self._performer, given.limit)
 
     @workflow.run
-    async def run(self, given: LoopRun) -> LoopEnd:
+    async def run(self, given: LoopRun, body: LoopBody) -> LoopEnd:
         """Ends well whatever became of the iterations: the report tells."""
         self._host.feed(Started(now()) if given.state is None else Resumed(now()))
         finish = await self._host.drive()
@@ -135,7 +132,8 @@ class LoopWorkflow:
         if finish is None or self._machine.report is None:
             kept = {"machine": self._machine.snapshot()}
             after = self._machine.state.ids.last
-            workflow.continue_as_new(msgspec.structs.replace(given, state=kept, after=after, trail=self.trail.take()))
+            given = msgspec.structs.replace(given, state=kept, after=after, trail=self.trail.take())
+            workflow.continue_as_new(args=[given, body])
         return LoopEnd(self._machine.report, self.trail.take())
 
     @workflow.query

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,7 @@ def replay_command(targets: tuple[str, ...], of_open: bool) -> None:
         raise click.UsageError("name an execution or a file, or pass --open")
     files = [_file(target) for target in targets if not target.isdecimal()]
     executions = [int(target) for target in targets if target.isdecimal()]
-    if executions or of_open:
+    with nullcontext() if executions or of_open else suppress(StackError):  # of a file: its graph may lie there
         reach_running()
     log_to_file(Home().log("replay"))
     if not asyncio.run(_replay(files, executions, of_open)):

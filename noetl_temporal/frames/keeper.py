@@ -14,6 +14,7 @@ from itertools import islice
 import msgspec
 from temporalio import activity
 
+from noetl_temporal.call_log import worker_name
 from noetl_temporal.frames.heart import Heart
 from noetl_temporal.frames.segments import FrameDetails, InFlight, Segment, packed
 from noetl_temporal.machine.call import ToolCall, ToolReport
@@ -60,7 +61,7 @@ class Keeper:
 
     def call(self, call: ToolCall, scheduled: int, closed: int, report: ToolReport) -> None:
         """A call ended; times in milliseconds since the epoch."""
-        self._add({"call": call, "scheduled": scheduled, "closed": closed, "report": report})
+        self._add({"call": call, "scheduled": scheduled, "closed": closed, "worker": worker_name(), "report": report})
 
     def _add(self, entry: dict[str, object]) -> None:
         text = msgspec.json.encode(entry)

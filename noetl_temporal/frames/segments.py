@@ -1,8 +1,8 @@
 """Segments: what a frame has told and how far it is, stored in the payload store, each naming the one before.
 
 The mirror reads ``entries`` by key (mirror/frames.py): an entry is ``{"event": DomainEvent}`` or, where a call ended,
-``{"call": ToolCall, "scheduled": ms, "closed": ms, "report": ToolReport}``. Entries repeat each other a lot, so a
-segment is compressed.
+``{"call": ToolCall, "scheduled": ms, "closed": ms, "worker": name, "report": ToolReport}``. Entries repeat each other a
+lot, so a segment is compressed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """One tool call on the wire: what goes to the activity and what comes back.
 
 These structs are the JSON in Temporal's history: ``ToolCall`` is the activity's only argument, ``ToolReport`` its
-result. The mirror reads the same JSON by key, so a field's name is a contract (dev/ARCHITECTURE.md, Wire).
+result. The mirror reads the same JSON by key, so a field's name is a contract (dev/ARCHITECTURE.md, Wire). They stand
+in history once a call, so what is as usual is left out: the defaults of an ``AttemptRecord`` are those of a call's only
+attempt that went well.
 """
 
 from __future__ import annotations
@@ -83,7 +85,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     task: str
     kind: str
     event_id: int
-    dialect: str
+    dialect: str = "v10"
     config: dict[str, Json] = {}
     input: dict[str, Json] = {}
     auth: Json = None
@@ -124,12 +126,12 @@ class AttemptRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     ``is_called`` is False when the tool was not run: the attempt ended before that, or the outcome was taken from the
     ledger, where an attempt before had left it (``is_taken``). ``rule`` is the index of the policy rule that matched
     and ``do`` its action; ``delay`` the seconds until the next attempt when there is one. ``indeterminate`` lists names
-    undefined in a predicate.
+    undefined in a predicate. ``worker`` is left out of the last attempt of a report: history names it.
     """
 
-    number: int
-    started: int
-    status: AttemptStatus
+    number: int = 1
+    started: int = 0
+    status: AttemptStatus = "ok"
     ended: int | None = None
     error: dict[str, Json] | None = None
     rule: int | None = None
@@ -167,7 +169,8 @@ class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``rule`` is the index of the rule that ended the call, None when none matched; ``exhausted`` when that rule was a
     retry with no attempts left. ``failed`` when the rules could not be evaluated: the task fails at that rule.
-    ``attempts`` are those that are known, the last one always; ``counts`` is right for all of them. ``is_decided`` is
+    ``attempts`` are those that are known, the last one always; ``counts`` is right for all of them, and left out where
+    all are known and each counts. ``is_decided`` is
     False for the shell's account of a call whose activity never reported: then the machine asks the rules.
     """
 

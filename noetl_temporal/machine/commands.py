@@ -11,7 +11,18 @@ from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import Failure
 
-__all__ = ["CallTool", "Cancel", "ChunkInput", "Command", "Emit", "Finish", "FrameLimits", "RunChunk", "StartTimer"]
+__all__ = [
+    "CallTool",
+    "Cancel",
+    "ChunkInput",
+    "ChunkItems",
+    "Command",
+    "Emit",
+    "Finish",
+    "FrameLimits",
+    "RunChunk",
+    "StartTimer",
+]
 
 
 class CallTool(msgspec.Struct, frozen=True, tag=True):
@@ -44,8 +55,8 @@ class FrameLimits(msgspec.Struct, frozen=True):
     row_concurrency: int
 
 
-class ChunkInput(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A chunk of a loop, all that its machine needs: the step, the items and the outer scope its templates name.
+class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a chunk of a loop has of its own: the items and the outer scope that its templates name.
 
     ``loop_id`` is ``<step>/<n>``, the n-th run of that loop step, which has ``total`` items; ``first`` is the index of
     the first one here. ``event_id`` is that of ``loop.started``, the parent of every iteration. ``run`` is the run of
@@ -55,8 +66,6 @@ class ChunkInput(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     execution_id: int
-    source: SourceRef
-    step: Step
     items: list[Json]
     scope: dict[str, Json]
     slot: int
@@ -70,6 +79,13 @@ class ChunkInput(msgspec.Struct, frozen=True, omit_defaults=True):
     is_sequential: bool = False
     ctx: dict[str, Json] = {}
     frame: FrameLimits | None = None
+
+
+class ChunkInput(ChunkItems, frozen=True, omit_defaults=True, kw_only=True):
+    """All that a chunk's machine needs: also the step, which is the same for all chunks of a loop."""
+
+    source: SourceRef
+    step: Step
 
 
 class RunChunk(msgspec.Struct, frozen=True, tag=True):

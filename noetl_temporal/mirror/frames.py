@@ -110,5 +110,5 @@ def _write(inner: RowWriter, entry: dict[str, Json]) -> None:
     else:
         report = entry["report"]
         attempts = len(report.get("attempts") or ())
-        seen = Seen(entry["scheduled"], entry["scheduled"], entry["closed"], max(1, attempts), "")
+        seen = Seen(entry["scheduled"], entry["scheduled"], entry["closed"], max(1, attempts), entry["worker"])
         write_report(inner, entry["call"], seen, report)

@@ -1,7 +1,8 @@
 """The values inside history events.
 
-Values travel as payloads, ``json/plain`` unless someone configured a codec or external storage. ``plain`` turns those
-others into ``json/plain`` with the client's data converter, so that the fold need not wait for anything.
+Values travel as payloads, ``json/plain`` or a packed trail unless someone configured a codec or external storage.
+``plain`` turns those others into ``json/plain`` with the client's data converter, so that the fold need not wait for
+anything.
 noetl.history keeps the event as the server has it; a reference whose storage is not configured stays one, and
 ``value`` tells so.
 """
@@ -17,7 +18,21 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.sdk.v1 import ExternalStorageReference
 from temporalio.converter import DataConverter
 
-__all__ = ["TRAIL", "Json", "Reference", "as_list", "as_map", "first", "marked", "plain", "value"]
+from noetl_temporal.packed_trail import ENCODING, PackedTrail, from_payload, unpack
+
+__all__ = [
+    "TRAIL",
+    "Json",
+    "Reference",
+    "as_list",
+    "as_map",
+    "first",
+    "input_of",
+    "marked",
+    "plain",
+    "trail_of",
+    "value",
+]
 
 Json: TypeAlias = Any
 
@@ -25,6 +40,7 @@ TRAIL = "noetl-trail"
 """Name of the header, of the memo and of the local activity in which domain events travel."""
 
 _PLAIN = b"json/plain"
+_PACKED = ENCODING.encode()
 _REFERENCE = ExternalStorageReference.DESCRIPTOR.full_name.encode()
 
 
@@ -36,10 +52,12 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 def value(payload: Payload) -> Json:
-    """The JSON of a payload; a Reference for one stored elsewhere; None for what is not JSON."""
+    """The JSON of a payload, that of a PackedTrail for one; a Reference for what is stored elsewhere; else None."""
     if payload.metadata.get("messageType") == _REFERENCE:
         found = msgspec.json.decode(payload.data)
         return Reference(found.get("driverName", ""), found.get("claimData", {}))
+    if payload.metadata.get("encoding") == _PACKED:
+        return msgspec.to_builtins(from_payload(payload))
     if payload.metadata.get("encoding") != _PLAIN:
         return None
     try:
@@ -51,6 +69,25 @@ def value(payload: Payload) -> Json:
 def first(payloads: Sequence[Payload]) -> Json:
     """The value of the first payload, None without any."""
     return value(payloads[0]) if payloads else None
+
+
+def input_of(event: HistoryEvent) -> dict[str, Json] | None:
+    """The arguments of the run that begins with this event, as one map; None when one lies elsewhere.
+
+    They are a run_input.RunInput and a Playbook, or a loop_run.LoopRun and a LoopBody."""
+    parts = [as_map(value(one)) for one in event.workflow_execution_started_event_attributes.input.payloads]
+    found: dict[str, Json] = {}
+    for part in parts:
+        if part is None:
+            return None
+        found |= part
+    return found or None
+
+
+def trail_of(found: Json) -> list[Json]:
+    """The events of a packed trail; none of one in storage that cannot be read."""
+    told = as_map(found)
+    return [] if told is None else unpack(msgspec.convert(told, PackedTrail))
 
 
 def as_map(found: Json) -> dict[str, Json] | None:
@@ -89,7 +126,11 @@ def _is_foreign(payload: Payload, converter: DataConverter) -> bool:
     """Whether the converter must be asked: it has a storage for a reference, or a codec for what is not JSON."""
     if payload.metadata.get("messageType") == _REFERENCE:
         return converter.external_storage is not None
-    return converter.payload_codec is not None and payload.metadata.get("encoding") not in (_PLAIN, b"binary/null")
+    return converter.payload_codec is not None and payload.metadata.get("encoding") not in (
+        _PLAIN,
+        _PACKED,
+        b"binary/null",
+    )
 
 
 def _carried(event: HistoryEvent) -> Iterator[Payload]:

@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 from temporalio.api.history.v1 import HistoryEvent
 
-from noetl_temporal.mirror.payloads import Json, as_map, first
+from noetl_temporal.mirror.payloads import Json, input_of
 from noetl_temporal.mirror.raw import to_row
 
 __all__ = ["Playbook", "playbook_of"]
@@ -25,8 +25,8 @@ class Playbook(msgspec.Struct, frozen=True):
 
 
 def playbook_of(event: HistoryEvent) -> Playbook | None:
-    """Of a run's first event, its values plain; None for a run that is a loop. The input is a run_input.RunInput."""
-    given = as_map(first(event.workflow_execution_started_event_attributes.input.payloads))
+    """Of a run's first event, its values plain; None for a run that is a loop."""
+    given = input_of(event)
     if given is None or "graph" not in given:
         return None
     source: dict[str, Json] = given["graph"]["source"]

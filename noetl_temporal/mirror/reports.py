@@ -83,7 +83,7 @@ def _told(given: Json, seen: Seen) -> tuple[list[dict[str, Json]], Json]:
         return [_record(seen, "ok")], given
     outcome: dict[str, Json] = report["outcome"]
     alone = _record(seen, outcome["status"], outcome.get("error"))
-    return report.get("attempts") or [alone], outcome
+    return [_whole(one) for one in report.get("attempts") or [alone]], outcome
 
 
 def _failed(failure: Failure, seen: Seen) -> list[dict[str, Json]]:
@@ -102,7 +102,12 @@ def _records(details: Json) -> list[dict[str, Json]]:
     """The attempt records in the details of a heartbeat (shape: attempt_details.Details); none in any other details."""
     told = as_map(details) or {}
     found = [as_map(one) for one in (told.get("first"), *(as_list(told.get("records")) or ()))]
-    return [one for one in found if one is not None and "number" in one and "status" in one]
+    return [_whole(one) for one in found if one is not None and "started" in one]
+
+
+def _whole(record: dict[str, Json]) -> dict[str, Json]:
+    """A record with what is left out of it in history, as it is so for most."""
+    return {"number": 1, "status": "ok", **record}
 
 
 def _with_last(records: list[dict[str, Json]], seen: Seen, status: str, error: Json = None) -> list[dict[str, Json]]:

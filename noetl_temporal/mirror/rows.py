@@ -35,7 +35,7 @@ from noetl_temporal.mirror import incidents
 from noetl_temporal.mirror.ends import close
 from noetl_temporal.mirror.event_row import EventRow, RowWriter
 from noetl_temporal.mirror.frames import is_frame, write_frame
-from noetl_temporal.mirror.payloads import TRAIL, Json, as_list, as_map, first, marked, value
+from noetl_temporal.mirror.payloads import TRAIL, Json, as_map, first, input_of, marked, trail_of, value
 from noetl_temporal.mirror.raw import Run
 from noetl_temporal.mirror.reports import references, write_call
 from noetl_temporal.mirror.run_state import RunState, above
@@ -58,18 +58,18 @@ def begin(run: Run, event: HistoryEvent, before: RunState | None = None) -> RunS
 
     ``before`` is the last state of the run that continued as this one. Raises UnreadableRunError.
     """
-    given = as_map(first(event.workflow_execution_started_event_attributes.input.payloads))
+    given = input_of(event)
     if given is None:
         raise UnreadableRunError(f"{run.workflow_id} run {run.run_id}: {UnreadableRunError.__doc__}")
     loop: dict[str, Json] = given.get("input", {})
-    source: dict[str, Json] = loop["source"] if loop else given["graph"]["source"]
+    source: dict[str, Json] = given["source"] if loop else given["graph"]["source"]
     state = RunState(
         namespace=run.namespace,
         workflow_id=run.workflow_id,
         run_id=run.run_id,
         execution_id=(loop or given)["execution_id"],
         path=source["path"],
-        node=loop["step"]["name"] if loop else source["path"],
+        node=given["step"]["name"] if loop else source["path"],
         clock=above(max(given.get("after", 0), loop.get("after", 0))),
         slot=loop.get("slot", 0),
         loop_id=loop.get("loop_id", ""),
@@ -142,7 +142,7 @@ def _field(fields: Mapping[str, Payload]) -> Json:
 def _trail(writer: RowWriter, trail: Json) -> None:
     """Copy the events of a trail; one in storage that cannot be read is missing here, but not in noetl.history."""
     state = writer.state
-    for event in as_list(trail) or ():
+    for event in trail_of(trail):
         if event["type"] == "playbook.execution.requested":
             state.started = event["id"]
             event["context"] = {"workload": state.workload}

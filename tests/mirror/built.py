@@ -11,9 +11,11 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.mirror.event_row import EventRow
+from noetl_temporal.mirror.payloads import as_map
 from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, Run
 from noetl_temporal.mirror.rows import begin, fold
 from noetl_temporal.mirror.run_state import RunState
+from noetl_temporal.packed_trail import pack, to_payload
 from tests.mirror.story import Story
 
 Json = dict[str, Any]
@@ -23,6 +25,10 @@ SOURCE = {"file": "a.yaml", "path": "tests/built", "name": "built", "version": "
 
 
 def payloads(value: Any) -> Payloads:
+    """A value as its only payload; the events in its ``trail`` are packed."""
+    fields = as_map(value) or {}
+    if fields.get("trail"):
+        value = {**fields, "trail": pack(fields["trail"])}
     return Payloads(payloads=[Payload(metadata={"encoding": b"json/plain"}, data=msgspec.json.encode(value))])
 
 
@@ -83,7 +89,7 @@ class History:
     def _header(self, trail: list[Json]) -> None:
         event = self.events[-1]
         attributes = getattr(event, event.WhichOneof("attributes") or "")
-        attributes.header.fields["noetl-trail"].CopyFrom(payloads(trail).payloads[0])
+        attributes.header.fields["noetl-trail"].CopyFrom(to_payload(pack(trail)))
 
     def taken(self, scheduled: int, attempt: int = 1) -> int:
         """A worker took the call."""
@@ -108,7 +114,7 @@ class History:
 
 
 def playbook(execution_id: int, *, run_id: str = "r1", now: int = START, **fields: Any) -> History:
-    """A playbook's history that has begun."""
+    """A playbook's history that has begun, both parts of its input in one."""
     graph: Json = {"version": 1, "digest": "d", "source": SOURCE, "workload": {"data": {}}}
     given: Json = {"execution_id": execution_id, "graph": graph, "content": "kind: Playbook", **fields}
     return History(Run("default", f"tests/built/{execution_id}", run_id, PLAYBOOK), given, now)
@@ -116,8 +122,9 @@ def playbook(execution_id: int, *, run_id: str = "r1", now: int = START, **field
 
 def loop(execution_id: int, event_id: int, *, slot: int = 1, after: int = 0, now: int = START) -> History:
     """A loop's history that has begun. ``event_id`` is that of loop.started."""
-    named = {"execution_id": execution_id, "source": SOURCE, "step": {"name": "fetch"}, "loop_id": "fetch/1"}
-    given = {"input": {**named, "slot": slot, "after": after, "event_id": event_id}}
+    named = {"execution_id": execution_id, "loop_id": "fetch/1"}
+    own = {**named, "slot": slot, "after": after, "event_id": event_id}
+    given = {"input": own, "source": SOURCE, "step": {"name": "fetch"}}
     return History(Run("default", f"tests/built/{execution_id}/fetch/1", f"l{slot}", LOOP), given, now)
 
 

@@ -62,14 +62,14 @@ def closing(status: str = "completed") -> tuple[Json, ...]:
 
 
 def loop_run(execution_id: int, script: list[Json], **fields: Any) -> Json:
-    """A LoopRun as JSON, with a script. Its ``input.event_id`` may be an event's name."""
+    """A LoopRun and its LoopBody as one JSON, with a script. Its ``input.event_id`` may be an event's name."""
     source = playbook(execution_id)["graph"]["source"]
-    named = {"execution_id": execution_id, "source": source, "step": {"name": "fetch"}, "loop_id": "fetch/1"}
-    return {"input": {**named, "slot": 1, "after": 0, "event_id": None, **fields}, "script": script}
+    own = {"execution_id": execution_id, "loop_id": "fetch/1", "slot": 1, "after": 0, "event_id": None, **fields}
+    return {"input": own, "source": source, "step": {"name": "fetch"}, "script": script}
 
 
 def playbook(execution_id: int, *script: Json, **fields: Any) -> Json:
-    """A RunInput as JSON, with a script."""
+    """A RunInput and its Playbook as one JSON, with a script."""
     source = {"file": "a.yaml", "path": "tests/scripted", "name": "scripted", "version": "1", "dialect": "v10"}
     graph = {"version": 1, "digest": "d", "source": source, "workload": {"data": {"city": "Oslo"}}}
     return {"execution_id": execution_id, "graph": graph, "content": "kind: Playbook", "script": script, **fields}

@@ -254,17 +254,13 @@ async def test_a_loop_tells_its_rows_under_the_playbooks_execution(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
     source = playbook(execution_id)["graph"]["source"]
-    input_ = {
-        "execution_id": execution_id,
-        "source": source,
-        "slot": 3,
-        "step": {"name": "fetch"},
-        "loop_id": "fetch/1",
-    }
+    body = {"source": source, "step": {"name": "fetch"}}
+    input_ = {"execution_id": execution_id, "slot": 3, "loop_id": "fetch/1"}
     report = {"outcome": {"status": "ok"}, "attempts": [_record(1)]}
     iteration = domain_event("loop.iteration.started", 1, meta={"loop_id": "fetch/1", "iteration": 4})
     line = call(execution_id, iteration["id"], {"report": report}, (iteration,), iteration=4)
-    loop = {"do": "loop", "run": {"input": input_, "script": [line]}, "trail": (domain_event("loop.started", 2),)}
+    loop: dict[str, Any] = {"do": "loop", "run": {"input": input_, **body, "script": [line]}}
+    loop["trail"] = (domain_event("loop.started", 2),)
     rows = await _rows(scripts, dsn, log, execution_id, loop)
     assert sorted(row["event_type"] for row in rows) == [
         "loop.iteration.started",

@@ -8,13 +8,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from temporalio.client import Client
 
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient
-from noetl_temporal.codec import data_converter
 from noetl_temporal.mirror.rebuild import rebuild
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.stack.addresses import Addresses
@@ -46,17 +44,6 @@ async def test_rows_of_a_frame_are_derived_again(servers: Addresses, dsn: str, l
     assert await audit_execution(dsn, run.execution_id) == []
     await rebuild(dsn, client.temporal.data_converter)
     assert await log.everything() == rows
-
-
-async def test_a_mirror_without_the_payload_store_has_the_other_rows(servers: Addresses, dsn: str, log: Log) -> None:
-    shell = Shell(servers.temporal)
-    async with shell.client(lambda request, _context: request.input["n"]) as client:
-        run = await shell.submit(client, LOOP)
-        await run.result()
-    blind = await Client.connect(servers.temporal, data_converter=data_converter())
-    await follow_execution(blind, dsn, run.workflow.id)
-    types = Counter(row["event_type"] for row in await log.rows(run.execution_id))
-    assert (types["loop.started"], types["loop.done"], types["loop.iteration.done"]) == (1, 1, 0)
 
 
 async def test_a_frame_that_nobody_goes_on_with_leaves_a_log_that_holds(servers: Addresses, dsn: str, log: Log) -> None:

@@ -12,7 +12,6 @@ import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 from temporalio.converter import (
-    DataConverter,
     ExternalStorage,
     StorageDriver,
     StorageDriverClaim,
@@ -21,6 +20,7 @@ from temporalio.converter import (
 )
 from temporalio.service import RPCError
 
+from noetl_temporal.codec import data_converter
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.mirror.raw import Run
 from noetl_temporal.mirror.rebuild import rebuild
@@ -29,7 +29,7 @@ from noetl_temporal.mirror.service import follow_execution, mirroring
 from noetl_temporal.mirror.store import Store
 from noetl_temporal.stack.addresses import Addresses
 from tests.mirror.conftest import Log, Scripts, scripted_worker
-from tests.mirror.scripted import call, domain_event, playbook
+from tests.mirror.scripted import call, domain_event, loop_run, playbook
 
 REPORT = {
     "report": {
@@ -41,18 +41,11 @@ REPORT = {
 
 def _lines(execution_id: int) -> list[dict[str, Any]]:
     """Three calls, each with an event before it, and a loop with one."""
-    loop_input = {
-        "execution_id": execution_id,
-        "source": playbook(1)["graph"]["source"],
-        "loop_id": "fetch/1",
-        "slot": 1,
-        "step": {"name": "fetch"},
-    }
     calls = [
         call(execution_id, 1, REPORT, (domain_event("ctx.updated", n, "COMPLETED"),), id=f"fetch/1:page:{n}")
         for n in range(3)
     ]
-    return [*calls[:2], {"do": "loop", "run": {"input": loop_input, "script": calls[2:]}}]
+    return [*calls[:2], {"do": "loop", "run": loop_run(execution_id, calls[2:])}]
 
 
 ROWS = 3 + 3 * 2 + 1
@@ -241,7 +234,7 @@ async def shelved(servers: Addresses, shelf: _Shelf) -> Client:
     """A client that puts all but the smallest values into external storage."""
     storage = ExternalStorage(drivers=[shelf], payload_size_threshold=300)
     return await Client.connect(
-        servers.temporal, data_converter=dataclasses.replace(DataConverter.default, external_storage=storage)
+        servers.temporal, data_converter=dataclasses.replace(data_converter(), external_storage=storage)
     )
 
 

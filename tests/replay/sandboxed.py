@@ -12,9 +12,9 @@ from temporalio import workflow
 
 from dev.histories.limits import active, lower
 from noetl_temporal.ids import new_execution_id
-from noetl_temporal.loop_run import LoopEnd, LoopRun
+from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun
 from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
-from noetl_temporal.run_input import RunInput, RunReport
+from noetl_temporal.run_input import Playbook, RunInput, RunReport
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
 
 __all__ = ["ReadsAFile", "ReadsTheClock", "ReadsTheClockBelow", "SandboxedLoop", "SandboxedPlaybook"]
@@ -27,12 +27,12 @@ class SandboxedPlaybook(PlaybookWorkflow):
     """A playbook."""
 
     @workflow.init
-    def __init__(self, given: RunInput) -> None:
-        super().__init__(given)
+    def __init__(self, given: RunInput, playbook: Playbook) -> None:
+        super().__init__(given, playbook)
 
     @workflow.run
-    async def run(self, given: RunInput) -> RunReport:
-        return await super().run(given)
+    async def run(self, given: RunInput, playbook: Playbook) -> RunReport:
+        return await super().run(given, playbook)
 
 
 @workflow.defn(name=LOOP_WORKFLOW)
@@ -40,12 +40,12 @@ class SandboxedLoop(LoopWorkflow):
     """A loop."""
 
     @workflow.init
-    def __init__(self, given: LoopRun) -> None:
-        super().__init__(given)
+    def __init__(self, given: LoopRun, body: LoopBody) -> None:
+        super().__init__(given, body)
 
     @workflow.run
-    async def run(self, given: LoopRun) -> LoopEnd:
-        return await super().run(given)
+    async def run(self, given: LoopRun, body: LoopBody) -> LoopEnd:
+        return await super().run(given, body)
 
 
 @workflow.defn(name=PLAYBOOK_WORKFLOW)
@@ -53,13 +53,13 @@ class ReadsTheClock(PlaybookWorkflow):
     """A playbook with code that does not replay: another time each time."""
 
     @workflow.init
-    def __init__(self, given: RunInput) -> None:
-        super().__init__(given)
+    def __init__(self, given: RunInput, playbook: Playbook) -> None:
+        super().__init__(given, playbook)
 
     @workflow.run
-    async def run(self, given: RunInput) -> RunReport:
+    async def run(self, given: RunInput, playbook: Playbook) -> RunReport:
         time.time()
-        return await super().run(given)
+        return await super().run(given, playbook)
 
 
 @workflow.defn(name=PLAYBOOK_WORKFLOW)
@@ -67,13 +67,13 @@ class ReadsTheClockBelow(PlaybookWorkflow):
     """The same in a module of ours that the workflow calls: what a workflow imports is watched too."""
 
     @workflow.init
-    def __init__(self, given: RunInput) -> None:
-        super().__init__(given)
+    def __init__(self, given: RunInput, playbook: Playbook) -> None:
+        super().__init__(given, playbook)
 
     @workflow.run
-    async def run(self, given: RunInput) -> RunReport:
+    async def run(self, given: RunInput, playbook: Playbook) -> RunReport:
         new_execution_id()
-        return await super().run(given)
+        return await super().run(given, playbook)
 
 
 @workflow.defn(name=PLAYBOOK_WORKFLOW)
@@ -81,11 +81,11 @@ class ReadsAFile(PlaybookWorkflow):
     """A playbook with code that depends on the machine it runs on."""
 
     @workflow.init
-    def __init__(self, given: RunInput) -> None:
-        super().__init__(given)
+    def __init__(self, given: RunInput, playbook: Playbook) -> None:
+        super().__init__(given, playbook)
 
     @workflow.run
-    async def run(self, given: RunInput) -> RunReport:
+    async def run(self, given: RunInput, playbook: Playbook) -> RunReport:
         with open(Path(__file__)) as file:  # noqa: ASYNC230, PTH123 - what the sandbox must refuse
             file.read(1)
-        return await super().run(given)
+        return await super().run(given, playbook)

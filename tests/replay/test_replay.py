@@ -16,7 +16,7 @@ from temporalio.workflow import NondeterminismError
 from dev.histories.everything import RECORDINGS
 from dev.histories.files import FOLDER, recording_of
 from dev.histories.limits import limited
-from noetl_temporal.codec import data_converter
+from noetl_temporal.codec import HEADERS, data_converter
 from noetl_temporal.replay import history_in
 from noetl_temporal.trail import TrailInterceptor
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
@@ -39,6 +39,7 @@ async def replay(
         workflow_runner=chosen,
         interceptors=[TrailInterceptor()],
         data_converter=data_converter(),
+        header_codec_behavior=HEADERS,
     )
     await replayer.replay_workflow(history)
 

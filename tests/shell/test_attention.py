@@ -99,7 +99,7 @@ class OtherBuild:
     """Sleeps where ours calls a tool."""
 
     @workflow.run
-    async def run(self, _given: Any) -> None:
+    async def run(self, _given: Any, _playbook: Any) -> None:
         await workflow.sleep(1)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
+import msgspec
 import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowHistory
@@ -15,6 +15,9 @@ from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import RunHandle
+from noetl_temporal.machine.call import ToolReport
+from noetl_temporal.packed_trail import from_payload, unpack
+from noetl_temporal.run_input import RunReport
 from noetl_temporal.support import UnsupportedError
 from noetl_temporal.trail import HEADER
 
@@ -47,9 +50,9 @@ async def activities(handle: RunHandle) -> list[Any]:
     return [(events[event.activity_task_completed_event_attributes.scheduled_event_id], event) for event in closed]
 
 
-def report(closed: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(closed.activity_task_completed_event_attributes.result.payloads[0].data)
-    return found
+def report(closed: Any) -> ToolReport:
+    data = closed.activity_task_completed_event_attributes.result.payloads[0].data
+    return msgspec.json.decode(data, type=ToolReport)
 
 
 async def test_a_playbook_runs_and_its_result_comes_back(shell: Shell) -> None:
@@ -89,10 +92,10 @@ async def test_every_attempt_is_in_the_report_of_one_activity(shell: Shell) -> N
         found = await handle.result()
     assert (found.result, found.steps["start"]["attempts"]) == ("at last", 3)
     [(scheduled, closed)] = await activities(handle)
-    attempts = report(closed)["attempts"]
-    assert [one["status"] for one in attempts] == ["error", "error", "ok"]
-    assert [one.get("delay") for one in attempts] == [0.05, 0.05, None]
-    assert [one.get("rule") for one in attempts] == [0, 0, None]
+    attempts = report(closed).attempts
+    assert [one.status for one in attempts] == ["error", "error", "ok"]
+    assert [one.delay for one in attempts] == [0.05, 0.05, None]
+    assert [one.rule for one in attempts] == [0, 0, None]
     assert scheduled.user_metadata.summary.data == b'"start [noop]"'
 
 
@@ -102,8 +105,8 @@ async def test_attempts_end_with_the_last_error(shell: Shell) -> None:
         found = await handle.result()
     assert found.status == "failed"
     [(_, closed)] = await activities(handle)
-    assert report(closed)["exhausted"] is True
-    assert len(report(closed)["attempts"]) == 4
+    assert report(closed).exhausted
+    assert len(report(closed).attempts) == 4
 
 
 async def test_a_tool_that_raises_fails_its_task_not_the_worker(shell: Shell) -> None:
@@ -142,6 +145,18 @@ async def test_secrets_never_leave_the_activity(shell: Shell) -> None:
         found = await handle.result()
     assert found.result == {"echo": "Bearer ***"}
     assert "hush-hush" not in (await history_of(handle)).to_json()
+    assert "Bearer ***" in str(log := await log_of(handle, found))
+    assert "hush-hush" not in str(log)
+
+
+async def log_of(handle: RunHandle, report: RunReport) -> list[dict[str, Any]]:
+    """The domain events that history carries of a completed run."""
+    told: list[dict[str, Any]] = []
+    for event in (await history_of(handle)).events:
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+            told += unpack(from_payload(event.activity_task_scheduled_event_attributes.header.fields[HEADER]))
+    assert report.trail is not None
+    return [*told, *unpack(report.trail)]
 
 
 LOOP = """
@@ -259,7 +274,8 @@ async def test_cancelling_ends_the_run_and_what_it_runs(shell: Shell) -> None:
     assert cancelled.is_set()
     events = (await history_of(handle)).events
     memos = [e for e in events if e.event_type == EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED]
-    trail = json.loads(memos[-1].workflow_properties_modified_event_attributes.upserted_memo.fields[HEADER].data)
+    memo = memos[-1].workflow_properties_modified_event_attributes.upserted_memo
+    trail = unpack(from_payload(memo.fields[HEADER]))
     assert [event["type"] for event in trail][-1] == "playbook.cancelled"
 
 
@@ -267,11 +283,7 @@ async def test_the_log_stands_in_headers_whole_and_in_order(shell: Shell) -> Non
     async with shell.client(lambda _request, _context: 1) as client:
         handle = await shell.submit(client, TWO_STEPS)
         found = await handle.result()
-    told: list[dict[str, Any]] = []
-    for event in (await history_of(handle)).events:
-        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-            told += json.loads(event.activity_task_scheduled_event_attributes.header.fields[HEADER].data)
-    types = [event["type"] for event in told] + [event.type for event in found.trail]
+    types = [event["type"] for event in await log_of(handle, found)]
     assert types[:4] == [
         "playbook.execution.requested",
         "playbook.request.evaluated",

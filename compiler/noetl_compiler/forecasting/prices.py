@@ -5,8 +5,9 @@ parent and a workflow of its own, a frame one call. What goes on at the same tim
 three events at least. When its history has grown long, in events or in bytes, a playbook's workflow continues as new,
 and a chunk's gives back the items that it has not begun, which become another chunk.
 
-Sizes are fitted to real histories: a small result stands in the history of its call and in records of what happened,
-a larger one with its call alone, and one that is kept in Postgres nowhere.
+Sizes are fitted to real histories: a small result stands in the history of its call and, compressed, in records of
+what happened, a larger one with its call alone, and one that is kept in Postgres nowhere. A graph and a loop's step
+are kept there too.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import msgspec
 
 from noetl_compiler.forecasting.counts import Rows, Sizes, Work
 from noetl_compiler.forecasting.courses import width
-from noetl_compiler.graph import Graph, Step, encode
+from noetl_compiler.graph import Graph, Step
 
 __all__ = ["LOOP_EVENTS", "PLAYBOOK_EVENTS", "RESULT_BYTES", "STORED_BYTES", "Amount", "Host", "Prices", "chunks"]
 
@@ -39,9 +40,11 @@ RESULT_BYTES = 1_000
 _RUN, _CALL, _LOOP, _SHARED, _DELAY, _LIMIT, _STATUS = 5, 6, 9, 3, 5, 2, 1
 """Events: of a workflow's run, of a call, a loop, of either when it shares workflow tasks, of a timer waited for, of
 one that only limits, and of the status at the end."""
-_RUN_BYTES, _CALL_BYTES, _EVENT_BYTES, _CLAIM_BYTES = 3_000, 2_000, 120, 500
-_RECORDED_BYTES, _COPIES = 1_024, 3
-"""A result of so many bytes stands in records as well, which makes so many copies of it."""
+_RUN_BYTES, _CALL_BYTES, _EVENT_BYTES, _CLAIM_BYTES = 1_000, 700, 120, 500
+_RECORDED_BYTES = 1_024
+"""A result of so many bytes stands in records as well, compressed: as if there were half of it again."""
+_COPIES = 3
+"""Of all that a loop gathers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ class Prices:
         """The workflow of the playbook itself, in which the steps run that no loop is around."""
         names = list(outermost)
         events = sum(map(self.events_around, names)) + _STATUS
-        size = sum(map(self._bytes_around, names)) + self._input_bytes()
+        size = sum(map(self._bytes_around, names)) + _CLAIM_BYTES
         return Host(events, size, PLAYBOOK_EVENTS, width(self.graph, names))
 
     def loop(self, step: Step) -> Host:
@@ -146,7 +149,7 @@ class Prices:
 
     def whole_bytes(self, runs: int) -> int:
         """Of a run beside its steps."""
-        return _RUN_BYTES + runs * (self._input_bytes() + _RUN * _EVENT_BYTES)
+        return _RUN_BYTES + runs * (_CLAIM_BYTES + _RUN * _EVENT_BYTES)
 
     def events_around(self, name: str) -> int:
         """Events in the workflow around a step; the tasks of a loop run in another."""
@@ -185,7 +188,7 @@ class Prices:
 
     def _result_bytes(self, name: str) -> int:
         size = self.sizes.result_bytes.get(name, RESULT_BYTES)
-        return _stored(size) * (_COPIES if size <= _RECORDED_BYTES else 1)
+        return _stored(size) + (size // 2 if size <= _RECORDED_BYTES else 0)
 
     def _loop_bytes(self, step: Step) -> int:
         """What its parent sends and gets back, in both histories."""
@@ -193,11 +196,7 @@ class Prices:
         if not work.loops:
             return 0
         gathered = work.items // work.loops * self.sizes.result_bytes.get(step.name, RESULT_BYTES)
-        sent = len(msgspec.json.encode(step))
-        return work.loops * (2 * _stored(sent) + _COPIES * _stored(gathered) + (_LOOP + _RUN) * _EVENT_BYTES)
-
-    def _input_bytes(self) -> int:
-        return _stored(len(encode(self.graph)))
+        return work.loops * (2 * _CLAIM_BYTES + _COPIES * _stored(gathered) + (_LOOP + _RUN) * _EVENT_BYTES)
 
 
 def chunks(items: int, in_flight: int) -> int:

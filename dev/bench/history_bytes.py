@@ -1,0 +1,217 @@
+"""What runs cost in bytes of history, against workflows written by hand: `python -m dev.bench.history_bytes`.
+
+On a server and a Postgres of its own. By hand in two ways: an activity that has the argument and the result of ours,
+and one that takes a number and gives it back. Each of a sequence, a fan-out and a sequential loop of COUNT noop calls;
+a workflow counts with its children. ``--types`` prints the bytes of each type of event as well, ``--show`` one event of
+each type.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from temporalio import activity, workflow
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.noop import TOOL
+from noetl_compiler import compile_or_raise
+from noetl_temporal.client import NoetlClient
+from noetl_temporal.ids import new_execution_id
+from noetl_temporal.machine.call import ToolCall, ToolReport
+from noetl_temporal.naming import activity_type, tool_queue
+from noetl_temporal.replay import histories_of
+from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.own import own
+from noetl_temporal.worker import serving
+
+COUNT = 50
+EXECUTION = 754318462739161088
+"""An id as long as any."""
+SHAPES = ("sequence", "fan-out", "loop")
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: bench, path: bench/bytes}\n"
+
+
+@activity.defn(name="bench.same")
+async def same(number: int) -> int:
+    return number
+
+
+async def one(index: int, is_ours: bool) -> object:
+    """A call as our interpreter makes it, or the smallest there is."""
+    if not is_ours:
+        return await workflow.execute_activity(same, index, start_to_close_timeout=timedelta(minutes=5))
+    call = ToolCall(
+        id=f"s{index}#1:s{index}_task:1",
+        key=f"{EXECUTION}/s{index}#1/s{index}_task/1",
+        execution_id=EXECUTION,
+        step=f"s{index}",
+        task=f"s{index}_task",
+        kind="noop",
+        event_id=EXECUTION + index,
+        dialect="v10",
+        config={"result": index},
+    )
+    return await workflow.execute_activity(
+        activity_type("noop"),
+        call,
+        task_queue=tool_queue("noop"),
+        result_type=ToolReport,
+        start_to_close_timeout=timedelta(minutes=5),
+        heartbeat_timeout=timedelta(seconds=10),
+    )
+
+
+@workflow.defn(name="HandSequence", sandboxed=False)
+class HandSequence:
+    @workflow.run
+    async def run(self, is_ours: bool) -> int:
+        for index in range(COUNT):
+            await one(index, is_ours)
+        return COUNT
+
+
+@workflow.defn(name="HandFan", sandboxed=False)
+class HandFan:
+    @workflow.run
+    async def run(self, is_ours: bool) -> int:
+        return len(await asyncio.gather(*(one(index, is_ours) for index in range(COUNT))))
+
+
+@workflow.defn(name="HandChild", sandboxed=False)
+class HandChild:
+    """A loop has a child workflow of its own."""
+
+    @workflow.run
+    async def run(self, name: str, is_ours: bool) -> int:
+        child = f"{workflow.info().workflow_id}/loop"
+        found: int = await workflow.execute_child_workflow(name, is_ours, id=child)
+        return found
+
+
+def playbook(shape: str) -> str:
+    if shape == "sequence":
+        steps = "".join(
+            f"  - step: s{index}\n    tool: {{kind: noop, result: {index}}}\n"
+            f"    next: {{arcs: [{{step: s{index + 1}}}]}}\n"
+            for index in range(COUNT - 1)
+        )
+        return f"{HEAD}workflow:\n{steps}  - step: s{COUNT - 1}\n    tool: {{kind: noop, result: 1}}\n"
+    spec = f"{{mode: parallel, max_in_flight: {COUNT}}}" if shape == "fan-out" else "{mode: sequential}"
+    return (
+        f"{HEAD}workload: {{items: {list(range(COUNT))}}}\nworkflow:\n  - step: each\n"
+        f'    loop:\n      in: "{{{{ workload.items }}}}"\n      iterator: item\n      spec: {spec}\n'
+        '    tool: {kind: noop, result: "{{ iter.item }}"}\n'
+    )
+
+
+async def events_of(client: Client, workflow_id: str) -> AsyncIterator[HistoryEvent]:
+    async for history in histories_of(client, workflow_id):
+        for event in history.events:
+            yield event
+
+
+Side = Callable[[str], Awaitable[str]]
+
+
+def sides(client: NoetlClient) -> dict[str, Side]:
+    async def by_hand(shape: str, is_ours: bool) -> str:
+        workflow_id = f"hand/{shape}/{new_execution_id()}"
+        child = "HandFan" if shape == "fan-out" else "HandSequence"
+        if shape == "sequence":
+            await client.temporal.execute_workflow(child, is_ours, id=workflow_id, task_queue="hand")
+        else:
+            await client.temporal.execute_workflow(
+                HandChild.run, args=[child, is_ours], id=workflow_id, task_queue="hand"
+            )
+        return workflow_id
+
+    async def by_playbook(shape: str) -> str:
+        text = playbook(shape)
+        handle = await client.submit(compile_or_raise(text), content=text)
+        report = await handle.result()
+        if report.status != "completed":
+            raise SystemExit(f"the playbook {report.status}: {report.failures}")
+        return handle.workflow_id
+
+    return {
+        "int to int": lambda shape: by_hand(shape, False),
+        "same values": lambda shape: by_hand(shape, True),
+        "playbook": by_playbook,
+    }
+
+
+def name_of(event: HistoryEvent) -> str:
+    return EventType.Name(event.event_type).removeprefix("EVENT_TYPE_")
+
+
+def in_place(event: HistoryEvent) -> str:
+    return f"--- {name_of(event)}, {event.ByteSize()} bytes\n{event}"
+
+
+def hand_worker(client: Client) -> Worker:
+    return Worker(
+        client,
+        task_queue="hand",
+        workflows=[HandSequence, HandFan, HandChild],
+        activities=[same],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+    )
+
+
+async def histories(client: NoetlClient, shape: str) -> dict[str, list[HistoryEvent]]:
+    """All events of each side's run of a shape."""
+    found: dict[str, list[HistoryEvent]] = {}
+    for name, side in sides(client).items():
+        workflow_id = await side(shape)
+        found[name] = [event async for event in events_of(client.temporal, workflow_id)]
+    return found
+
+
+async def measure(address: str, dsn: str, options: argparse.Namespace) -> None:
+    client = await NoetlClient.connect(address, dsn=dsn, tools={"noop": TOOL})
+    async with hand_worker(client.temporal), serving(client.temporal, {"noop": TOOL}, CredentialSource()):
+        for shape in SHAPES:
+            print(f"\n{shape} of {COUNT}")
+            show(await histories(client, shape), options)
+
+
+def show(found: dict[str, list[HistoryEvent]], options: argparse.Namespace) -> None:
+    totals = {name: sum(event.ByteSize() for event in events) for name, events in found.items()}
+    for name, events in found.items():
+        ratio = totals["playbook"] / totals[name]
+        print(f"  {name:12}{len(events):6} events{totals[name]:9,} bytes   the playbook's are {ratio:.2f} times these")
+    if options.types:
+        sizes: dict[str, Counter[str]] = {
+            name: sum((Counter({name_of(event): event.ByteSize()}) for event in events), Counter[str]())
+            for name, events in found.items()
+        }
+        for kind in sorted({kind for sized in sizes.values() for kind in sized}):
+            told = "".join(f"{sized[kind]:12,}" for sized in sizes.values())
+            print(f"    {kind.lower():46}{told}")
+    if options.show:
+        last: dict[str, Any] = {name_of(event): event for event in found["playbook"]}
+        print("\n".join(in_place(event) for event in last.values()))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--types", action="store_true")
+    parser.add_argument("--show", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, own(Home(Path(folder)), "run") as (_, addresses):
+        asyncio.run(measure(addresses.temporal, addresses.postgres, options))
+
+
+if __name__ == "__main__":
+    main()

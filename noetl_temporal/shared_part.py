@@ -1,0 +1,30 @@
+"""Parts of a workflow's input that many workflows have in common: a playbook's graph, a loop's step.
+
+Each is an argument, so a payload, of its own. Where there is a payload store, it is kept there whatever its size, once
+for all runs, children and continuations, and their histories have its digest (dev/decisions/0018).
+"""
+
+from __future__ import annotations
+
+import msgspec
+from temporalio.api.common.v1 import Payload
+
+__all__ = ["SharedPart", "is_shared", "mark"]
+
+_MARK = "noetl"
+_SHARED = b"shared"
+
+
+class SharedPart(msgspec.Struct, frozen=True):
+    """Whatever derives from it is such a part."""
+
+
+def mark(payload: Payload) -> Payload:
+    """Say in the payload's metadata that its value is a shared part."""
+    payload.metadata[_MARK] = _SHARED
+    return payload
+
+
+def is_shared(payload: Payload) -> bool:
+    """Whether the payload is marked."""
+    return payload.metadata.get(_MARK) == _SHARED

@@ -1,0 +1,168 @@
+"""What stands in history, and how much of it: near to what a workflow by hand leaves there."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncGenerator, Sequence
+
+import asyncpg
+import msgspec
+import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client, WorkflowHistory
+from temporalio.converter import PayloadCodec, StorageDriverClaim, StorageDriverRetrieveContext
+
+from dev.bench.history_bytes import SHAPES, hand_worker, histories
+from dev.histories.limits import limited
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.noop import TOOL
+from noetl_compiler import compile_or_raise
+from noetl_temporal.client import NoetlClient
+from noetl_temporal.codec import HEADERS, data_converter
+from noetl_temporal.deployment import DeploymentError
+from noetl_temporal.mirror.migrations import migrate
+from noetl_temporal.mirror.read import events_of
+from noetl_temporal.mirror.service import follow_execution
+from noetl_temporal.payload_store import PayloadStore
+from noetl_temporal.replay import histories_of, replay
+from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.worker import serving
+
+from .conftest import HEAD
+from .servers import proxy_to
+
+TOOLS = {"noop": TOOL}
+WORDS = "a remark that only this playbook has"
+LOOPS = f"""
+  - step: start
+    desc: {WORDS}
+    tool: {{kind: noop, result: 1}}
+    next: {{arcs: [{{step: each}}]}}
+  - step: each
+    desc: {WORDS} as well
+    loop: {{in: "{{{{ workload.items }}}}", iterator: item, spec: {{mode: sequential}}}}
+    tool: {{kind: noop, result: "{{{{ iter.item }}}}"}}
+    next: {{arcs: [{{step: after}}]}}
+  - step: after
+    tool: {{kind: noop, result: 2}}
+"""
+
+
+@pytest.fixture
+async def client(servers: Addresses) -> AsyncGenerator[NoetlClient]:
+    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=TOOLS)
+    async with serving(client.temporal, TOOLS, CredentialSource(environment={})):
+        yield client
+
+
+async def run(client: NoetlClient, workflow: str, **payload: object) -> list[WorkflowHistory]:
+    """The histories of a run, of its loops and of what those continued as."""
+    text = f"{HEAD}workload: {{items: [1, 2, 3]}}\nworkflow:{workflow}"
+    handle = await client.submit(compile_or_raise(text, "shell.yaml"), dict(payload), content=text)
+    assert (await handle.result()).status == "completed"
+    return [history async for history in histories_of(client.temporal, handle.workflow_id)]
+
+
+def size(events: Sequence[HistoryEvent]) -> int:
+    return sum(event.ByteSize() for event in events)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_history_is_near_that_of_a_workflow_by_hand(client: NoetlClient, shape: str) -> None:
+    async with hand_worker(client.temporal):
+        found = await histories(client, shape)
+    ours = size(found["playbook"])
+    # What ends at once may share workflow tasks or not, on either side, as it comes.
+    spread = 0.4 if shape == "fan-out" else 0.0
+    assert ours < (1.5 + spread) * size(found["same values"])
+    assert ours < (2.5 + spread) * size(found["int to int"])
+
+
+def inputs(history: WorkflowHistory) -> Sequence[Payload]:
+    return history.events[0].workflow_execution_started_event_attributes.input.payloads
+
+
+async def test_a_run_says_what_was_asked_for_and_its_graph_is_stored_once(client: NoetlClient) -> None:
+    with limited({"noetl_temporal.workflow_host.SOFT_EVENTS": 8}):
+        first = await run(client, LOOPS, items=list(range(6)))
+        for history in first:
+            assert (await replay(history, client.temporal.data_converter)).problem is None
+    [second, *_] = await run(client, LOOPS)
+    told = msgspec.json.decode(inputs(second)[0].data)
+    assert set(told) == {"execution_id", "path", "version", "digest", "limit"}
+    assert not any(WORDS in history.to_json() for history in first)
+    of_playbook = [inputs(one) for one in first if "/each/" not in one.workflow_id]
+    of_loop = [inputs(one) for one in first if "/each/" in one.workflow_id]
+    assert min(len(of_playbook), len(of_loop)) > 1  # each continued as new
+    for found in ([*of_playbook, inputs(second)], of_loop):
+        assert {len(payloads) for payloads in found} == {2}
+        assert len({payloads[1].data for payloads in found}) == 1
+    connection = await asyncpg.connect(client.dsn)
+    try:
+        count = "SELECT count(*) FROM noetl.payload WHERE position($1::bytea in data) > 0"
+        assert await connection.fetchval(count, WORDS.encode()) == 2
+    finally:
+        await connection.close()
+
+
+async def test_a_replay_without_the_store_says_what_is_missing(client: NoetlClient) -> None:
+    [history] = await run(client, "\n  - step: one\n    tool: {kind: noop}\n")
+    verdict = await replay(history, data_converter())
+    assert "Set NOETL_POSTGRES" in (verdict.problem or "")
+
+
+async def test_a_process_reads_a_graph_once(client: NoetlClient, servers: Addresses) -> None:
+    [history] = await run(client, "\n  - step: once\n    tool: {kind: noop}\n")
+    claim = StorageDriverClaim(msgspec.json.decode(inputs(history)[1].data)["claimData"])
+    async with proxy_to(servers.postgres) as proxy:
+        store = PayloadStore(proxy.dsn)
+        await proxy.cut()
+        [payload] = await store.retrieve(StorageDriverRetrieveContext(), [claim])
+    assert b'"once"' in payload.data
+
+
+async def test_a_submission_tells_that_the_store_is_away(servers: Addresses) -> None:
+    async with proxy_to(servers.postgres) as proxy:
+        client = await NoetlClient.connect(servers.temporal, dsn=proxy.dsn, tools=TOOLS)
+        await proxy.cut()
+        with pytest.raises(DeploymentError, match="connection refused"):
+            await client.submit(compile_or_raise(f"{HEAD}workflow:\n  - step: away\n    tool: {{kind: noop}}\n"))
+
+
+class Reversed(PayloadCodec):
+    """Stands for an encryption."""
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return [
+            Payload(metadata={"encoding": b"binary/reversed"}, data=payload.SerializeToString()[::-1])
+            for payload in payloads
+        ]
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return [Payload.FromString(payload.data[::-1]) for payload in payloads]
+
+
+async def test_headers_are_encrypted_as_payloads_are_and_the_mirror_reads_them(servers: Addresses) -> None:
+    converter = dataclasses.replace(data_converter(servers.postgres), payload_codec=Reversed())
+    temporal = await Client.connect(servers.temporal, data_converter=converter, header_codec_behavior=HEADERS)
+    client = NoetlClient(temporal, servers.postgres, TOOLS)
+    async with serving(temporal, TOOLS, CredentialSource(environment={})):
+        found = await run(client, LOOPS)
+    headers = [
+        payload
+        for history in found
+        for event in history.events
+        for payload in event.activity_task_scheduled_event_attributes.header.fields.values()
+    ]
+    assert {payload.metadata["encoding"] for payload in headers} == {b"binary/reversed"}
+    await migrate(servers.postgres)
+    await follow_execution(temporal, servers.postgres, found[0].workflow_id)
+    connection = await asyncpg.connect(servers.postgres)
+    try:
+        rows = await events_of(connection, int(found[0].workflow_id.rpartition("/")[2]))
+    finally:
+        await connection.close()
+    types = [row.event_type for row in rows]
+    assert types.count("loop.iteration.done") == 3
+    assert types[-1] == "playbook.completed"
