@@ -16,14 +16,13 @@ from collections.abc import Sequence
 import msgspec
 from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.converter import DataConverter
+from temporalio.converter import DataConverter, StorageDriver, StorageDriverClaim, StorageDriverRetrieveContext
 
 from noetl_temporal.mirror.call import Seen
 from noetl_temporal.mirror.event_row import RowWriter
 from noetl_temporal.mirror.payloads import Json, as_list, as_map, first
 from noetl_temporal.mirror.reports import write_report
 from noetl_temporal.mirror.run_state import RunState, above
-from noetl_temporal.value_store import ValueStore
 
 __all__ = ["is_frame", "with_entries", "write_frame"]
 
@@ -48,7 +47,7 @@ async def with_entries(event: HistoryEvent, converter: DataConverter) -> History
     key = (as_map(first(_result(event))) or {}).get("segments")
     if not isinstance(key, str):
         return event
-    entries = await _entries(ValueStore(converter), key)
+    entries = await _entries(converter, converter.external_storage.drivers[0], key)
     copy = HistoryEvent()
     copy.CopyFrom(event)
     text = msgspec.json.encode({"entries": entries})
@@ -61,11 +60,14 @@ def _result(event: HistoryEvent) -> Sequence[Payload]:
     return event.activity_task_completed_event_attributes.result.payloads
 
 
-async def _entries(values: ValueStore, key: str | None) -> list[msgspec.Raw]:
+async def _entries(converter: DataConverter, store: StorageDriver, key: str | None) -> list[msgspec.Raw]:
     """Those of all segments, in their order."""
     parts: list[list[msgspec.Raw]] = []
     while key is not None:
-        segment = msgspec.json.decode(zlib.decompress(await values.get(key)), type=_Segment)
+        payloads = await store.retrieve(StorageDriverRetrieveContext(), [StorageDriverClaim({"key": key})])
+        if converter.payload_codec is not None:
+            payloads = await converter.payload_codec.decode(payloads)
+        segment = msgspec.json.decode(zlib.decompress(payloads[0].data), type=_Segment)
         parts.append(segment.entries)
         key = segment.older
     return [entry for part in reversed(parts) for entry in part]
