@@ -78,7 +78,10 @@ class AttemptEnd:
             await self._log.hand_on()
             raise self._again(outcome, decision)
         rule = None if failed else decision.rule
-        return await self._stored(ToolReport(outcome, rule, decision.exhausted, await self._log.known(), failed=failed))
+        attempts, mistakes = await self._log.known(), decision.mistakes
+        return await self._stored(
+            ToolReport(outcome, rule, decision.exhausted, attempts, failed=failed, mistakes=mistakes)
+        )
 
     def _decide(self, outcome: Outcome) -> tuple[Decision, RuleFailure | None]:
         if not self._call.rules:

@@ -64,7 +64,7 @@ LAST_EVENTS = frozenset({"playbook.completed", "playbook.failed", "playbook.canc
 
 
 class NoEventLogError(RuntimeError):
-    """No Postgres is known to read events from: set NOETL_POSTGRES, or pass a DSN to `connect`."""
+    """No Postgres is known to read events from: set NOETL_POSTGRES to its DSN, or pass ``dsn`` to `connect`."""
 
 
 class UnknownRunError(LookupError):
@@ -264,7 +264,10 @@ class RunHandle:
     async def events(self, poll: float = 0.2) -> AsyncIterator[Event]:
         """The event log from its start until the run's last event, as rows appear. Raises NoEventLogError."""
         if self._dsn is None:
-            raise NoEventLogError(NoEventLogError.__doc__)
+            raise NoEventLogError(
+                "no Postgres is known to read events from: set NOETL_POSTGRES to its DSN, which `noetl dev status` "
+                "shows, or pass dsn= to NoetlClient.connect"
+            )
         async with asyncpg.create_pool(self._dsn, min_size=1, max_size=1) as pool:
             tail = EventTail(pool, self.execution_id)
             while True:

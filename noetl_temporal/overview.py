@@ -33,7 +33,7 @@ class Overview:
     def take(self, event: DomainEvent) -> bool:
         """Note an event; True when it changed the table."""
         status = _MARKS.get(event.type)
-        if status is None:
+        if status is None or event.meta.get("synthetic"):
             return False
         row: dict[str, Any] = {"status": status}
         if event.duration is not None:

@@ -33,7 +33,7 @@ _OPEN = f"WorkflowType IN ('{PLAYBOOK_WORKFLOW}', '{LOOP_WORKFLOW}') AND Executi
 
 
 class NoHistoryError(ValueError):
-    """A text that is no history of a workflow, as `temporal workflow show --output json` writes it."""
+    """A text is not the history of a workflow."""
 
 
 class Verdict(NamedTuple):
@@ -67,7 +67,7 @@ def history_in(text: str) -> WorkflowHistory:
         started: dict[str, Any] = json.loads(text)["events"][0]["workflowExecutionStartedEventAttributes"]
         return WorkflowHistory.from_json(str(started.get("workflowId", "")), text)
     except (ValueError, LookupError, TypeError) as error:
-        raise NoHistoryError(NoHistoryError.__doc__) from error
+        raise NoHistoryError("not a workflow history: write one with `temporal workflow show --output json`") from error
 
 
 async def histories_of(client: Client, workflow_id: str) -> AsyncIterator[WorkflowHistory]:

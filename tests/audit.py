@@ -32,7 +32,7 @@ _TYPES = {
     "TIMED_OUT": "playbook.failed",
 }
 
-_AFTER = ("next.evaluated", "ctx.updated", "playbook.resumed", "loop.resumed")
+_AFTER = ("next.evaluated", "ctx.updated", "warning", "playbook.resumed", "loop.resumed")
 """What comes of an end and stands after it, under what has ended."""
 
 

@@ -16,7 +16,7 @@ import ipaddress
 import os
 import socket
 import ssl
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import httpx
 import msgspec
@@ -29,6 +29,8 @@ ALLOW_VARIABLE = "NOETL_HTTP_ALLOW"
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_UNKNOWN_HOST = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
 
 _NEVER = (ipaddress.ip_network("fd00:ec2::/32"), ipaddress.ip_network("100.100.100.200/32"))
 """Cloud metadata outside of link-local ranges."""
@@ -68,7 +70,11 @@ class AddressGuard(msgspec.Struct, frozen=True):
         if address.is_global or host.lower() in self.hosts:
             return
         if not any(address.version == one.version and address in one for one in self.networks):
-            raise RefusedError(f"{host} is {address}, which is not public: add it to {ALLOW_VARIABLE} to allow it")
+            named = str(address) if host.strip("[]") == str(address) else f"{host} is {address}, which"
+            raise RefusedError(
+                f"{named} is not public: to allow it, add it to {ALLOW_VARIABLE} of the worker "
+                "and start the worker again"
+            )
 
 
 def _unmapped(address: Address) -> Address:
@@ -106,7 +112,8 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         """See httpx.AsyncBaseTransport. Addresses are tried in turn, as a name may have one that nobody listens on."""
         url = request.url
         if url.scheme not in ("http", "https"):
-            raise RefusedError(f"{url.scheme}: only http and https are called")
+            shown = url.copy_with(query=None)
+            raise RefusedError(f'"{shown}" is not an http(s) address: begin it with http:// or https://')
         host = url.raw_host.decode()
         addresses = await _resolve(host, url.port or (443 if url.scheme == "https" else 80))
         for address in addresses:
@@ -114,10 +121,26 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         for address in addresses[:-1]:
             with contextlib.suppress(httpx.ConnectError, httpx.ConnectTimeout):
                 return await self._inner.handle_async_request(_pinned(request, host, address))
-        return await self._inner.handle_async_request(_pinned(request, host, addresses[-1]))
+        try:
+            return await self._inner.handle_async_request(_pinned(request, host, addresses[-1]))
+        except httpx.ConnectError as error:
+            if _is_refused(error):
+                raise httpx.ConnectError("connection refused: nothing listens there") from error
+            raise
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _is_refused(error: BaseException | None) -> bool:
+    """Whether somewhere beneath a connection was refused: httpx says only that all attempts failed."""
+    while error is not None:
+        if isinstance(error, ConnectionRefusedError):
+            return True
+        if isinstance(error, BaseExceptionGroup):
+            return any(map(_is_refused, cast("BaseExceptionGroup[BaseException]", error).exceptions))
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _pinned(request: httpx.Request, host: str, address: Address) -> httpx.Request:
@@ -139,5 +162,7 @@ async def _resolve(host: str, port: int) -> list[Address]:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise httpx.ConnectError(f"cannot resolve {host}: {error}") from error
+        if isinstance(error, socket.gaierror) and error.errno in _UNKNOWN_HOST:
+            raise httpx.ConnectError(f"there is no host named {host}") from error
+        raise httpx.ConnectError(f"the name {host} cannot be resolved: {error}") from error
     return [ipaddress.ip_address(str(one[4][0]).partition("%")[0]) for one in found]

@@ -6,6 +6,7 @@ YAML: ``name: {type: postgres, db_host: ...}``, or a list of ``{name, type, data
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import re
@@ -21,6 +22,7 @@ from noetl_activities.tool import Credential, Json
 
 __all__ = ["CredentialSource", "Credentials", "read_credentials"]
 
+_MOST_NAMED = 10
 _NAMES = ("credential", "key", "name")
 _PUBLIC = frozenset({"type", "db_host", "db_port", "db_name", "db_user", "host", "port", "database", "user", "service"})
 _PUBLIC_FIELDS = frozenset({"source", "inject", "header_name", "schema", "scope", "provider"}) | _PUBLIC
@@ -42,8 +44,20 @@ class CredentialSource:
         variable = "NOETL_CREDENTIAL_" + re.sub(r"\W", "_", name).upper()
         if variable not in self._environment:
             where = f"the file {self._file}" if self._file else "a file that NOETL_CREDENTIALS names"
-            raise CredentialError(f"no credential {name!r}: add it to {where}, or set {variable} for the worker")
+            raise CredentialError(
+                f"no credential {name!r}{self._hint(name)}: add it to {where}, or set {variable} for the worker"
+            )
         return _from_json(variable, self._environment[variable])
+
+    def _hint(self, name: str) -> str:
+        """Names only, never values: `` (did you mean 'pg_local'?)``, else the names there are."""
+        prefix = "NOETL_CREDENTIAL_"
+        named = {one.removeprefix(prefix).lower() for one in self._environment if one.startswith(prefix)}
+        known = sorted({*self._from_file(), *named})
+        near = difflib.get_close_matches(name, known, n=1)
+        if near:
+            return f" (did you mean {near[0]!r}?)"
+        return f" (there are {', '.join(known[:_MOST_NAMED])})" if known else ""
 
     def _from_file(self) -> Mapping[str, Credential]:
         """The file's credentials; read again when it has changed."""

@@ -54,6 +54,9 @@ def build(
         headers.update(credential_headers(credential))
         headers.update(more_headers)
         target = httpx.URL(url.strip()).copy_merge_params(_params(query))
+        if not target.is_absolute_url:
+            shown = url.strip().partition("?")[0]
+            raise ConfigError(f'"{shown}" is not an http(s) address: begin it with http:// or https://')
         return client.build_request(_method(config), target, headers=headers, **_body(config, body, headers))
     except (httpx.InvalidURL, httpx.UnsupportedProtocol, TypeError, ValueError) as error:
         raise ConfigError(f"{where(config)}: {error}") from error

@@ -60,8 +60,10 @@ def _parse(root: Node, report: Report) -> Playbook | None:
         return None
     kind = root.get("kind")
     if isinstance(kind, ScalarNode) and kind.text.lower() != "playbook":
-        message = f"this is a {kind.text}, not a playbook"
-        report.error(Code.NOT_A_PLAYBOOK, kind.span, message, "write kind: Playbook")
+        is_typo = is_misspelt(kind.text.lower(), "playbook")
+        message = f'unknown kind "{kind.text}"' if is_typo else f"this is a {kind.text}, not a playbook"
+        hint = 'did you mean "Playbook"?' if is_typo else "write kind: Playbook"
+        report.error(Code.NOT_A_PLAYBOOK, kind.span, message, hint)
         return None
     return parse(root, report)
 

@@ -32,7 +32,7 @@ from noetl_compiler.templating.clock import Clock
 from noetl_compiler.templating.materialise import materialise
 from noetl_compiler.templating.meter import BudgetExceededError, Meter, NotDataError
 from noetl_compiler.templating.program import PathProgram, Program, compiled
-from noetl_compiler.templating.undefined import UndefinedNameError
+from noetl_compiler.templating.undefined import AbsentPartError, UndefinedNameError
 from noetl_compiler.templating.work import add_work_of, work_done
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "TemplateFailure",
     "Verdict",
     "check",
+    "hint_for",
     "paths",
     "predicate",
     "project",
@@ -62,10 +63,14 @@ class TemplateFailure(Exception):  # noqa: N818 - the failure of a playbook, not
 
 
 class Verdict(NamedTuple):
-    """A predicate's answer. ``indeterminate`` has the undefined name that it used; then it did not match."""
+    """A predicate's answer. ``indeterminate`` has the undefined name that it used; then it did not match.
+
+    ``is_mistake`` unless that name is one that is there in some outcomes only (absent.py).
+    """
 
     matched: bool
     indeterminate: tuple[str, ...] = ()
+    is_mistake: bool = False
 
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -113,11 +118,18 @@ def predicate(source: str, scope: Mapping[str, Any], span: Span | None = None) -
         return Verdict(value.strip().lower() not in _FALSE if isinstance(value, str) else bool(value))
     except UndefinedNameError as error:
         meter.missing_name()
-        return Verdict(False, (_missing_path(source, scope, error.name)[0],))
+        path, _ = _missing_path(source, scope, error.name)
+        return Verdict(False, (path,), is_mistake=not isinstance(error, AbsentPartError))
     except Exception as error:
         raise _failure(source, scope, error, span, program) from error
     finally:
         add_work_of(meter)
+
+
+def hint_for(source: str, scope: Mapping[str, Any], path: str) -> str:
+    """``did you mean "count"?`` for the undefined path ``start.cuont`` of this template, or ``""``."""
+    name = path.rpartition(".")[2]
+    return nearest(name, _missing_path(source, scope, name)[1])
 
 
 def paths(source: str) -> tuple[str, ...]:

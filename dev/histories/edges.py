@@ -13,6 +13,7 @@ HOST = "noetl_temporal.workflow_host."
 BUDGET = "noetl_temporal.machine.budget."
 SHORT: dict[str, Any] = {f"{HOST}SOFT_EVENTS": 25}
 HARD: dict[str, Any] = {**SHORT, f"{HOST}HARD_EVENTS": 45}
+SMALL_CHUNKS: dict[str, Any] = {"noetl_temporal.machine.loops.chunks.CHUNK_ITEMS": 3}
 FEW_PENDING: dict[str, Any] = {f"{BUDGET}MAX_PENDING": 3}
 FEW_BYTES: dict[str, Any] = {f"{BUDGET}COMMAND_BYTES": 4_000}
 LITTLE_WORK: dict[str, Any] = {f"{BUDGET}MAX_WORK": 500}
@@ -46,6 +47,11 @@ LOOP = """\
 PAGES = """\
   - step: start
     spec: {timeout: 1h}
+    tool: {kind: noop, message: page, spec: {policy: {rules: [{when: "{{ true }}", then: {do: again, attempts: 11}}]}}}
+"""
+LOOP_OF_PAGES = """\
+  - step: start
+    loop: {in: [1, 2], iterator: item, spec: {mode: sequential}}
     tool: {kind: noop, message: page, spec: {policy: {rules: [{when: "{{ true }}", then: {do: again, attempts: 11}}]}}}
 """
 ENDLESS = ROUNDS % ("", 100_000)
@@ -87,10 +93,13 @@ EDGES = {
         ENDLESS, script=cancel_in_a_later_run, limits=SHORT, ends="cancelled", shows=WENT_ON
     ),
     "continued_pages": Recording(PAGES, limits=SHORT, shows=WENT_ON),
-    "continued_loop": Recording(LOOP % (8, "", "sequential", "{{ item }}"), limits=SHORT, shows=WENT_ON),
-    "continued_loop_parallel": Recording(
-        LOOP % (10, "", "parallel, max_in_flight: 2", "{{ item }}"), limits=SHORT, shows=WENT_ON
+    "continued_item_of_a_loop": Recording(LOOP_OF_PAGES, limits=SHORT, shows=WENT_ON),
+    "loop_gives_items_back": Recording(LOOP % (8, "", "sequential", "{{ item }}"), limits=SHORT),
+    "parallel_loop_gives_items_back": Recording(
+        LOOP % (10, "", "parallel, max_in_flight: 2", "{{ item }}"), limits=SHORT
     ),
+    "loop_in_chunks": Recording(LOOP % (10, "", "parallel, max_in_flight: 3", "{{ item }}"), limits=SMALL_CHUNKS),
+    "sequential_loop_in_chunks": Recording(LOOP % (7, "", "sequential", "{{ item }}"), limits=SMALL_CHUNKS),
     "many_branches": Recording(wide(8), limits=FEW_PENDING),
     "many_bytes": Recording(LOOP % (9, "", "parallel", "{{ 'x' * 900 }}"), limits=FEW_BYTES, shows=("TIMER_FIRED",)),
     "much_work": Recording(

@@ -151,7 +151,8 @@ class _Activity:
         self.records.append(AttemptRecord(len(self.records) + 1, started, status, ended=self.now, **facts))
 
     def _decided(self, outcome: Outcome, decision: Decision) -> ToolReport:
-        return ToolReport(outcome, decision.rule, decision.exhausted, tuple(self.records))
+        attempts, mistakes = tuple(self.records), decision.mistakes
+        return ToolReport(outcome, decision.rule, decision.exhausted, attempts, mistakes=mistakes)
 
     def _broken(self, outcome: Outcome, failure: TemplateFailure) -> ToolReport:
         rule = getattr(failure, "rule", None)

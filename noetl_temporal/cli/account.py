@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any
 from urllib.parse import quote
 
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
@@ -12,6 +13,7 @@ from noetl_compiler.graph import Json
 from noetl_temporal.cli.attention import Attention, attention_of
 from noetl_temporal.cli.ended import Ended
 from noetl_temporal.cli.event_log import event_log
+from noetl_temporal.cli.log_facts import LogFacts
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.event_ids import millisecond_of
@@ -21,17 +23,18 @@ from noetl_temporal.run_input import RunReport
 
 __all__ = ["account_of", "steps_from_log"]
 
-PROGRESS_SECONDS = 5.0
+_WITHIN = datetime.timedelta(seconds=5)
 """A run whose workers are away does not answer a query; then the event log tells its steps."""
 
 
-async def account_of(client: NoetlClient, handle: RunHandle, ui: str | None, events: int) -> Ended:
+async def account_of(client: NoetlClient, handle: RunHandle, ui: str | None, facts: LogFacts) -> Ended:
     """All there is to tell of a run. One that still runs has the steps begun so far and no result.
 
     Raises RPCError."""
     found = await handle.workflow.describe()
     is_running = found.status is WorkflowExecutionStatus.RUNNING
     report = RunReport("running", handle.execution_id) if is_running else await handle.result()
+    is_cancelling = is_running and found.raw_description.workflow_extended_info.cancel_requested
     attention: list[Attention] = []
     if is_running:
         attention = await attention_of(client.temporal, handle.workflow_id, handle.execution_id)
@@ -46,12 +49,24 @@ async def account_of(client: NoetlClient, handle: RunHandle, ui: str | None, eve
         result=report.result,
         steps=report.steps or await _steps(client, handle, report.status, has_worker=is_running and not attention),
         failures=report.failures,
-        events=events,
+        events=facts.events,
+        warnings=facts.warnings,
+        reason=await _cancel_reason(handle) if is_cancelling and not attention else facts.reason,
         duration_seconds=round((until - started).total_seconds(), 3),
         ui_url=_page(ui, found.namespace, handle.workflow_id, found.run_id),
         attention=tuple(attention),
-        cancelling=is_running and found.raw_description.workflow_extended_info.cancel_requested,
+        cancelling=is_cancelling,
     )
+
+
+async def _cancel_reason(handle: RunHandle) -> str:
+    """Of a run that is stopping; the log tells it at the end only."""
+    try:
+        state: dict[str, Any] = await handle.workflow.query("state", rpc_timeout=_WITHIN)
+    except RPCError:
+        return ""  # no worker answers just now
+    stop: dict[str, Any] = state.get("stop") or {}
+    return str(stop.get("reason", ""))
 
 
 async def _started(client: NoetlClient, handle: RunHandle, found: WorkflowExecutionDescription) -> datetime.datetime:
@@ -75,7 +90,7 @@ async def _steps(
     """Of a run that gave no report of them: from the workflow while it runs, else from the event log."""
     if has_worker:
         try:
-            return await handle.progress(datetime.timedelta(seconds=PROGRESS_SECONDS))
+            return await handle.progress(_WITHIN)
         except RPCError:
             pass  # no worker answers just now
     if client.dsn is None:

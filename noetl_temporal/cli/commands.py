@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib
 import os
 import sys
@@ -13,6 +14,7 @@ import click
 
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED, WRONG
 from noetl_temporal.stack.errors import StackError
+from noetl_temporal.stack.home import Home
 
 __all__ = ["cli", "main"]
 
@@ -41,6 +43,16 @@ class LazyGroup(click.Group):
         """In reading order: what one needs first stands first."""
         del ctx
         return list(COMMANDS)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, which knows no names to suggest: the commands are not imported."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            near = difflib.get_close_matches(name, COMMANDS, n=1)
+            ctx.fail(f"No such command {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name, None when there is none."""
@@ -97,6 +109,9 @@ def _status() -> int:
 
 def _told(raised: BaseException) -> int:
     error = _cause(raised)
+    problem = Home().problem(error) if isinstance(error, OSError) else None
+    if problem:
+        error = StackError(problem)
     if isinstance(error, StackError) or _is_of_the_deployment(error):
         click.echo(f"Error: {error}", err=True)
         return FAILED if isinstance(error, StackError) else WRONG

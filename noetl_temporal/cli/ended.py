@@ -26,7 +26,8 @@ COLOURS = {
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """``steps`` is name -> {status, attempts, duration_seconds}; ``events`` counts the rows of the event log.
+    """``steps`` is name -> {status, attempts, duration_seconds}; ``events`` counts the rows of the event log, from
+    which ``warnings`` come, and ``reason``, why a person stopped the run.
 
     ``status`` is completed, failed, cancelled, terminated, timed_out or running (for a run one only looked at).
     ``attention`` is what keeps a running one from going on; it is ``cancelling`` when it was asked to stop.
@@ -45,6 +46,8 @@ class Ended(msgspec.Struct, frozen=True):
     ui_url: str | None = None
     attention: tuple[Attention, ...] = ()
     cancelling: bool = False
+    warnings: tuple[str, ...] = ()
+    reason: str = ""
 
     def json(self) -> str:
         """One object. Of a failure only what a reader needs: {step, task, file, line, col, message}."""
@@ -59,22 +62,29 @@ class Ended(msgspec.Struct, frozen=True):
         """The steps, the result, each failure at its place, and where to look further."""
         if self.steps:
             console.print(self._table())
+        for warning in self.warnings:
+            console.print(f"[yellow]{escape(warning)}[/]", highlight=False, soft_wrap=True)
         for failure in self.failures:
             console.print(_told(failure), soft_wrap=True)
         if self.result is not None:
             console.print(Pretty(self.result, max_length=20, max_string=500))
         colour = COLOURS.get(self.status, "cyan")
         status, time = self.status.replace("_", " "), "for" if self.status == "running" else "in"
-        status += ", cancelling" if self.cancelling else ""
+        stopping = f" ({self._stopping()})" if self.cancelling or self.reason else ""
         console.print(
-            f"[{colour}]{status}[/] {time} {self.duration_seconds:.1f} s, {self.events} events, "
+            f"[{colour}]{status}[/] {time} {self.duration_seconds:.1f} s{escape(stopping)}, {self.events} events, "
             f"execution {self.execution_id}",
             highlight=False,
+            soft_wrap=True,
         )
         for one in self.attention:
             console.print(f"[yellow]{escape(one.line())}[/]", highlight=False, soft_wrap=True)
         if self.ui_url:
             console.print(f"web ui: {self.ui_url}", highlight=False, soft_wrap=True)
+
+    def _stopping(self) -> str:
+        """``now cancelling: wrong table``, or the reason alone when the run has ended."""
+        return ": ".join([*(["now cancelling"] if self.cancelling else []), *([self.reason] if self.reason else [])])
 
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False, header_style="dim")

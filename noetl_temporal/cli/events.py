@@ -11,6 +11,7 @@ import msgspec
 from rich.markup import escape
 from rich.table import Table
 
+from noetl_temporal.cli.event_words import event_words
 from noetl_temporal.cli.reach import reach_running
 from noetl_temporal.cli.view import console
 from noetl_temporal.stack.errors import StackError
@@ -19,9 +20,6 @@ if TYPE_CHECKING:  # it brings the database driver along, which --help need not 
     from noetl_temporal.mirror.read import Event
 
 __all__ = ["events_command"]
-
-TOLD = ("page", "iteration", "attempt_number", "do", "to", "rows", "kind")
-"""What of a row's meta is told in the table."""
 
 
 @click.command("events")
@@ -87,12 +85,6 @@ def _table(rows: list[Event]) -> Table:
             escape(row.node_name),
             row.status,
             "" if row.duration is None else f"{row.duration:.3f}",
-            escape(_told(row)),
+            escape(event_words(row)),
         )
     return table
-
-
-def _told(row: Event) -> str:
-    meta = {**row.meta, **row.meta.get("retry", {}), **row.meta.get("sink", {})}
-    told = [f"{name.removesuffix('_number')} {meta[name]}" for name in TOLD if meta.get(name) is not None]
-    return ", ".join([*told, *([row.error] if row.error else [])])

@@ -6,11 +6,13 @@ import click
 from temporalio.service import RPCError
 
 from noetl_temporal.cli.event_log import event_log
+from noetl_temporal.cli.log_facts import FACT_EVENTS, LogFacts
 from noetl_temporal.client import NoetlClient, RunHandle, UnknownRunError
 from noetl_temporal.deployment import DeploymentError, rpc_problem
+from noetl_temporal.mirror.read import events_of
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 
-__all__ = ["count_events", "find_run"]
+__all__ = ["facts_of", "find_run"]
 
 _COUNT = "SELECT count(*) FROM noetl.event WHERE execution_id = $1"
 
@@ -27,13 +29,14 @@ async def find_run(client: NoetlClient, execution_id: int | None) -> RunHandle:
     raise UnknownRunError("nothing has been run here yet")
 
 
-async def count_events(client: NoetlClient, handle: RunHandle) -> int:
-    """Rows of a run in the event log, 0 where there is no log to be had; why there is none is told on stderr."""
+async def facts_of(client: NoetlClient, handle: RunHandle) -> LogFacts:
+    """What the event log says of a run, nothing where there is no log; why there is none is told on stderr."""
     if client.dsn is None:
-        return 0
+        return LogFacts()
     try:
         async with event_log(client.dsn) as log:
-            return int(await log.fetchval(_COUNT, handle.execution_id))
+            rows = await events_of(log, handle.execution_id, types=FACT_EVENTS)
+            return LogFacts(rows, int(await log.fetchval(_COUNT, handle.execution_id)))
     except DeploymentError as problem:
         click.echo(f"no events: {problem}", err=True)
-        return 0
+        return LogFacts()

@@ -21,6 +21,7 @@ from noetl_temporal.cli.account import account_of
 from noetl_temporal.cli.attention import attention_of
 from noetl_temporal.cli.ended import Ended
 from noetl_temporal.cli.interrupts import Interrupts
+from noetl_temporal.cli.log_facts import LogFacts
 from noetl_temporal.cli.view import View
 from noetl_temporal.client import NoetlClient, NoEventLogError, RunHandle
 from noetl_temporal.machine.playbook import CLEANUP_SECONDS
@@ -54,7 +55,8 @@ class Following:
     ) -> None:
         self._client, self._handle, self._view = client, handle, view
         self._graph, self._timeout, self._interrupts = graph, timeout, interrupts
-        self._stops = self._events = 0
+        self._stops = 0
+        self._facts = LogFacts()
         self._left = asyncio.Event()
         self._stopping: list[asyncio.Task[None]] = []
 
@@ -78,9 +80,9 @@ class Following:
         finally:
             for task in (shown, watched, *self._stopping):
                 task.cancel()
-        ended = await account_of(self._client, self._handle, ui, self._events)
+        ended = await account_of(self._client, self._handle, ui, self._facts)
         if timed_out and ended.status in STOPPED:
-            ended = msgspec.structs.replace(ended, status="timed_out")
+            ended = msgspec.structs.replace(ended, status="timed_out", reason="")
         return ended, self._interrupts.count > 0
 
     # ---- stopping ---------------------------------------------------------------------------------------------------
@@ -145,7 +147,8 @@ class Following:
         """Progress is worth nothing more than itself: a log that cannot be read takes no run along."""
         with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError, NoEventLogError):
             async for row in self._handle.events():
-                self._events += 1
+                self._facts.events += 1
+                self._facts.read(row)
                 self._view.feed(row)
 
     async def _watch(self) -> None:

@@ -16,6 +16,7 @@ from temporalio.converter import DataConverter
 from noetl_temporal.cli.account import steps_from_log
 from noetl_temporal.cli.ended import Ended
 from noetl_temporal.cli.event_log import event_log
+from noetl_temporal.cli.log_facts import LogFacts
 from noetl_temporal.mirror.read import Event, Execution, events_of, execution, executions, steps_of
 from noetl_temporal.run_input import RunReport
 
@@ -49,6 +50,7 @@ async def _find(log: asyncpg.Connection, execution_id: int | None) -> Execution 
 
 async def _account(log: asyncpg.Connection, converter: DataConverter, found: Execution) -> Ended:
     rows = await events_of(log, found.execution_id)
+    facts = LogFacts(rows)
     place: dict[str, Any] = rows[-1].meta["temporal"] if rows else {}
     status = found.status.lower()
     report = await _report(log, converter, place) or RunReport(status, found.execution_id)
@@ -64,6 +66,8 @@ async def _account(log: asyncpg.Connection, converter: DataConverter, found: Exe
         steps=report.steps or steps_from_log(await steps_of(log, found.execution_id), status),
         failures=report.failures,
         events=len(rows),
+        warnings=facts.warnings,
+        reason=facts.reason,
         duration_seconds=round((ended - started).total_seconds(), 3),
     )
 

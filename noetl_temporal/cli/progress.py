@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-__all__ = ["Progress", "Row", "StepLine"]
+__all__ = ["Progress", "Row", "StepLine", "warning_text"]
 
 ENDS = {
     "step.done": "completed",
@@ -56,9 +56,14 @@ class Progress:
 
     def __init__(self) -> None:
         self.steps: dict[str, StepLine] = {}
+        self.warnings: dict[str, None] = {}
 
     def feed(self, row: Row) -> str | None:
         """Take in one row of noetl.event; a line worth printing comes back, or None."""
+        if row.event_type == "warning":
+            return self._warned(warning_text(row))
+        if row.meta.get("synthetic"):
+            return None
         event, name = row.event_type, _step_of(row)
         if event == "step.started":
             self.steps[name] = StepLine(name)
@@ -70,6 +75,20 @@ class Progress:
             return _end(line, ENDS[event], row)
         _count(line, event, row.meta)
         return _retried(line, row) if event == "task.attempt.failed" else None
+
+    def _warned(self, text: str) -> str | None:
+        """A loop that runs again may warn again of the same."""
+        if text in self.warnings:
+            return None
+        self.warnings[text] = None
+        return text
+
+
+def warning_text(row: Row) -> str:
+    """``file:line:col: warning: step: message``."""
+    place: dict[str, Any] | None = row.meta.get("source")
+    told = f"{place['file']}:{place['line']}:{place['col']}: " if place else ""
+    return f"{told}warning: {row.node_name}: {row.error}"
 
 
 def _step_of(row: Row) -> str:

@@ -59,13 +59,13 @@ async def _ask(reach: Reach, execution: int | None) -> Ended:
     from temporalio.service import RPCError
 
     from noetl_temporal.cli.account import account_of
-    from noetl_temporal.cli.find import count_events, find_run
+    from noetl_temporal.cli.find import facts_of, find_run
     from noetl_temporal.client import NoetlClient
     from noetl_temporal.deployment import rpc_problem
 
     client = await NoetlClient.connect(tools={})
     handle = await find_run(client, execution)
     try:
-        return await account_of(client, handle, reach.ui, await count_events(client, handle))
+        return await account_of(client, handle, reach.ui, await facts_of(client, handle))
     except RPCError as error:
         raise rpc_problem(error, client.temporal.namespace) or error from error

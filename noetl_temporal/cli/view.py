@@ -119,7 +119,7 @@ class Screen:
             seconds = time.monotonic() - line.began if running or line.seconds is None else line.seconds
             mark = self._spinner if running else Text.from_markup(MARKS[line.status])
             table.add_row(mark, line.name, f"{seconds:.1f} s", line.told(), f"[yellow]{escape(line.note)}[/]")
-        for warning in self._warnings:
+        for warning in (*self._progress.warnings, *self._warnings):
             table.add_row(Text("!", style="yellow"), Text(warning, style="yellow"))
         if self._said:
             table.add_row("", Text(self._said, style="dim"))

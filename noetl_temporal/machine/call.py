@@ -21,6 +21,7 @@ __all__ = [
     "CallRule",
     "Outcome",
     "RuleFailure",
+    "RuleMistake",
     "SinkCall",
     "SinkRecord",
     "ToolCall",
@@ -164,14 +165,21 @@ class RuleFailure(msgspec.Struct, frozen=True, omit_defaults=True):
     rule: int | None = None
 
 
+class RuleMistake(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The rule at this index did not match because it used an undefined name."""
+
+    rule: int
+    message: str
+
+
 class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the activity returns.
 
     ``rule`` is the index of the rule that ended the call, None when none matched; ``exhausted`` when that rule was a
     retry with no attempts left. ``failed`` when the rules could not be evaluated: the task fails at that rule.
     ``attempts`` are those that are known, the last one always; ``counts`` is right for all of them, and left out where
-    all are known and each counts. ``is_decided`` is
-    False for the shell's account of a call whose activity never reported: then the machine asks the rules.
+    all are known and each counts. ``is_decided`` is False for the shell's account of a call whose activity never
+    reported: then the machine asks the rules. ``mistakes`` are those of the last attempt's rules.
     """
 
     outcome: Outcome
@@ -181,3 +189,4 @@ class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):
     counts: AttemptCounts = AttemptCounts()
     failed: RuleFailure | None = None
     is_decided: bool = True
+    mistakes: tuple[RuleMistake, ...] = ()

@@ -50,7 +50,7 @@ def _emit_end(execution: Execution, status: Status) -> None:
     unhandled = [failure for failure in state.failures if not failure.handled]
     meta: dict[str, Any] = {
         "evaluated_by_end_step": execution.graph.final in state.records,
-        "total_steps": len(state.records),
+        "total_steps": sum(1 for name in summary_of(execution) if state.records[name].status != "skipped"),
         "failed_steps_count": sum(1 for record in state.records.values() if record.status == "failed"),
         "stopped_by": state.stop.kind if state.stop else None,
         "reason": state.stop.reason or None if state.stop else None,

@@ -8,6 +8,7 @@ import msgspec
 
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.call import ToolReport
+from noetl_temporal.machine.undefined import Mistake
 
 __all__ = [
     "CancelRequested",
@@ -51,7 +52,7 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     are (target, value) pairs for the playbook's ctx in index order, ``ctx`` what later iterations of a sequential loop
     see of them, ``attempts`` all tool calls. ``rest`` is how many items at the end were given back; neither results nor
     stats have them. ``clock`` is the last millisecond of which the chunk had ids, 0 when its workflow ended without a
-    report.
+    report. ``mistakes`` are warnings, one a place.
     """
 
     status: Literal["ok", "error", "cancelled"]
@@ -63,6 +64,7 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     attempts: int = 0
     rest: int = 0
     clock: int = 0
+    mistakes: tuple[Mistake, ...] = ()
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):

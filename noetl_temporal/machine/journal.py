@@ -94,3 +94,7 @@ class Journal:
         self.commands.append(Emit(event, size))
         self._budget.charge(size)
         return event.id
+
+    def warn(self, message: str, node: str, kind: str, parent: int, span: Span | None = None, **meta: Any) -> None:
+        """Record something for a person to look at."""
+        self.emit("warning", node, kind, "RUNNING", parent=parent, error=message, span=span, **meta)

@@ -125,6 +125,8 @@ class Machine(Engine[PlaybookState, StepRun]):
             progress.failure = cancelled_outside("loop")
         goes_on = not self._is_stopped(run) and not _is_cut(step, progress, report)
         take_report(progress, chunk, report, goes_on=goes_on)
+        for one in report.mistakes:
+            self._host(run).warn(one.message, one.span)
         is_tolerant = step.loop is not None and step.loop.failure == "best_effort"
         of_items = tuple(one for one in report.failures if one.iteration is not None)
         add_failures(self._execution, of_items, handled=is_tolerant)
@@ -355,8 +357,7 @@ class Machine(Engine[PlaybookState, StepRun]):
         return self._execution.host(self.graph.steps[run.step], run)
 
     def _warn(self, message: str) -> None:
-        path, parent = self.graph.source.path, self.state.playbook_id
-        self._journal.emit("warning", path, "playbook", "RUNNING", parent=parent, error=message)
+        self._journal.warn(message, self.graph.source.path, "playbook", self.state.playbook_id)
 
 
 def _loop_of(run: StepRun) -> LoopProgress:

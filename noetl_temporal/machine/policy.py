@@ -15,7 +15,8 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Guard, Span, Value
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine import quantities
-from noetl_temporal.machine.call import CallRule
+from noetl_temporal.machine.call import CallRule, RuleMistake
+from noetl_temporal.machine.undefined import unmatched
 
 __all__ = ["DEFAULT_ATTEMPTS", "Decision", "RuleError", "allows", "decide", "delay_of"]
 
@@ -33,13 +34,15 @@ class RuleError(TemplateFailure):
 
 class Decision(msgspec.Struct, frozen=True):
     """``rule`` is the index of the rule that matched, None when none did. Only ``do`` retry has ``delay``, in seconds;
-    ``exhausted`` when a retry matched with no attempt left, then ``do`` is ``fail``."""
+    ``exhausted`` when a retry matched with no attempt left, then ``do`` is ``fail``. ``mistakes`` are of rules that did
+    not match after a success because of an undefined name."""
 
     do: str | None = None
     rule: int | None = None
     delay: float = 0.0
     exhausted: bool = False
     indeterminate: tuple[str, ...] = ()
+    mistakes: tuple[RuleMistake, ...] = ()
 
 
 def decide(
@@ -55,17 +58,21 @@ def decide(
     comes from the caller, because this function has no randomness of its own. Raises RuleError.
     """
     unknown: list[str] = []
+    mistakes: list[RuleMistake] = []
     for rule in rules:
         if rule.on not in ("any", status):
             continue
         try:
             verdict = templates.predicate(rule.when, scope) if rule.when is not None else templates.Verdict(True)
             unknown.extend(verdict.indeterminate)
+            if status == "ok" and rule.when is not None and (message := unmatched(rule.when, scope, verdict)):
+                mistakes.append(RuleMistake(rule.index, message))
             if verdict.matched:
-                return _apply(rule, scope, attempts, retry_after or _NO_RETRY_AFTER, jitter, tuple(unknown))
+                decision = _apply(rule, scope, attempts, retry_after or _NO_RETRY_AFTER, jitter, tuple(unknown))
+                return msgspec.structs.replace(decision, mistakes=tuple(mistakes))
         except TemplateFailure as failure:
             raise RuleError(failure, rule.index) from failure
-    return Decision(indeterminate=tuple(unknown))
+    return Decision(indeterminate=tuple(unknown), mistakes=tuple(mistakes))
 
 
 def allows(guard: Guard | None, status: str, scope: Mapping[str, Any]) -> bool:

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import msgspec
 
 from noetl_compiler import templates
-from noetl_compiler.graph import AdmitRule, Arc, Json, Route
+from noetl_compiler.graph import AdmitRule, Arc, Json, Route, Template
+from noetl_temporal.machine.undefined import Mistake, unmatched
 
 __all__ = ["Admission", "Boundary", "Selection", "admit", "select"]
 
@@ -16,26 +17,41 @@ Boundary = Literal["ok", "error"]
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """The arcs taken, and what was evaluated on the way: [{to, when, matched, indeterminate}]."""
+    """The arcs taken, and what was evaluated on the way: [{to, when, matched, indeterminate}].
+
+    ``mistakes`` are conditions that used an undefined name.
+    """
 
     arcs: tuple[Arc, ...]
     evaluated: tuple[dict[str, Json], ...]
+    mistakes: tuple[Mistake, ...] = ()
 
 
 def select(route: Route, boundary: Boundary, scope: Mapping[str, Any]) -> Selection:
     """``exclusive`` stops at the first match in YAML order; an arc for another boundary is not evaluated."""
     taken: list[Arc] = []
     evaluated: list[dict[str, Json]] = []
+    mistakes: list[Mistake] = []
     for arc in route.arcs:
         if arc.on not in ("any", boundary):
             continue
-        verdict = templates.predicate(arc.when.source, scope, arc.when.span) if arc.when else templates.Verdict(True)
+        verdict = _verdict(arc.when, scope, mistakes)
         evaluated.append(_account(arc, verdict))
         if verdict.matched:
             taken.append(arc)
             if route.mode == "exclusive":
                 break
-    return Selection(tuple(taken), tuple(evaluated))
+    return Selection(tuple(taken), tuple(evaluated), tuple(mistakes))
+
+
+def _verdict(when: Template | None, scope: Mapping[str, Any], mistakes: list[Mistake]) -> templates.Verdict:
+    if when is None:
+        return templates.Verdict(True)
+    verdict = templates.predicate(when.source, scope, when.span)
+    message = unmatched(when.source, scope, verdict)
+    if message is not None:
+        mistakes.append(Mistake(message, when.span))
+    return verdict
 
 
 def _account(arc: Arc, verdict: templates.Verdict) -> dict[str, Json]:
@@ -53,14 +69,16 @@ class Admission(msgspec.Struct, frozen=True):
     allowed: bool
     rule: int | None = None
     indeterminate: tuple[str, ...] = ()
+    mistakes: tuple[Mistake, ...] = ()
 
 
 def admit(rules: tuple[AdmitRule, ...], scope: Mapping[str, Any]) -> Admission:
     """First match wins, default allow (semantics.md 10)."""
     unknown: list[str] = []
+    mistakes: list[Mistake] = []
     for index, rule in enumerate(rules):
-        verdict = templates.predicate(rule.when.source, scope, rule.when.span) if rule.when else templates.Verdict(True)
+        verdict = _verdict(rule.when, scope, mistakes)
         unknown.extend(verdict.indeterminate)
         if verdict.matched:
-            return Admission(rule.allow, index, tuple(unknown))
-    return Admission(True, None, tuple(unknown))
+            return Admission(rule.allow, index, tuple(unknown), tuple(mistakes))
+    return Admission(True, None, tuple(unknown), tuple(mistakes))

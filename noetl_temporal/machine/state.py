@@ -16,6 +16,7 @@ from noetl_temporal.machine.commands import FrameLimits
 from noetl_temporal.machine.events import ChunkReport, Failure
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops.items import Selection
+from noetl_temporal.machine.undefined import Mistake
 
 __all__ = [
     "VERSION",
@@ -219,7 +220,8 @@ class PlaybookState(MachineState, omit_defaults=True):
 
     ``arrivals`` are tokens on their way, (step, origin). ``waiting`` maps a join to the steps whose tokens wait there,
     ``leads`` are those whose tokens arrived at the final step. ``lost_slots`` are the id slots of chunks that ended
-    without a report. ``idle_starts`` counts the steps that started since a call ended.
+    without a report. ``idle_starts`` counts the steps that started since a call ended. ``warned`` are the places,
+    line:col, of which the log has a warning.
     """
 
     playbook_id: int = 0
@@ -237,11 +239,13 @@ class PlaybookState(MachineState, omit_defaults=True):
     failures: list[Failure] = []
     lost_slots: list[int] = []
     idle_starts: int = 0
+    warned: list[str] = []
 
 
 class LoopState(MachineState, omit_defaults=True):
     """A run of a chunk of a loop. Results and assigns wait under their index until the end; ``succeeded`` counts those
-    that ended well. ``is_closed`` when no further item may begin here.
+    that ended well. ``is_closed`` when no further item may begin here. ``mistakes`` are
+    what the playbook is to warn of.
     """
 
     next: int = 0
@@ -253,6 +257,7 @@ class LoopState(MachineState, omit_defaults=True):
     succeeded: int = 0
     attempts: int = 0
     is_closed: bool = False
+    mistakes: list[Mistake] = []
 
 
 def state_snapshot(state: MachineState) -> dict[str, Json]:

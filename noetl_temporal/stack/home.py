@@ -33,7 +33,7 @@ class Home:
     """Paths below the folder, and its two locks."""
 
     def __init__(self, root: Path | None = None) -> None:
-        self.root = (root or Path(os.environ.get("NOETL_HOME", ".noetl"))).absolute()
+        self.root = (root or Path(os.environ.get("NOETL_HOME") or ".noetl")).absolute()
         self.stack = self.root / "stack.json"
         self.servers = self.root / "servers.json"
         self.fall = self.root / "fall.txt"
@@ -49,9 +49,13 @@ class Home:
             if not ignore.exists():
                 write_whole(ignore, "*\n")
         except OSError as error:
-            raise StackError(
-                f"cannot write to {self.root}: {error.strerror}; set NOETL_HOME to a folder you own"
-            ) from error
+            raise StackError(self.problem(error)) from error
+
+    def problem(self, error: OSError) -> str | None:
+        """What to tell of an error with this folder or what is in it; None for one about anything else."""
+        if not isinstance(error.filename, str) or not Path(error.filename).absolute().is_relative_to(self.root):
+            return None
+        return f"cannot use the folder {self.root}: {error.strerror}; set NOETL_HOME to a folder you own"
 
     def log(self, name: str) -> Path:
         """Where the process ``name`` writes its log."""

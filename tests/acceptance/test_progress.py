@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import json
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from rich.console import Console
 
 from noetl_temporal.cli.ended import Ended
+from noetl_temporal.cli.event_words import event_words
+from noetl_temporal.cli.log_facts import LogFacts
 from noetl_temporal.cli.progress import Progress
 from noetl_temporal.cli.view import Lines
 from noetl_temporal.machine.events import Failure
+from noetl_temporal.mirror.read import Event
 
 FAILURE = Failure("fetch", "HTTP 503 [x]", task="page", file="p.yaml", line=12, col=9)
 
@@ -100,6 +105,8 @@ def test_json_has_every_field_and_plain_failures() -> None:
         "ui_url",
         "attention",
         "cancelling",
+        "warnings",
+        "reason",
     }
     assert told["failures"] == [
         {"step": "fetch", "task": "page", "file": "p.yaml", "line": 12, "col": 9, "message": "HTTP 503 [x]"}
@@ -112,3 +119,73 @@ def test_text_names_the_place_and_escapes_markup() -> None:
     ended(failures=(FAILURE,), steps=steps).show(Console(file=out, width=80))
     assert "p.yaml:12:9: fetch/page: HTTP 503 [x]" in out.getvalue()
     assert "fetch  failed" in out.getvalue()
+
+
+WARNING = Row(
+    "warning", "start", {"source": {"file": "p.yaml", "line": 8, "col": 9}}, error='"start.cuont" is undefined'
+)
+TOLD = 'p.yaml:8:9: warning: start: "start.cuont" is undefined'
+
+
+def test_a_warning_is_told_once_while_it_runs_and_at_the_end() -> None:
+    out = io.StringIO()
+    lines = Lines(Console(file=out, width=200))
+    for one in [WARNING, WARNING]:
+        lines.feed(one)
+    ended(warnings=LogFacts([WARNING, WARNING]).warnings).show(Console(file=out, width=200))
+    assert out.getvalue().splitlines()[:2] == [TOLD, TOLD]
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (Row("playbook.cancelled", "p", {"reason": "wrong table"}), "wrong table"),
+        (Row("playbook.cancelled", "p", {}, error="the workflow was terminated: wrong table"), "wrong table"),
+        (Row("playbook.cancelled", "p", {}), ""),
+    ],
+)
+def test_why_a_run_was_stopped(row: Row, reason: str) -> None:
+    assert LogFacts([row]).reason == reason
+
+
+def test_the_time_of_a_run_that_is_stopping_is_told_apart_from_its_stop() -> None:
+    out = io.StringIO()
+    running = msgspec.structs.replace(
+        ended(duration_seconds=4.7, cancelling=True, reason="wrong table"), status="running"
+    )
+    running.show(Console(file=out, width=200))
+    assert "running for 4.7 s (now cancelling: wrong table), 0 events" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("type_", "meta", "told"),
+    [
+        (
+            "next.evaluated",
+            {
+                "arcs": [
+                    {"to": "a", "matched": False, "when": "{{ x }}"},
+                    {"to": "b", "matched": True, "when": "{{ y }}"},
+                ]
+            },
+            "to b when {{ y }}",
+        ),
+        ("next.evaluated", {"arcs": [{"to": "a", "matched": False, "when": "{{ x }}"}]}, "no match: a when {{ x }}"),
+        ("next.evaluated", {"arcs": [{"to": "end", "matched": True}]}, "to end"),
+        (
+            "playbook.cancelled",
+            {"stopped_by": "cancel", "reason": "wrong table"},
+            "stopped by cancel, reason wrong table",
+        ),
+    ],
+)
+def test_the_table_of_events_tells_why(type_: str, meta: dict[str, Any], told: str) -> None:
+    moment = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    event = Event(1, 2, None, None, moment, type_, "start", "step", "COMPLETED", None, None, None, meta, None, None)
+    assert event_words(event) == told
+
+
+def test_a_step_that_the_playbook_does_not_have_is_not_shown() -> None:
+    progress = Progress()
+    assert progress.feed(row("step.started", synthetic=True)) is None
+    assert progress.steps == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 from typing import Any
@@ -87,9 +88,11 @@ def test_cancel_from_another_terminal(site: Site, api: Api) -> None:
     assert steps(told(site, "status", run.id)) == {"wait": "running"}
     assert "its cleanup runs" in site.noetl("cancel", run.id, "--reason", "wrong table").stdout
     assert wait_until(lambda: api.calls(PROBE) == 2)
+    assert told(site, "status", run.id)["reason"] == "wrong table"
     assert "skipping its cleanup" in site.noetl("cancel", run.id).stdout
     account, _ = run.ended(1)
-    assert account["status"] == "cancelled"
+    assert (account["status"], account["reason"]) == ("cancelled", "wrong table")
+    assert "stopped by cancel, reason wrong table" in site.noetl("events", run.id).stdout
     again = site.noetl("cancel", run.id)
     assert (again.returncode, "has ended already" in again.stderr) == (1, True)
     assert "has no run 1" in site.noetl("cancel", "1").stderr
@@ -97,9 +100,10 @@ def test_cancel_from_another_terminal(site: Site, api: Api) -> None:
 
 def test_terminate_from_another_terminal(site: Site, api: Api) -> None:
     run = Running(site, api)
-    assert site.noetl("terminate", run.id).stdout == f"run {run.id}: terminated\n"
+    assert site.noetl("terminate", run.id, "--reason", "stuck").stdout == f"run {run.id}: terminated\n"
     account, _ = run.ended(1)
     assert (account["status"], steps(account)) == ("terminated", {"wait": "cancelled"})
+    assert (account["steps"]["wait"]["attempts"], account["reason"]) == (1, "stuck")
     assert told(site, "status", run.id) == account
 
 
@@ -145,7 +149,7 @@ def test_a_run_without_an_event_log_says_so(unserved: Addresses, bare: Site, mon
     assert "NOETL_POSTGRES names no event log" in run.stderr.readline()
     assert "timed out" in run.stderr.readline()
     status = bare.noetl("status")
-    assert status.stdout.splitlines()[0].startswith("running, cancelling for ")
+    assert re.match(r"running for [0-9.]+ s \(now cancelling\)", status.stdout)
     found = told(bare, "status")
     assert (found["status"], found["cancelling"]) == ("running", True)
     run.kill()

@@ -100,3 +100,18 @@ def test_ctrl_c_while_the_command_is_imported_leaves_quietly(bare: Site, monkeyp
     monkeypatch.setenv("PYTHONPATH", str(bare.folder), prepend=os.pathsep)
     done = bare.noetl("--version")
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize("command", [["dev", "up"], ["dev", "status"], ["dev", "down"], ["status"], ["run", HELLO]])
+def test_a_home_that_is_no_folder_is_told(bare: Site, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
+    home = bare.write("text", "home.txt")
+    monkeypatch.setenv("NOETL_HOME", str(home))
+    done = bare.noetl(*command)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Error: cannot use the folder {home}: ")
+    assert done.stderr.endswith("; set NOETL_HOME to a folder you own\n")
+
+
+def test_a_misspelt_command_is_told_with_the_nearest(bare: Site) -> None:
+    done = bare.noetl("compil")
+    assert (done.returncode, "No such command 'compil'. Did you mean 'compile'?" in done.stderr) == (2, True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import socket
 from typing import Any
 
 import httpx
 import pytest
 
 from noetl_activities.address_guard import AddressGuard, GuardedTransport
-from noetl_activities.errors import RefusedError
+from noetl_activities.errors import ConfigError, RefusedError
 from noetl_activities.http import TOOL
 
 from .conftest import Context, request
@@ -104,3 +105,30 @@ async def test_one_refused_address_refuses_the_name(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
     with pytest.raises(RefusedError, match="metadata"):
         await TOOL.run(request("http", url="http://mixed.test/"), Context())
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("notaurl/x.json", '"notaurl/x.json" is not an http(s) address: begin it with http:// or https://'),
+        ("ftp://example.com/x?token=hush", '"ftp://example.com/x" is not an http(s) address'),
+        ("http://127.0.0.1:1/x", "GET http://127.0.0.1:1/x: connection refused: nothing listens there"),
+        ("http://nowhere.invalid/x", "GET http://nowhere.invalid/x: there is no host named nowhere.invalid"),
+        ("http://10.1.2.3/", "10.1.2.3 is not public: to allow it, add it to NOETL_HTTP_ALLOW of the worker and start"),
+    ],
+)
+async def test_what_cannot_be_reached_is_told_in_words(url: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_HTTP_ALLOW", "127.0.0.1")
+    loop = asyncio.get_running_loop()
+
+    async def unknown(*_args: object, **_kinds: object) -> object:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(loop, "getaddrinfo", unknown)
+    try:
+        outcome = await TOOL.run(request("http", url=url), Context())
+        told = outcome.error.message if outcome.error else ""
+    except (ConfigError, RefusedError) as error:
+        told = str(error)
+    assert told.startswith(says)
+    assert "hush" not in told

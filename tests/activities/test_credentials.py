@@ -84,3 +84,13 @@ def test_what_is_no_secret_stays() -> None:
     value = {"a": [1, None, True, "text"]}
     assert scrub(value, {"hush"}) == value
     assert scrub({"pin": 4711, "port": 5432}, {"4711"}) == {"pin": "***", "port": 5432}
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("pg_loca", r"\(did you mean 'pg_local'\?\)"), ("xyz", r"\(there are pg_local, vault\)")]
+)
+async def test_an_unknown_name_is_told_with_the_names_there_are(tmp_path: Path, name: str, hint: str) -> None:
+    (tmp_path / "c.yaml").write_text("pg_local: {password: hush}\n")
+    with pytest.raises(CredentialError, match=f"no credential {name!r} {hint}: add it to") as told:
+        await credentials(tmp_path / "c.yaml", VAULT={"token": "hush"}).resolve(name)
+    assert "hush" not in str(told.value)

@@ -271,11 +271,11 @@ VERDICTS = [
     ("null", Verdict(False)),
     ("", Verdict(False)),
     ("{% if workload.n %}1{% endif %}", Verdict(True)),
-    ("{{ nope }}", Verdict(False, ("nope",))),
+    ("{{ nope }}", Verdict(False, ("nope",), is_mistake=True)),
     ("{{ nope is defined }}", Verdict(False)),
     ("{{ nope is not defined }}", Verdict(True)),
-    ("{{ workload.nope.deeper == 1 }}", Verdict(False, ("workload.nope",))),
-    ("{{ not nope }}", Verdict(False, ("nope",))),
+    ("{{ workload.nope.deeper == 1 }}", Verdict(False, ("workload.nope",), is_mistake=True)),
+    ("{{ not nope }}", Verdict(False, ("nope",), is_mistake=True)),
 ]
 
 

@@ -10,6 +10,7 @@ import click
 import pytest
 import yaml
 
+from noetl_activities.tool import load_tools
 from noetl_compiler import compile_file, compile_text, preview
 from noetl_temporal.cli.commands import cli
 
@@ -81,3 +82,16 @@ def test_links_lead_somewhere(target: str) -> None:
 @pytest.mark.parametrize("name", re.findall(r"`(dev/[\w./]+)`", README))
 def test_files_exist(name: str) -> None:
     assert (ROOT / name).exists()
+
+
+@pytest.mark.parametrize("step", re.findall(r"--explain (\w+)|--items (\w+)=", README))
+def test_steps_that_commands_name_are_in_the_example(step: tuple[str, str]) -> None:
+    graph = compile_file(ROOT / "dev/examples/etl.yaml").graph
+    assert graph is not None
+    assert "".join(step) in graph.steps
+
+
+def test_the_tools_that_can_run_are_those_it_names() -> None:
+    found = re.search(r"tools that can run\s+today are (.*?)\.", README, re.DOTALL)
+    assert found is not None
+    assert set(re.findall(r"`(\w+)`", found[1])) == set(load_tools())

@@ -36,7 +36,7 @@ class Activity:
             except TemplateFailure as failure:
                 return ToolReport(outcome, failed=RuleFailure(failure.message, getattr(failure, "rule", None)))
             if decision.do != "retry":
-                return ToolReport(outcome, decision.rule, decision.exhausted)
+                return ToolReport(outcome, decision.rule, decision.exhausted, mistakes=decision.mistakes)
 
     def _judged(self, call: ToolCall, outcome: Outcome, scope: Mapping[str, Any], attempt: int) -> Decision:
         if outcome["status"] == "ok":

@@ -11,7 +11,8 @@ from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.cli.account import account_of
-from noetl_temporal.client import NoetlClient, UnknownRunError
+from noetl_temporal.cli.log_facts import LogFacts
+from noetl_temporal.client import NoetlClient, NoEventLogError, RunHandle, UnknownRunError
 from noetl_temporal.codec import data_converter
 from noetl_temporal.naming import PATH
 from noetl_temporal.replay import NoHistoryError, histories_of, history_in, open_histories, replay
@@ -83,7 +84,7 @@ async def test_the_duration_is_that_of_all_its_runs(shell: Shell, monkeypatch: p
     async with shell.client(answer) as client:
         handle = await shell.submit(client, TURNS)
         report = await handle.result()
-        account = await account_of(client, handle, "http://ui", 0)
+        account = await account_of(client, handle, "http://ui", LogFacts())
         last = await handle.workflow.describe()
         runs = [history async for history in histories_of(client.temporal, handle.workflow_id)]
         verdicts = [await replay(history, data_converter()) for history in runs]
@@ -111,7 +112,7 @@ async def test_a_run_that_is_reset_meanwhile_is_followed_to_its_end(shell: Shell
         again = await reset(client.temporal, handle.workflow, handle.run_id or "")
         let_go.set()
         report = await waiting
-        assert (await account_of(client, handle, None, 0)).run_id == again
+        assert (await account_of(client, handle, None, LogFacts())).run_id == again
     assert report.status == "completed"
 
 
@@ -145,5 +146,15 @@ async def test_a_history_of_another_build_does_not_replay(shell: Shell) -> None:
     assert problem is not None
     assert "\n" not in problem
     for wrong in ("", "[]", "{}", '{"events": []}', '{"events": [{}]}'):
-        with pytest.raises(NoHistoryError):
+        with pytest.raises(NoHistoryError, match="not a workflow history: write one with `temporal workflow show"):
             history_in(wrong)
+
+
+async def test_a_handle_without_an_event_log_says_what_to_set(shell: Shell) -> None:
+    async def answer(*_: object) -> None:
+        """Nothing is called."""
+
+    async with shell.client(answer) as client:
+        handle = RunHandle(client.temporal, client.temporal.get_workflow_handle("x"), 1, None)
+        with pytest.raises(NoEventLogError, match="set NOETL_POSTGRES to its DSN"):
+            await anext(handle.events())

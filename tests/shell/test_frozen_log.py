@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl_temporal.cli.event_log import event_log
-from noetl_temporal.cli.find import count_events
+from noetl_temporal.cli.find import facts_of
 from noetl_temporal.cli.past import past_events
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.deployment import DeploymentError
@@ -35,7 +35,7 @@ async def test_no_answer_to_a_connection(servers: Addresses, shell: Shell, capsy
             await past_events(dsn, 7)
         async with shell.client(lambda _request, _context: 1) as client:
             run = await shell.submit(client, ONE)
-            assert await count_events(NoetlClient(client.temporal, dsn, {}), run) == 0
+            assert (await facts_of(NoetlClient(client.temporal, dsn, {}), run)).events == 0
             await run.result()
     assert "no events: cannot use Postgres" in capsys.readouterr().err
 

@@ -119,3 +119,8 @@ class Step(msgspec.Struct, frozen=True):
     timeout: Timeout | None = None
     enter: tuple[EnterRule, ...] = ()
     failure: Literal["best_effort", "fail_fast"] | None = None
+
+    @property
+    def is_synthetic(self) -> bool:
+        """A step that the playbook does not have and that calls nothing, such as an injected ``end``."""
+        return self.injected and not self.tasks

@@ -54,7 +54,7 @@ def _whole(found: Forecast) -> list[Cells]:
     most = _cells("in all", "", found.most, _size(found.bytes), f"{found.actions_with_retries:,}", "")
     if found.least == found.most:
         return [most]
-    return [("at most", *most[1:]), _cells("at least", "", found.least, "", "", "")]
+    return [("in all, at most", *most[1:]), _cells("in all, at least", "", found.least, "", "", "")]
 
 
 def _cells(name: str, items: str, amount: Amount, size: str, retried: str, notes: str) -> Cells:

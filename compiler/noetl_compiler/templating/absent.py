@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from noetl_compiler.templating.undefined import UndefinedNameError
+from noetl_compiler.templating.undefined import AbsentPartError
 
 __all__ = ["Absent"]
 
 
 class Absent:
-    """None in every value and every question; UndefinedNameError with ``name`` in order and arithmetic."""
+    """None in every value and every question; AbsentPartError with ``name`` in order and arithmetic."""
 
     __slots__ = ("_name",)
 
@@ -40,7 +40,7 @@ class Absent:
     __repr__ = __str__
 
     def _refuse(self, *_operands: Any) -> NoReturn:
-        raise UndefinedNameError(self._name)
+        raise AbsentPartError(self._name)
 
     __lt__ = __le__ = __gt__ = __ge__ = _refuse
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __neg__ = __pos__ = _refuse

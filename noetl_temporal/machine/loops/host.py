@@ -7,13 +7,14 @@ from functools import partial
 from typing import Any
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Json, SourceRef, Step
+from noetl_compiler.graph import Json, SourceRef, Span, Step
 from noetl_temporal.machine import trees
 from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.scope import Chain, Late
 from noetl_temporal.machine.state import Iteration, LoopState
 from noetl_temporal.machine.tasks.plan import StepPlan
+from noetl_temporal.machine.undefined import Mistake
 
 __all__ = ["IterationHost", "iteration_ids"]
 
@@ -60,6 +61,11 @@ class IterationHost:
         """Where a name of ctx is looked up. The playbook sent what the body's templates name, and nobody sees more."""
         outer = self._input.scope
         return [self._own.ctx, self._loop.ctx, outer.get("ctx") or {}, outer.get("vars") or {}, outer]
+
+    def warn(self, message: str, span: Span) -> None:
+        """Keep it for the report: the playbook knows what the other chunks have warned of."""
+        if not any(one.span == span for one in self._loop.mistakes):
+            self._loop.mistakes.append(Mistake(message, span))
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:
         """``iter`` stays here; everything else is for the playbook too."""

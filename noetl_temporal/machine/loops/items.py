@@ -14,8 +14,9 @@ from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine import quantities
 from noetl_temporal.machine.budget import MAX_PENDING, Budget
 from noetl_temporal.machine.scope import Chain
+from noetl_temporal.machine.undefined import Mistake, is_reported, left_out, undefined_name
 
-__all__ = ["Selection", "body_paths", "collection_of", "in_flight", "selected"]
+__all__ = ["Selection", "body_paths", "collection_of", "in_flight", "mistake_of", "selected"]
 
 DEFAULT_IN_FLIGHT = 16
 
@@ -25,13 +26,17 @@ ITEM_WORK = 6
 
 class Selection(msgspec.Struct):
     """How far the items of a loop have been selected: ``where`` asked of the first ``position`` items, which left those
-    at ``kept``; ``keys`` to order the first of these by.
+    at ``kept``; ``keys`` to order the first of these by. ``left_out`` counts the items for which ``where`` used an
+    undefined name, ``undefined`` is the first such name and ``example`` the place of its item.
     """
 
     items: list[Json]
     position: int = 0
     kept: list[int] = []
     keys: list[Json] = []
+    left_out: int = 0
+    undefined: str = ""
+    example: int = 0
 
 
 def collection_of(loop: Loop, scope: Mapping[str, Any]) -> Selection:
@@ -59,10 +64,24 @@ def _filtered(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Bu
     while found.position < len(found.items) and not budget.is_spent:
         budget.work(ITEM_WORK)
         names = _with(loop, scope, found.items[found.position])
-        if templates.predicate(loop.where.source, names, loop.where.span).matched:
+        verdict = templates.predicate(loop.where.source, names, loop.where.span)
+        if verdict.matched:
             found.kept.append(found.position)
+        elif name := undefined_name(verdict):
+            found.left_out += 1
+            if not found.undefined:
+                found.undefined, found.example = name, found.position
         found.position += 1
     return found.position == len(found.items)
+
+
+def mistake_of(loop: Loop, scope: Mapping[str, Any], found: Selection, dialect: str) -> Mistake | None:
+    """What to warn of when all items have been looked at; None where nothing is wrong with ``where``."""
+    if loop.where is None or not found.undefined or not is_reported(dialect, (bool(found.kept),)):
+        return None
+    names = _with(loop, scope, found.items[found.example])
+    told = left_out(loop.where.source, names, found.undefined, found.left_out, len(found.items))
+    return Mistake(told, loop.where.span)
 
 
 def _keyed(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budget) -> bool:

@@ -166,9 +166,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
 
     def _warn(self, message: str) -> None:
         step, parent = self.input.step.name, self.input.event_id
-        self._journal.emit(
-            "warning", step, "loop", "RUNNING", parent=parent, error=message, step=step, loop_id=self.input.loop_id
-        )
+        self._journal.warn(message, step, "loop", parent, step=step, loop_id=self.input.loop_id)
 
     # ---- the end --------------------------------------------------------------------------------------------------
 
@@ -198,6 +196,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
             attempts=state.attempts,
             rest=rest,
             clock=state.ids.last,
+            mistakes=tuple(state.mistakes),
         )
         ended: dict[str, Literal["completed", "failed", "cancelled"]] = {
             "ok": "completed",

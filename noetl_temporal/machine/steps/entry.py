@@ -11,6 +11,7 @@ from noetl_temporal.machine.scope import event_names
 from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.tasks.rendering import seconds_of
+from noetl_temporal.machine.undefined import is_reported
 
 __all__ = ["deadline_id", "emit_started", "enter", "is_admitted", "new_run"]
 
@@ -32,7 +33,8 @@ def is_admitted(execution: Execution, step: Step, run: StepRun) -> bool:
     """Whether the step may run; a step with rules about it says so in the log. Raises TemplateFailure."""
     if not step.admit:
         return True
-    scope = execution.host(step, run).scope(event_names("step.enter", step.name, None))
+    host = execution.host(step, run)
+    scope = host.scope(event_names("step.enter", step.name, None))
     found: Admission = admit(step.admit, scope)
     execution.journal.emit(
         "policy.admit.evaluated",
@@ -44,6 +46,10 @@ def is_admitted(execution: Execution, step: Step, run: StepRun) -> bool:
         rule=found.rule,
         indeterminate=list(found.indeterminate) or None,
     )
+    matched = found.rule is not None and step.admit[found.rule].when is not None
+    if is_reported(execution.graph.source.dialect, (matched,)):
+        for one in found.mistakes:
+            host.warn(one.message, one.span)
     return found.allowed
 
 
@@ -57,6 +63,7 @@ def emit_started(execution: Execution, step: Step, run: StepRun) -> int:
         parent=execution.state.workflow_id,
         span=step.span,
         step_run_id=run.id,
+        synthetic=step.is_synthetic or None,
         **_routed(execution, step),
     )
 

@@ -107,4 +107,5 @@ def _emit_end(execution: Execution, step: Step, run: StepRun, end: End, status: 
         span=end.span if status == "failed" else None,
         step_run_id=run.id,
         task=end.task if status == "failed" else None,
+        synthetic=step.is_synthetic or None,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from noetl_compiler.graph import Json, SourceRef, Step
+from noetl_compiler.graph import Json, SourceRef, Span, Step
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.names import assign, playbook_scope
 from noetl_temporal.machine.state import PlaybookState, StepRun
@@ -44,6 +44,13 @@ class StepHost:
     def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
         """Names in effect for this run of the step, the given layers innermost."""
         return playbook_scope(self._state, self.source.dialect, self.execution_id, self.journal.at, self._run, layers)
+
+    def warn(self, message: str, span: Span) -> None:
+        """Once a place in the whole run: steps that run again, and pages, ask the same conditions again."""
+        place = f"{span.line}:{span.col}"
+        if place not in self._state.warned:
+            self._state.warned.append(place)
+            self.journal.warn(message, self.step.name, "step", self.parent_id, span, **self.meta)
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:
         """Apply ``set`` entries and record which."""

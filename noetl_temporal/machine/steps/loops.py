@@ -11,7 +11,7 @@ from noetl_temporal.machine.events import ChunkReport
 from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.loops.chunks import cut, next_chunk
 from noetl_temporal.machine.loops.frames import frame_limits
-from noetl_temporal.machine.loops.items import body_paths, collection_of, in_flight, selected
+from noetl_temporal.machine.loops.items import body_paths, collection_of, in_flight, mistake_of, selected
 from noetl_temporal.machine.names import LOOP
 from noetl_temporal.machine.state import LoopProgress, StepRun
 from noetl_temporal.machine.steps.execution import Execution
@@ -39,6 +39,9 @@ def open_loop(
     items = selected(loop, scope, run.selection, budget)
     if items is None:
         return None
+    mistake = mistake_of(loop, scope, run.selection, execution.graph.source.dialect)
+    if mistake is not None:
+        execution.host(step, run).warn(mistake.message, mistake.span)
     run.selection = None
     at_once = in_flight(loop, scope)
     needed = templates.project(scope, body_paths(step))

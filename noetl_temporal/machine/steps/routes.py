@@ -17,6 +17,7 @@ from noetl_temporal.machine.scope import Late, call_names, event_names
 from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.tasks.pipeline import End
+from noetl_temporal.machine.undefined import is_reported
 
 __all__ = ["OK", "Ended", "add_failures", "route"]
 
@@ -45,6 +46,11 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
     try:
         chosen = select(step.route, "error" if failed else "ok", scope)
         _emit(execution, step, run, chosen)
+        if status == "completed" and is_reported(
+            execution.graph.source.dialect, (bool(arc.when) for arc in chosen.arcs)
+        ):
+            for one in chosen.mistakes:
+                execution.host(step, run).warn(one.message, one.span)
         sets = [(one.target, templates.render(one.value, scope)) for arc in chosen.arcs for one in arc.set]
         if sets:
             execution.host(step, run).assign(sets)

@@ -28,5 +28,5 @@ def summary_of(execution: Execution) -> dict[str, dict[str, Json]]:
             "duration_seconds": records[name].duration,
         }
         for name in execution.graph.steps
-        if name in records
+        if name in records and not execution.graph.steps[name].is_synthetic
     }

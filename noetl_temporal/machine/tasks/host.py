@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from noetl_compiler.graph import Json
+from noetl_compiler.graph import Json, Span
 from noetl_temporal.machine.tasks.calls import Caller
 
 __all__ = ["Host"]
@@ -23,4 +23,8 @@ class Host(Caller, Protocol):
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:
         """Apply ``set`` entries, (target, value) each."""
+        ...
+
+    def warn(self, message: str, span: Span) -> None:
+        """Write a warning about a place of the playbook: each place is told of once."""
         ...

@@ -21,6 +21,7 @@ from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.names import PipelineNames
 from noetl_temporal.machine.tasks.plan import TaskPlan
 from noetl_temporal.machine.tasks.selecting import with_selected
+from noetl_temporal.machine.undefined import is_reported
 
 __all__ = ["Settled", "Settling", "last_page"]
 
@@ -61,6 +62,7 @@ class Settling:
         rule = rules[decision.rule] if decision.rule is not None else None
         do = decision.do or _action(task, rule, outcome, decision.exhausted)
         self._record(plan, outcome)
+        self._warn(task, rule, report)
         sets = (task.set if outcome["status"] == "ok" else ()) + (rule.set if rule else ())
         names: Mapping[str, Any] = {}
         if sets or rule is not None:
@@ -91,6 +93,14 @@ class Settling:
             **self._host.meta,
         )
         return decision
+
+    def _warn(self, task: Task, ruling: Rule | None, report: ToolReport) -> None:
+        """Of rules that did not match because of an undefined name."""
+        rules = task.policy.rules if task.policy else ()
+        if is_reported(self._host.source.dialect, (ruling is not None and ruling.when is not None,)):
+            for one in report.mistakes:
+                rule = rules[one.rule]
+                self._host.warn(one.message, rule.when.span if rule.when else rule.span)
 
     def _record(self, plan: TaskPlan, outcome: Outcome) -> None:
         """Keep the outcome under the task's label; ``last`` moves on success only."""

@@ -163,9 +163,10 @@ SELECT x.*, c.path, c.version FROM noetl.execution x JOIN noetl.catalog c USING 
 ORDER BY x.start_time DESC NULLS LAST, x.execution_id DESC LIMIT $1
 
 -- name: steps
--- What is known of each step: its last run, and counts over all.
+-- What is known of each step: its last run, and counts over all. A call of which no attempt has ended counts as one.
 WITH of_step AS (
-    SELECT coalesce(meta->>'step', node_name) AS step, event_id, event_type, node_type, status, duration, error, meta, created_at
+    SELECT coalesce(meta->>'step', node_name) AS step, event_id, event_type, node_type, status, duration, error, meta, created_at,
+           (meta->>'loop_id', meta->>'task_run_id') AS call
     FROM noetl.event
     WHERE execution_id = $1 AND (node_type IN ('step', 'loop', 'iteration') OR meta ? 'step')
 )
@@ -177,7 +178,9 @@ SELECT step,
        (array_agg(error ORDER BY event_id DESC) FILTER (WHERE event_type IN ('step.done', 'step.failed', 'step.cancelled'))) [1]
            AS error,
        count(*) FILTER (WHERE event_type = 'step.started') AS runs,
-       count(*) FILTER (WHERE event_type IN ('task.attempt.done', 'task.attempt.failed')) AS attempts,
+       count(*) FILTER (WHERE event_type IN ('task.attempt.done', 'task.attempt.failed'))
+           + count(DISTINCT call) FILTER (WHERE event_type = 'task.started')
+           - count(DISTINCT call) FILTER (WHERE event_type IN ('task.attempt.done', 'task.attempt.failed')) AS attempts,
        count(*) FILTER (WHERE event_type = 'task.attempt.failed' AND (meta #>> '{retry,will_retry}')::boolean) AS retries,
        count(*) FILTER (WHERE event_type = 'task.done' AND meta ? 'page') AS pages,
        max((meta #>> '{iterator,collection_size}')::int) FILTER (WHERE event_type = 'loop.started') AS iterations_total,
@@ -185,7 +188,7 @@ SELECT step,
        count(*) FILTER (WHERE event_type = 'loop.iteration.failed') AS iterations_failed
 FROM of_step
 GROUP BY step
-HAVING count(*) FILTER (WHERE event_type ~ '^step\.') > 0
+HAVING count(*) FILTER (WHERE event_type ~ '^step\.') > 0 AND NOT bool_or(meta ? 'synthetic')
 ORDER BY min(event_id)
 
 -- name: stored

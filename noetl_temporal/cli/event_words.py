@@ -1,0 +1,46 @@
+"""What the table of events tells of a row beside its columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from noetl_temporal.cli.progress import warning_text
+
+if TYPE_CHECKING:  # it brings the database driver along, which --help need not wait for
+    from noetl_temporal.mirror.read import Event
+
+__all__ = ["event_words"]
+
+TOLD = ("page", "iteration", "attempt_number", "do", "to", "rows", "kind", "allowed", "stopped_by", "reason")
+"""What of a row's meta is told as it stands."""
+
+LONGEST = 80
+"""Of a condition, in characters."""
+
+
+def event_words(row: Event) -> str:
+    """``page 2, attempt 1``, the error, and of a route where it led and why."""
+    if row.event_type == "warning":
+        return warning_text(row)
+    meta = {**row.meta, **row.meta.get("retry", {}), **row.meta.get("sink", {})}
+    told = [
+        f"{name.removesuffix('_number').replace('_', ' ')} {meta[name]}" for name in TOLD if meta.get(name) is not None
+    ]
+    told += [_routed(row.meta)] if row.event_type == "next.evaluated" else []
+    return ", ".join([*told, *([row.error] if row.error else [])])
+
+
+def _routed(meta: dict[str, Any]) -> str:
+    """``to report when {{ count > 5 }}``; of a route that chose nothing, what did not match."""
+    arcs: list[dict[str, Any]] = meta.get("arcs") or []
+    chosen = [_arc(one) for one in arcs if one.get("matched")]
+    if chosen:
+        return f"to {', '.join(chosen)}"
+    refused = [_arc(one) for one in arcs]
+    return f"no match: {', '.join(refused)}" if refused else "nothing chosen"
+
+
+def _arc(arc: dict[str, Any]) -> str:
+    when = " ".join(str(arc.get("when") or "").split())
+    short = f"{when[:LONGEST]}..." if len(when) > LONGEST else when
+    return f"{arc['to']} when {short}" if short else str(arc["to"])

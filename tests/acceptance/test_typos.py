@@ -1,0 +1,45 @@
+"""A typo in a condition: the run completes without doing what was meant, and everyone who looks is told."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.acceptance.site import Site
+
+pytestmark = pytest.mark.stack
+
+TYPO = """\
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: typo, path: tests/typo}
+workflow:
+  - step: start
+    tool: {kind: python, code: "result = {'count': 5}"}
+    next: {arcs: [{step: store, when: "{{ start.cuont == 5 }}"}]}
+  - step: store
+    tool: {kind: python, code: "result = 1"}
+"""
+
+
+def test_a_typo_in_a_route_is_told_by_run_status_and_events(site: Site) -> None:
+    file = site.write(TYPO)
+    done = site.noetl("run", str(file))
+    warning = 'warning: start: "start.cuont" is undefined, so this condition did not match: did you mean "count"?'
+    told = f"{file}:7:40: {warning}"
+    assert done.returncode == 0
+    assert told in done.stderr.splitlines()
+    assert told in done.stdout.splitlines()
+    assert told in site.noetl("status").stdout.splitlines()
+    assert json.loads(site.noetl("status", "--json").stdout)["warnings"] == [told]
+    events = site.noetl("events").stdout
+    assert told in events
+    assert "no match: store when {{ start.cuont == 5 }}" in events
+
+
+def test_an_end_that_the_playbook_does_not_have_is_not_shown(site: Site) -> None:
+    done = site.noetl("run", str(site.write(TYPO)))
+    told = json.loads(site.noetl("status", "--json").stdout)
+    assert list(told["steps"]) == ["start"]
+    assert [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("end ")] == []
