@@ -12,11 +12,10 @@ from msgspec.structs import replace
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from noetl_activities.tool import Json
-from noetl_temporal.attempt_log import AttemptLog
+from noetl_temporal.call_log import CallLog
 from noetl_temporal.machine.call import (
     AttemptCounts,
     AttemptRecord,
-    AttemptStatus,
     Outcome,
     RuleFailure,
     SinkRecord,
@@ -24,7 +23,7 @@ from noetl_temporal.machine.call import (
     ToolReport,
 )
 from noetl_temporal.machine.policy import Decision, RuleError, decide
-from noetl_temporal.stopping import INTERRUPTED, stop_reason
+from noetl_temporal.stopping import INTERRUPTED
 from noetl_temporal.tool_outcome import refusal
 from noetl_temporal.value_store import ValueStore, until_done
 
@@ -47,7 +46,7 @@ class AttemptEnd:
     """Of one attempt. ``scope`` gives the names that the rules see with an outcome."""
 
     def __init__(
-        self, call: ToolCall, log: AttemptLog, values: ValueStore, scope: Callable[[Outcome], Mapping[str, Any]]
+        self, call: ToolCall, log: CallLog, values: ValueStore, scope: Callable[[Outcome], Mapping[str, Any]]
     ) -> None:
         self._call = call
         self._log = log
@@ -59,7 +58,7 @@ class AttemptEnd:
     ) -> ToolReport:
         """The report with this outcome. Raises the error that asks Temporal for the next attempt."""
         decision, failed = self._decide(outcome)
-        if decision.do == "retry" and stop_reason() == "cancelled":
+        if decision.do == "retry" and self._log.stop_reason == "cancelled":
             decision = Decision(indeterminate=decision.indeterminate)
         if decision.do == "retry" and not (may_retry and self._log.number < MAX_ATTEMPTS):
             decision = replace(decision, do="fail", delay=0.0, exhausted=True)
@@ -123,10 +122,11 @@ def _short(report: ToolReport, counts: AttemptCounts) -> ToolReport:
     return report if counts.used == counts.total == len(report.attempts) else replace(report, counts=counts)
 
 
-async def interrupted(log: AttemptLog, reason: AttemptStatus | None, is_called: bool) -> ToolReport:
+async def interrupted(log: CallLog, is_called: bool) -> ToolReport:
     """The report of a call that was cancelled. Raises the error with which Temporal runs any other attempt again,
     CancelledError where nobody told why: the attempt is lost.
     """
+    reason = log.stop_reason
     if reason is None:
         raise asyncio.CancelledError
     log.end(status=reason, is_called=is_called)
@@ -138,7 +138,7 @@ async def interrupted(log: AttemptLog, reason: AttemptStatus | None, is_called: 
     raise ApplicationError(message, type=kind, next_retry_delay=AT_ONCE, category=ApplicationErrorCategory.BENIGN)
 
 
-async def _known_soon(log: AttemptLog) -> tuple[AttemptRecord, ...]:
+async def _known_soon(log: CallLog) -> tuple[AttemptRecord, ...]:
     try:
         async with asyncio.timeout(LAST_WORDS_SECONDS):
             return await log.known()

@@ -15,30 +15,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
-import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from functools import cache, partial
-from itertools import takewhile
+from functools import partial
 from typing import Any
 
 import msgspec
 from temporalio import activity
 
 from noetl_temporal.attempt_details import DETAIL_BYTES, Details, Segment, counted, details_of, shortened, split
-from noetl_temporal.machine.call import AttemptCounts, AttemptRecord
+from noetl_temporal.call_log import CallLog
+from noetl_temporal.machine.call import AttemptRecord, AttemptStatus
+from noetl_temporal.stopping import stop_reason
 from noetl_temporal.value_store import ValueStore, until_done
 
-__all__ = ["BEAT", "AttemptLog", "now"]
+__all__ = ["BEAT", "AttemptLog"]
 
 BEAT = timedelta(seconds=2)
 """A call learns that it is cancelled by the answer to a heartbeat: this is how long a person waits for it."""
-
-MESSAGE_CHARACTERS = 500
-"""Of each error in the log. The outcome has the whole text of the last one."""
 
 SEGMENT_FROM = DETAIL_BYTES // 4
 """Bytes of records that stay in the details when a segment is stored: room for some before the next one."""
@@ -49,18 +44,18 @@ STORE_SECONDS = 2.0
 _log = logging.getLogger(__name__)
 
 
-class AttemptLog:
+class AttemptLog(CallLog):
     """The attempts so far, this one's record last. Made at the start of an attempt."""
 
     def __init__(self, values: ValueStore) -> None:
         info = activity.info()
+        told = _told(info)
+        super().__init__(told.records, told.before)
         self._values = values
         self._temporal = info.attempt
-        told = _told(info)
-        self._before, self._first, self._older = told.before, told.first, told.older
-        self._records = list(told.records)
+        self._first, self._older = told.first, told.older
         self._add_silent(info, told.temporal)
-        self._records.append(AttemptRecord(self._next_number, now(), "lost", worker=_worker()))
+        self.begin()
         self._details = self._told()
         self._is_told = False
 
@@ -83,43 +78,9 @@ class AttemptLog:
             self._records.append(AttemptRecord(self._next_number, started, "lost"))
 
     @property
-    def _next_number(self) -> int:
-        return self._before.total + len(self._records) + 1
-
-    # ---- what is known of the attempts before -----------------------------------------------------------------------
-
-    @property
-    def number(self) -> int:
-        """This attempt's, from 1."""
-        return self._records[-1].number
-
-    @property
-    def earlier(self) -> AttemptCounts:
-        """The attempts before this one."""
-        return counted(self._records[:-1], self._before)
-
-    @property
-    def used(self) -> int:
-        """Attempts that count against a rule, this one included (semantics.md 22a)."""
-        return self.earlier.used + 1
-
-    @property
-    def n(self) -> int:
-        """Under which the ledger knows this attempt: one more than those that went well."""
-        return self.earlier.ok + 1
-
-    @property
-    def is_in_doubt(self) -> bool:
-        """An attempt since the last one that went well may have taken effect without telling."""
-        since = list(takewhile(lambda one: one.status != "ok", reversed(self._records[:-1])))
-        is_whole = len(since) < len(self._records) - 1
-        found = counted(since, None if is_whole else self._before)
-        return found.lost + found.cut > 0
-
-    @property
-    def follows_a_cut(self) -> bool:
-        """The attempt before did not come to its end."""
-        return len(self._records) > 1 and self._records[-2].status not in ("ok", "error")
+    def stop_reason(self) -> AttemptStatus | None:
+        """Why Temporal interrupts the activity."""
+        return stop_reason()
 
     # ---- heartbeats -------------------------------------------------------------------------------------------------
 
@@ -160,8 +121,7 @@ class AttemptLog:
 
     def end(self, **fields: Any) -> None:
         """Complete this attempt's record."""
-        fields["error"] = _abridged(fields.get("error"))
-        self._records[-1] = msgspec.structs.replace(self._records[-1], ended=now(), **fields)
+        super().end(**fields)
         self._details = self._told()
 
     async def hand_on(self) -> None:
@@ -182,16 +142,6 @@ class AttemptLog:
         self._before, self._older = counted(segment.records, self._before), key
         del self._records[:gone]
 
-    @property
-    def counts(self) -> AttemptCounts:
-        """All attempts, this one included."""
-        return counted(self._records, self._before)
-
-    @property
-    def latest(self) -> tuple[AttemptRecord, ...]:
-        """The last records, this attempt's among them."""
-        return tuple(self._records)
-
     async def known(self) -> tuple[AttemptRecord, ...]:
         """All records that are known, read back from where they are stored, however long that takes."""
         records, older = tuple(self._records), self._older
@@ -205,22 +155,5 @@ class AttemptLog:
         return records if self._first is None else (self._first, *records)
 
 
-def now() -> int:
-    """Milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
-
-
-@cache
-def _worker() -> str:
-    """As Temporal itself names it: ``pid@host``."""
-    return f"{os.getpid()}@{socket.gethostname()}"
-
-
 def _told(info: activity.Info) -> Details:
     return msgspec.convert(info.heartbeat_details[0], Details) if info.heartbeat_details else Details(())
-
-
-def _abridged(error: dict[str, Any] | None) -> dict[str, Any] | None:
-    if error is None or len(error["message"]) <= MESSAGE_CHARACTERS:
-        return error
-    return {**error, "message": error["message"][:MESSAGE_CHARACTERS] + "..."}

@@ -19,7 +19,7 @@ from noetl_activities.tool import Json, ToolContext
 from noetl_compiler import templates
 from noetl_compiler.overlay import picked
 from noetl_compiler.templates import TemplateFailure
-from noetl_temporal.attempt_log import now
+from noetl_temporal.call_log import now
 from noetl_temporal.machine.call import Outcome, SinkCall, SinkRecord, ToolCall
 from noetl_temporal.machine.policy import allows
 from noetl_temporal.machine.scope import sink_config

@@ -111,7 +111,8 @@ class NoetlClient:
 
         Raises CompileError, UnsupportedError or DeploymentError before anything has started."""
         graph, text = (playbook, content or "") if isinstance(playbook, Graph) else _compile(Path(playbook))
-        problems = unsupported(graph, self._tools)
+        has_store = self.temporal.data_converter.external_storage is not None
+        problems = unsupported(graph, self._tools, has_store=has_store)
         if problems:
             raise UnsupportedError(problems)
         execution_id = execution_id or new_execution_id()

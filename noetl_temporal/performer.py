@@ -33,6 +33,7 @@ from temporalio.exceptions import (
 )
 
 from noetl_temporal.attempt_details import attempts_in
+from noetl_temporal.frames.wire import FRAME_ACTIVITY, FRAME_KIND, FrameEnd, FrameInput
 from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, parted
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunChunk, StartTimer
@@ -143,6 +144,9 @@ class Performer:
     # ---- loops ----------------------------------------------------------------------------------------------------
 
     def _run_loop(self, command: RunChunk) -> None:
+        if command.input.frame is not None:
+            self._run_frame(command)
+            return
         items, body = parted(command.input)
         given = LoopRun(items, dict(self._queues), limit=self._limit)
         size = self.size_of(given)
@@ -152,6 +156,28 @@ class Performer:
             return
         task = asyncio.create_task(self._child(command, given, body))
         self._track(command.chunk_id, task, lambda ended: _loop_finished(command, ended))
+
+    def _run_frame(self, command: RunChunk) -> None:
+        """The items run in one activity, which ends with the same report."""
+        given = FrameInput(command.input, limit=self._limit)
+        size = self.size_of(given)
+        if size > self._limit:
+            report = _loop_failed(command, "too_large", self._too_large("loop", size))
+            self.note(ChunkFinished(now(), command.chunk_id, report))
+            return
+        handle = workflow.start_activity(
+            FRAME_ACTIVITY,
+            given,
+            activity_id=command.chunk_id,
+            task_queue=self._queues.get(FRAME_KIND) or tool_queue(FRAME_KIND),
+            result_type=FrameEnd,
+            start_to_close_timeout=CALL_TIMEOUT,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            retry_policy=_RETRY,
+            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            summary=summary(command.summary),
+        )
+        self._track(command.chunk_id, handle, lambda ended: _loop_finished(command, ended))
 
     async def _child(self, command: RunChunk, given: LoopRun, body: LoopBody) -> LoopEnd:
         """A reset of this run replaces the child that the run before started."""
@@ -236,8 +262,8 @@ def _loop_finished(command: RunChunk, task: _Task) -> Event:
     if task.cancelled() or (error is not None and is_cancelled_exception(error)):
         return ChunkFinished(now(), command.chunk_id, ChunkReport("cancelled", stats=_none_succeeded(command)))
     if error is None:
-        return ChunkFinished(now(), command.chunk_id, cast("LoopEnd", task.result()).report)
-    cause = error.cause if isinstance(error, ChildWorkflowError) else error
+        return ChunkFinished(now(), command.chunk_id, cast("LoopEnd | FrameEnd", task.result()).report)
+    cause = error.cause if isinstance(error, ChildWorkflowError | ActivityError) else error
     return ChunkFinished(now(), command.chunk_id, _loop_failed(command, "loop_lost", f"the loop's workflow: {cause}"))
 
 

@@ -34,19 +34,20 @@ from noetl_activities.outcome import Outcome as ToolOutcome
 from noetl_activities.tool import Credential, Json, Request, Tool
 from noetl_compiler import templates
 from noetl_temporal.attempt_end import AttemptEnd, interrupted
-from noetl_temporal.attempt_log import AttemptLog, now
+from noetl_temporal.attempt_log import AttemptLog
+from noetl_temporal.call_log import CallLog, now
 from noetl_temporal.call_sinks import CallSinks
 from noetl_temporal.codec import Unread
 from noetl_temporal.late_cancel import until_passed_on
 from noetl_temporal.machine.call import Outcome, ToolCall, ToolReport
 from noetl_temporal.machine.scope import Chain, call_names
 from noetl_temporal.naming import activity_type
-from noetl_temporal.stopping import finished, stop_reason
+from noetl_temporal.stopping import finished
 from noetl_temporal.tool_outcome import Deadline, attempted, fitted, noted_text, plain, refusal
 from noetl_temporal.tool_places import place_for
 from noetl_temporal.value_store import ValueStore, until_done
 
-__all__ = ["MAX_LOST", "tool_activity"]
+__all__ = ["MAX_LOST", "Attempt", "tool_activity"]
 
 MAX_LOST = 5
 """Attempts that may be lost with their worker; one more fails the call, which may be what kills the workers."""
@@ -68,9 +69,9 @@ def tool_activity(
                 found = await _read(call, values)
                 if isinstance(found, str):
                     return ToolReport(refusal("internal", found))
-                return await _Attempt(tool, found, Credentials(source), log, values, is_called, client).run()
+                return await Attempt(tool, found, Credentials(source), log, values, is_called, client).run()
             except asyncio.CancelledError:
-                return await interrupted(log, stop_reason(), is_called.is_set())
+                return await interrupted(log, is_called.is_set())
 
     return run
 
@@ -88,7 +89,7 @@ async def _read(call: ToolCall | Unread, values: ValueStore) -> ToolCall | str:
 class _Context:
     """Implements noetl_activities.tool.ToolContext for one attempt."""
 
-    def __init__(self, log: AttemptLog, credentials: Credentials) -> None:
+    def __init__(self, log: CallLog, credentials: Credentials) -> None:
         self._log = log
         self._credentials = credentials
 
@@ -117,16 +118,16 @@ class _Answer(NamedTuple):
 
 
 @dataclass
-class _Attempt:
-    """One attempt of a call."""
+class Attempt:
+    """One attempt of a call, in an activity of its own or in a frame."""
 
     tool: Tool
     call: ToolCall
     credentials: Credentials
-    log: AttemptLog
+    log: CallLog
     values: ValueStore
     is_called: asyncio.Event
-    client: Client | None
+    client: Client | None = None
 
     def __post_init__(self) -> None:
         call = self.call

@@ -22,10 +22,11 @@ class UnsupportedError(ValueError):
         self.problems = problems
 
 
-def unsupported(graph: Graph, tools: Collection[str]) -> list[str]:
+def unsupported(graph: Graph, tools: Collection[str], *, has_store: bool = True) -> list[str]:
     """``file:line:col: error: ...`` for each tool without executor, each unknown sink, each loop over a cursor or over
-    steps, each secret of the keychain, each circuit breaker, and code that lies elsewhere, in the order of the text."""
-    found = sorted({*_in_steps(graph, tools), *_secrets(graph)})
+    steps, each secret of the keychain, each circuit breaker, each frame that cannot run, and code that lies elsewhere,
+    in the order of the text. ``has_store`` when large values can be kept in Postgres."""
+    found = sorted({*_in_steps(graph, tools), *_secrets(graph), *_frames(graph, has_store)})
     return [f"{graph.source.file}:{span.line}:{span.col}: error: {message}" for span, message in found]
 
 
@@ -41,6 +42,18 @@ def _in_loop(step: Step) -> Iterator[tuple[Span, str]]:
         yield step.loop.span, "cursor loops cannot run yet: loop over a collection"
     if step.loop is not None and step.loop.region:
         yield step.loop.span, "loops over several steps cannot run yet: give the loop a task of its own"
+
+
+def _frames(graph: Graph, has_store: bool) -> Iterator[tuple[Span, str]]:
+    """A frame needs a store for its segments; after a crash it makes the calls of its last seconds again."""
+    for step in graph.steps.values():
+        frame = step.loop.frame if step.loop is not None else None
+        if frame is not None and not has_store:
+            yield frame.span, "a frame keeps what it has done in Postgres: set NOETL_POSTGRES, or remove the frame"
+        for task in step.tasks if frame is not None else ():
+            if not task.idempotent:
+                message = "a call that may not be repeated (idempotent: false) cannot run in a frame: remove the frame"
+                yield task.span, message
 
 
 def _in_task(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:

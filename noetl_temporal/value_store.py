@@ -35,7 +35,7 @@ class ValueStore:
     """Stores payloads that are too large for history. ``limit`` is the largest value, in bytes."""
 
     def __init__(self, converter: DataConverter, limit: int | None = None) -> None:
-        self._converter = converter
+        self.converter = converter
         storage = converter.external_storage
         self._driver = storage.drivers[0] if storage else None
         self.limit = payload_limit(converter) if limit is None else limit
@@ -47,9 +47,9 @@ class ValueStore:
 
     async def keep(self, value: Any) -> None:
         """Store what Temporal would store of this value. Raises the driver's errors."""
-        payloads = self._converter.payload_converter.to_payloads([value])
-        if self._converter.payload_codec is not None:
-            payloads = await self._converter.payload_codec.encode(payloads)
+        payloads = self.converter.payload_converter.to_payloads([value])
+        if self.converter.payload_codec is not None:
+            payloads = await self.converter.payload_codec.encode(payloads)
         if self._driver is not None and is_kept_outside(payloads[0]):
             await self._driver.store(StorageDriverStoreContext(), payloads)
 
@@ -59,17 +59,19 @@ class ValueStore:
             raise LookupError("there is no payload store")
         claim = StorageDriverClaim({"key": unread.key})
         payloads = await self._driver.retrieve(StorageDriverRetrieveContext(), [claim])
-        if self._converter.payload_codec is not None:
-            payloads = await self._converter.payload_codec.decode(payloads)
-        [value] = self._converter.payload_converter.from_payloads(payloads, [kind])
+        if self.converter.payload_codec is not None:
+            payloads = await self.converter.payload_codec.decode(payloads)
+        [value] = self.converter.payload_converter.from_payloads(payloads, [kind])
         return cast("T", value)
 
-    async def put(self, data: bytes) -> str:
+    async def put(self, data: bytes, encoding: bytes = b"json/plain") -> str:
         """Store bytes; the key to ``get`` them. Raises the driver's errors."""
         if self._driver is None:
             raise LookupError("there is no payload store")
-        payload = Payload(metadata={"encoding": b"json/plain"}, data=data)
-        [claim] = await self._driver.store(StorageDriverStoreContext(), [payload])
+        payloads = [Payload(metadata={"encoding": encoding}, data=data)]
+        if self.converter.payload_codec is not None:
+            payloads = await self.converter.payload_codec.encode(payloads)
+        [claim] = await self._driver.store(StorageDriverStoreContext(), payloads)
         return claim.claim_data["key"]
 
     async def get(self, key: str) -> bytes:
@@ -77,8 +79,10 @@ class ValueStore:
         if self._driver is None:
             raise LookupError("there is no payload store")
         claim = StorageDriverClaim({"key": key})
-        [payload] = await self._driver.retrieve(StorageDriverRetrieveContext(), [claim])
-        return payload.data
+        payloads = await self._driver.retrieve(StorageDriverRetrieveContext(), [claim])
+        if self.converter.payload_codec is not None:
+            payloads = await self.converter.payload_codec.decode(payloads)
+        return payloads[0].data
 
 
 async def until_done(what: str, work: Callable[[], Awaitable[T]]) -> T:

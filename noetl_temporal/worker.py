@@ -21,13 +21,15 @@ from noetl_activities.postgres_kept import keeping_connections
 from noetl_activities.tool import Tool
 from noetl_temporal.attempt_log import BEAT
 from noetl_temporal.codec import worker_converter
+from noetl_temporal.frames.activity import frame_activity
+from noetl_temporal.frames.wire import FRAME_KIND
 from noetl_temporal.naming import WORKFLOW_QUEUE, tool_queue
 from noetl_temporal.run_tool import tool_activity
 from noetl_temporal.trail import TrailInterceptor, record_trail
 from noetl_temporal.value_store import ValueStore
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
 
-__all__ = ["GRACE", "UNTIL_DONE", "UnknownToolsError", "serving", "tool_worker", "workflow_worker"]
+__all__ = ["GRACE", "UNTIL_DONE", "UnknownToolsError", "frame_worker", "serving", "tool_worker", "workflow_worker"]
 
 Activity: TypeAlias = Callable[..., Any]
 
@@ -91,6 +93,18 @@ def _shared_worker(
     )
 
 
+def frame_worker(
+    client: Client,
+    tools: Mapping[str, Tool],
+    source: CredentialSource,
+    grace: timedelta = GRACE,
+    build: WorkerDeploymentConfig | None = None,
+) -> Worker:
+    """The worker of frames, which calls all tools in its own process."""
+    run = frame_activity(tools, source, ValueStore(client.data_converter))
+    return _tool_worker(client, tool_queue(FRAME_KIND), run, grace, build)
+
+
 def _tool_worker(
     client: Client, queue: str, run: Activity, grace: timedelta, build: WorkerDeploymentConfig | None
 ) -> Worker:
@@ -130,7 +144,10 @@ def _workers(
         if only is None or kind in only
     }
     own = [_tool_worker(client, tool_queue(kind), run, grace, build) for kind, run in chosen.items()]
-    return [_shared_worker(client, list(chosen.values()), grace, build), *own] if only is None else own
+    if only is not None:
+        return own
+    frames = [frame_worker(client, tools, source, grace, build)] if values.is_available else []
+    return [_shared_worker(client, list(chosen.values()), grace, build), *frames, *own]
 
 
 @asynccontextmanager

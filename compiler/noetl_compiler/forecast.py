@@ -60,8 +60,8 @@ def forecast(graph: Graph, request: Mapping[str, Json] | None = None, sizes: Siz
     """The forecast for a request (merged over the workload) and what is known of sizes."""
     known = sizes or Sizes()
     counts = count(graph, request or {}, known)
-    least = Prices(graph, counts.least, counts.in_flight, known)
-    most = Prices(graph, counts.most, counts.in_flight, known)
+    least = Prices(graph, counts.least, counts.in_flight, counts.rows, known)
+    most = Prices(graph, counts.most, counts.in_flight, counts.rows, known)
     steps = tuple(_of_step(step, counts, least, most) for step in graph.steps.values())
     outermost = [name for name, loops in counts.around.items() if not loops]
     own = most.playbook(outermost)

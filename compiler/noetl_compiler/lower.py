@@ -153,6 +153,14 @@ class _Lowering:
 
 
 def _lower_loop(loop: syntax.Loop) -> graph.Loop:
-    if loop.body.mode == "parallel" and loop.body.max_in_flight is None:
-        return replace(loop.body, max_in_flight=Value(DEFAULT_IN_FLIGHT))
-    return loop.body
+    body = loop.body
+    if body.mode == "parallel" and body.max_in_flight is None:
+        body = replace(body, max_in_flight=Value(DEFAULT_IN_FLIGHT))
+    if body.frame is not None:
+        body = replace(body, frame=_lower_frame(body.frame))
+    return body
+
+
+def _lower_frame(frame: graph.Frame) -> graph.Frame:
+    said = {name: getattr(frame, name) or Value(default) for name, default in graph.FRAME_DEFAULTS.items()}
+    return graph.Frame(frame.span, **said)

@@ -11,7 +11,18 @@ from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import Failure
 
-__all__ = ["CallTool", "Cancel", "ChunkInput", "ChunkItems", "Command", "Emit", "Finish", "RunChunk", "StartTimer"]
+__all__ = [
+    "CallTool",
+    "Cancel",
+    "ChunkInput",
+    "ChunkItems",
+    "Command",
+    "Emit",
+    "Finish",
+    "FrameLimits",
+    "RunChunk",
+    "StartTimer",
+]
 
 
 class CallTool(msgspec.Struct, frozen=True, tag=True):
@@ -33,13 +44,25 @@ class StartTimer(msgspec.Struct, frozen=True, tag=True):
     summary: str
 
 
+class FrameLimits(msgspec.Struct, frozen=True):
+    """What one frame takes: at most ``max_rows`` items, ``row_concurrency`` of them at once; it begins no further one
+    after ``max_seconds``, or once the calls' outcomes have ``max_bytes``.
+    """
+
+    max_rows: int
+    max_seconds: float
+    max_bytes: int
+    row_concurrency: int
+
+
 class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a chunk of a loop has of its own: the items and the outer scope that its templates name.
 
     ``loop_id`` is ``<step>/<n>``, the n-th run of that loop step, which has ``total`` items; ``first`` is the index of
     the first one here. ``event_id`` is that of ``loop.started``, the parent of every iteration. ``run`` is the run of
     the step whose loop this is. Ids of the log are those of ``slot``, above the millisecond ``after`` (event_ids.py).
-    ``ctx`` is what the iterations before hand on; those of a loop that ``is_sequential`` do.
+    ``ctx`` is what the iterations before hand on; those of a loop that ``is_sequential`` do. With a ``frame`` the items
+    run in one activity.
     """
 
     execution_id: int
@@ -55,6 +78,7 @@ class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
     max_in_flight: int = 1
     is_sequential: bool = False
     ctx: dict[str, Json] = {}
+    frame: FrameLimits | None = None
 
 
 class ChunkInput(ChunkItems, frozen=True, omit_defaults=True, kw_only=True):

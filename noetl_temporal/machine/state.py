@@ -12,6 +12,7 @@ import msgspec
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.budget import ResultSizes
 from noetl_temporal.machine.call import Outcome
+from noetl_temporal.machine.commands import FrameLimits
 from noetl_temporal.machine.events import ChunkReport, Failure
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops.items import Selection
@@ -142,7 +143,8 @@ class LoopProgress(msgspec.Struct, omit_defaults=True):
 
     ``ranges`` are (first, size) of items that no chunk has yet, in order; ``chunks`` are in flight, by id; ``reports``
     are those of chunks that ended, by their first item. ``scope`` has what the body's templates name, ``ctx`` what the
-    iterations so far hand on. ``failure`` is that of the loop as a whole: nothing more begins then.
+    iterations so far hand on. Chunks run as activities where there is a ``frame``. ``failure`` is that of the loop as a
+    whole: nothing more begins then.
     """
 
     id: str
@@ -153,6 +155,7 @@ class LoopProgress(msgspec.Struct, omit_defaults=True):
     chunks: dict[str, Chunk] = {}
     reports: dict[int, ChunkReport] = {}
     ctx: dict[str, Json] = {}
+    frame: FrameLimits | None = None
     failure: Outcome | None = None
 
 

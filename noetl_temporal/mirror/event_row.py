@@ -62,13 +62,15 @@ class EventRow(msgspec.Struct, frozen=True):
 
 
 class RowWriter:
-    """Collects the rows that one history event adds. ``at`` is the event's time, milliseconds since the Unix epoch."""
+    """Collects the rows that one history event adds, after those in ``rows``. ``at`` is the event's time, milliseconds
+    since the Unix epoch.
+    """
 
-    def __init__(self, state: RunState, event: HistoryEvent) -> None:
+    def __init__(self, state: RunState, event: HistoryEvent, rows: list[EventRow] | None = None) -> None:
         self.state = state
         self.event = event
         self.at = milliseconds(event.event_time)
-        self.rows: list[EventRow] = []
+        self.rows: list[EventRow] = [] if rows is None else rows
 
     def domain(self, event: dict[str, Json], worker: str | None = None, stack_trace: str | None = None) -> None:
         """Copy a domain event; its fields are those of machine.domain.DomainEvent."""

@@ -12,7 +12,7 @@ from noetl_temporal.mirror.event_row import RowWriter
 from noetl_temporal.mirror.payloads import Json, as_list, as_map, first
 from noetl_temporal.mirror.raw import milliseconds
 
-__all__ = ["references", "write_call"]
+__all__ = ["references", "write_call", "write_report"]
 
 _ENDS = {
     EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED,
@@ -41,6 +41,12 @@ def write_call(writer: RowWriter, scheduled: HistoryEvent, started: HistoryEvent
         seen = _seen(scheduled, started, writer.event)
         records, outcome = _report(writer.event, seen)
         write_attempts(writer, Call(given, writer.state.loop_id), seen, _from_one(records, seen), outcome)
+
+
+def write_report(writer: RowWriter, call: dict[str, Json], seen: Seen, report: Json) -> None:
+    """Write the rows of a call that had no activity of its own."""
+    records, outcome = _told(report, seen)
+    write_attempts(writer, Call(call, writer.state.loop_id), seen, _from_one(records, seen), outcome)
 
 
 def _seen(scheduled: HistoryEvent, started: HistoryEvent | None, closed: HistoryEvent) -> Seen:

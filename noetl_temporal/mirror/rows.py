@@ -8,6 +8,8 @@ rows that they add. Two kinds of rows:
   memo, at continue-as-new in its input;
 * derived rows, which nobody wrote: the attempts of a tool call, and the end of a run that could not tell its own.
 
+The items of a frame have both kinds in the segments that its activity stored (frames.py).
+
 State is small: an activity's end refers back to its schedule and start, and those events are looked up (``needs``, then
 ``earlier``), not remembered. So a run with hundreds of calls in flight costs nothing, and folding any prefix,
 keeping the state as JSON, then folding the rest, gives what folding the whole gives.
@@ -32,6 +34,7 @@ from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.mirror import incidents
 from noetl_temporal.mirror.ends import close
 from noetl_temporal.mirror.event_row import EventRow, RowWriter
+from noetl_temporal.mirror.frames import is_frame, write_frame
 from noetl_temporal.mirror.payloads import TRAIL, Json, as_map, first, input_of, marked, trail_of, value
 from noetl_temporal.mirror.raw import Run
 from noetl_temporal.mirror.reports import references, write_call
@@ -102,7 +105,10 @@ def _take(writer: RowWriter, earlier: Mapping[int, HistoryEvent]) -> None:
     call = references(writer.event)
     if call is not None:
         scheduled, started = call
-        write_call(writer, earlier[scheduled], earlier.get(started))
+        if is_frame(earlier[scheduled]):
+            write_frame(writer, earlier[scheduled])
+        else:
+            write_call(writer, earlier[scheduled], earlier.get(started))
     elif writer.event.event_type in _HANDLERS:
         _HANDLERS[writer.event.event_type](writer)
 

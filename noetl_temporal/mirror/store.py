@@ -18,6 +18,7 @@ from temporalio.converter import DataConverter
 
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.event_table import ConflictError, Connection, UnknownExecutionError, add_events, to_json
+from noetl_temporal.mirror.frames import with_entries
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.payloads import plain
 from noetl_temporal.mirror.playbook import Playbook, playbook_of
@@ -133,7 +134,7 @@ class Store:
         self, connection: Connection, run: Run, state: RunState | None, events: Sequence[HistoryEvent]
     ) -> RunState:
         """Derive event rows from a run's next events, which noetl.history has, and store them; the state after."""
-        plain_events = [await plain(event, self.converter) for event in events]
+        plain_events = [await with_entries(await plain(event, self.converter), self.converter) for event in events]
         if state is None:
             state = begin(run, plain_events[0], await self._before(connection, run, events[0]))
             playbook = playbook_of(plain_events[0])

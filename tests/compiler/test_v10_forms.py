@@ -162,7 +162,17 @@ WRONG = {
         "tool: {kind: noop, spec: {policy: {mode: inclusive, rules: [{else: {do: break}}]}}}",
         "NT105",
     ),
-    "a frame without a cursor": (f"loop: {{in: [1], iterator: i, spec: {{frame: {{max_rows: 1}}}}}}, {TOOL}", "NT105"),
+    "a lease of items of a list": (
+        f"loop: {{in: [1], iterator: i, spec: {{frame: {{lease_seconds: 9}}}}}}, {TOOL}",
+        "NT105",
+    ),
+    "an unknown word of a frame of a list": (
+        f"loop: {{in: [1], iterator: i, frame: {{max_row: 1}}}}, {TOOL}",
+        "NT102",
+    ),
+    "a frame that is no mapping": (f"loop: {{in: [1], iterator: i, frame: 9}}, {TOOL}", "NT103"),
+    "rows that are no number": (f"loop: {{in: [1], iterator: i, frame: {{max_rows: many}}}}, {TOOL}", "NT103"),
+    "seconds that are none": (f"loop: {{in: [1], iterator: i, frame: {{max_seconds: soon}}}}, {TOOL}", "NT106"),
     "an unknown word of a frame": (
         f"loop: {{{CURSOR}, frame: {{proces: row}}}}, {TOOL}",
         "NT102",

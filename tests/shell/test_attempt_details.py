@@ -17,7 +17,7 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.testing import FakeTool
 from noetl_compiler.graph import Value
-from noetl_temporal import attempt_log
+from noetl_temporal import call_log
 from noetl_temporal.attempt_details import counted
 from noetl_temporal.codec import data_converter
 from noetl_temporal.machine.call import AttemptCounts, CallRule, ToolCall, ToolReport
@@ -139,12 +139,12 @@ def test_the_name_of_the_host_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> 
         return "here"
 
     monkeypatch.setattr(socket, "gethostname", gethostname)
-    attempt_log._worker.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    call_log.worker_name.cache_clear()
     try:
-        assert [attempt_log._worker() for _ in range(3)] == [f"{os.getpid()}@here"] * 3  # pyright: ignore[reportPrivateUsage]
+        assert [call_log.worker_name() for _ in range(3)] == [f"{os.getpid()}@here"] * 3
         assert asked == ["name"]
     finally:
-        attempt_log._worker.cache_clear()  # pyright: ignore[reportPrivateUsage]
+        call_log.worker_name.cache_clear()
 
 
 def test_the_converter_is_the_same_for_every_value() -> None:

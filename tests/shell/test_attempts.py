@@ -17,7 +17,7 @@ from noetl_activities.testing import FakeTool
 from noetl_compiler.graph import Span, Value
 from noetl_temporal.attempt_details import Details
 from noetl_temporal.attempt_end import LONGEST_DELAY, MAX_ATTEMPTS
-from noetl_temporal.attempt_log import MESSAGE_CHARACTERS
+from noetl_temporal.call_log import MESSAGE_CHARACTERS
 from noetl_temporal.codec import data_converter
 from noetl_temporal.machine.call import AttemptCounts, AttemptRecord, CallRule, RuleFailure, ToolCall, ToolReport
 from noetl_temporal.run_tool import tool_activity

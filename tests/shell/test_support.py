@@ -54,3 +54,19 @@ def test_what_cannot_run_is_refused_at_its_place(workflow: str, expected: str) -
 def test_a_keychain_that_no_template_reads_keeps_nothing_from_running() -> None:
     graph = compile_or_raise(f"{HEAD}{KEYCHAIN}workflow: [{{step: start, tool: {{kind: noop}}}}]\n")
     assert unsupported(graph, TOOLS) == []
+
+
+FRAMED = "- step: start\n  loop: {in: [1], iterator: i, frame: {}}\n  tool: {kind: noop, spec: SPEC}\n"
+
+
+def test_a_frame_needs_a_store() -> None:
+    graph = compile_or_raise(f"{HEAD}workflow:\n{FRAMED.replace('SPEC', '{}')}", "p")
+    assert unsupported(graph, TOOLS) == []
+    [found] = unsupported(graph, TOOLS, has_store=False)
+    assert found.startswith("p:6:39: error: a frame keeps what it has done in Postgres: set NOETL_POSTGRES")
+
+
+def test_a_call_that_may_not_be_repeated_is_not_framed() -> None:
+    graph = compile_or_raise(f"{HEAD}workflow:\n{FRAMED.replace('SPEC', '{idempotent: false}')}", "p")
+    [found] = unsupported(graph, TOOLS)
+    assert found.startswith("p:7:9: error: a call that may not be repeated (idempotent: false) cannot run in a frame")

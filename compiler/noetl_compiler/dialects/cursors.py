@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from noetl_compiler.dialects.fields import Fields
-from noetl_compiler.dialects.values import amount
+from noetl_compiler.dialects.values import amount, seconds
 from noetl_compiler.graph import Cursor, Value
 from noetl_compiler.nodes import MappingNode, ScalarNode, value_of
 
@@ -39,12 +39,10 @@ FRAME_WORDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 
 def read_cursor(loop: Fields) -> Cursor | None:
     """``cursor`` of a loop, with the ``frame`` beside it in its config."""
-    frame = _read_frame(loop)
     inner = loop.fields("cursor", "a cursor")
     if inner is None:
-        if frame is not None:
-            loop.ignore("frame", why="only the claimers of a cursor take frames")
         return None
+    frame = _read_frame(loop)
     kind, auth = inner.required_name("kind"), inner.node_of("auth", "credential")
     if "claim" not in inner:
         inner.missing("claim")
@@ -63,7 +61,9 @@ def _read_frame(loop: Fields) -> MappingNode | None:
         return None
     for key in FRAME_AMOUNTS:
         node = frame.node_of(key)
-        if key != "max_bytes" or not isinstance(node, ScalarNode):  # which may have a unit
+        if key == "max_seconds":
+            seconds(node, loop.report)
+        elif key != "max_bytes" or not isinstance(node, ScalarNode):  # which may have a unit
             amount(node, loop.report)
     for key, meanings in FRAME_WORDS.items():
         frame.choice(key, meanings)

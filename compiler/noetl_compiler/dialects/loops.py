@@ -12,6 +12,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related
 from noetl_compiler.dialects.cursors import read_cursor
 from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.dialects.frames import read_frame
 from noetl_compiler.dialects.layers import read_call_defaults, total_of
 from noetl_compiler.dialects.reducers import read_reducers
 from noetl_compiler.dialects.values import amount, expression, timeout
@@ -71,6 +72,7 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
         order_by=expression(fields.node_of("order_by"), report),
         on_error=fields.choice("on_error", _ON_ERROR) or "continue",
         failure=_read_failure(policy),
+        frame=None if cursor is not None else read_frame(fields),
     )
     limit = timeout(fields.node_of("timeout"), report)
     defaults = read_call_defaults(fields, policy, limit, "iter")

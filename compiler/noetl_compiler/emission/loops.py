@@ -36,7 +36,7 @@ def emit_loop(draft: Draft, step: Region, loop: Loop) -> MappingNode:
         (region.key("where", "filter"), emit_condition(body.where)),
         (region.key("order_by"), emit_condition(body.order_by)),
         (region.key("limit"), emit_value(region, body.limit, "limit")),
-        (region.key("spec"), _spec(region, body)),
+        (region.key("spec"), _spec(draft, region, body)),
     )
 
 
@@ -52,7 +52,7 @@ def _cursor(around: Region, cursor: Cursor) -> MappingNode:
     )
 
 
-def _spec(region: Region, body: graph.Loop) -> MappingNode:
+def _spec(draft: Draft, region: Region, body: graph.Loop) -> MappingNode:
     failure = mapping((scalar("mode"), scalar(body.failure) if body.failure != "fail" else None))
     policy = mapping((scalar("failure"), unless_empty(failure)))
     mode = "cursor" if body.cursor and body.mode == "parallel" else body.mode
@@ -61,13 +61,22 @@ def _spec(region: Region, body: graph.Loop) -> MappingNode:
         (region.key("mode"), region.scalar(mode, "mode")),
         (region.key(*in_flight), emit_value(region, body.max_in_flight, *in_flight)),
         (region.key(*chunk), emit_value(region, body.chunk_size, *chunk)),
-        *_frame(region, body.cursor),
+        *_cursor_frame(region, body.cursor),
+        (region.key(_FRAME), _frame(draft, region, body.frame) if body.frame else None),
         (region.key("on_error"), scalar(body.on_error) if body.on_error != "continue" else None),
         (region.key("policy"), unless_empty(policy)),
         span=region.place("spec"),
     )
 
 
-def _frame(region: Region, cursor: Cursor | None) -> list[Entry]:
+def _frame(draft: Draft, region: Region, frame: graph.Frame) -> MappingNode:
+    around = draft.origins.region(frame.span, region)
+    return mapping(
+        *((around.key(name), emit_value(around, getattr(frame, name), name)) for name in graph.FRAME_DEFAULTS),
+        span=frame.span,
+    )
+
+
+def _cursor_frame(region: Region, cursor: Cursor | None) -> list[Entry]:
     found = region.entries(cursor.config) if cursor else []
     return [entry for entry in found if entry[0].text == _FRAME]

@@ -16,9 +16,9 @@ from noetl_compiler.forecasting.courses import beside_others, surely_run
 from noetl_compiler.forecasting.known import Count, items_of, known_names, rendered
 from noetl_compiler.forecasting.repeats import attempts_of, calls_of, delays_of, repeats_itself
 from noetl_compiler.forecasting.ways import Ways, circles, ways_of
-from noetl_compiler.graph import Graph, Json, Step
+from noetl_compiler.graph import FRAME_DEFAULTS, Frame, Graph, Json, Step
 
-__all__ = ["DEFAULT_IN_FLIGHT", "MAX_IN_FLIGHT", "Counts", "Sizes", "Work", "count", "loops_around"]
+__all__ = ["DEFAULT_IN_FLIGHT", "MAX_IN_FLIGHT", "Counts", "Rows", "Sizes", "Work", "count", "loops_around"]
 
 DEFAULT_IN_FLIGHT, MAX_IN_FLIGHT = 16, 500
 _ONCE = Count(1, 1)
@@ -53,15 +53,23 @@ class Work(NamedTuple):
     is_loop_shared: bool = False
 
 
+class Rows(NamedTuple):
+    """The items of one frame at most, and how many frames run at once."""
+
+    most: int
+    at_once: int
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Of a whole graph, by step. ``names`` is what templates can see before the run, ``around`` has the loops around
-    each step, ``in_flight`` how many iterations of a loop run at once.
+    each step, ``in_flight`` how many iterations of a loop run at once, ``rows`` tells it of frames.
     """
 
     names: Mapping[str, Json]
     around: Mapping[str, Sequence[str]]
     in_flight: Mapping[str, int]
+    rows: Mapping[str, Rows]
     least: Mapping[str, Work]
     most: Mapping[str, Work]
     assumed: Mapping[str, tuple[str, ...]]
@@ -114,7 +122,12 @@ def count(graph: Graph, request: Mapping[str, Json], sizes: Sizes) -> Counts:
         )
         most[step.name] = times.work("most", delays, attempts)
         assumed[step.name] = times.assumed()
-    return Counts(names, around, in_flight, least, most, assumed)
+    rows = {
+        one.name: _rows(one.loop.frame, in_flight[one.name], names)
+        for one in _loops(graph)
+        if one.loop and one.loop.frame
+    }
+    return Counts(names, around, in_flight, rows, least, most, assumed)
 
 
 def _times(
@@ -146,6 +159,16 @@ def _in_flight(step: Step, names: Mapping[str, Json]) -> int:
         return 1
     asked: Json = rendered(step.loop.max_in_flight, names)
     return min(MAX_IN_FLIGHT, max(1, asked if isinstance(asked, int) else DEFAULT_IN_FLIGHT))
+
+
+def _rows(frame: Frame, in_flight: int, names: Mapping[str, Json]) -> Rows:
+    most, each = _asked(frame, "max_rows", names), _asked(frame, "row_concurrency", names)
+    return Rows(most, max(1, in_flight // each))
+
+
+def _asked(frame: Frame, name: str, names: Mapping[str, Json]) -> int:
+    asked: Json = rendered(getattr(frame, name), names)
+    return max(1, asked if isinstance(asked, int) else FRAME_DEFAULTS[name])
 
 
 def _loops(graph: Graph) -> Iterator[Step]:

@@ -1,9 +1,9 @@
 """What calls, loops, timers and workflow runs cost in Temporal's events and actions, and about how many bytes.
 
 A call is six events (scheduled, started, completed, and the workflow task that follows), a chunk of a loop nine in its
-parent and a workflow of its own. What goes on at the same time may share a workflow task, so it costs three events at
-least. When its history has grown long, in events or in bytes, a playbook's workflow continues as new, and a chunk's
-gives back the items that it has not begun, which become another chunk.
+parent and a workflow of its own, a frame one call. What goes on at the same time may share a workflow task, so it costs
+three events at least. When its history has grown long, in events or in bytes, a playbook's workflow continues as new,
+and a chunk's gives back the items that it has not begun, which become another chunk.
 
 Sizes are fitted to real histories: a small result stands in the history of its call and, compressed, in records of
 what happened, a larger one with its call alone, and one that is kept in Postgres nowhere. A graph and a loop's step
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from noetl_compiler.forecasting.counts import Sizes, Work
+from noetl_compiler.forecasting.counts import Rows, Sizes, Work
 from noetl_compiler.forecasting.courses import width
 from noetl_compiler.graph import Graph, Step
 
@@ -100,6 +100,7 @@ class Prices:
     graph: Graph
     work: Mapping[str, Work]
     in_flight: Mapping[str, int]
+    rows: Mapping[str, Rows]
     sizes: Sizes
 
     def playbook(self, outermost: Iterable[str]) -> Host:
@@ -110,7 +111,9 @@ class Prices:
         return Host(events, size, PLAYBOOK_EVENTS, width(self.graph, names))
 
     def loop(self, step: Step) -> Host:
-        """The chunks of a loop begun once: its tasks run in them, or the steps of its region."""
+        """The chunks of a loop begun once: its tasks run in them, or the steps of its region. Frames are none."""
+        if step.name in self.rows:
+            return Host(0, 0, LOOP_EVENTS, 0)
         begun, region = max(1, self.work[step.name].loops), step.loop.region if step.loop else ()
         events = self._task_events(step.name) + sum(map(self.events_around, region))
         size = self._call_bytes(step.name) + sum(map(self._bytes_around, region))
@@ -126,6 +129,9 @@ class Prices:
     def step(self, step: Step) -> Amount:
         """What a step costs, the workflows of its loop included."""
         work = self.work[step.name]
+        if step.name in self.rows:
+            frames = self._frames(step.name)
+            return Amount(work.calls, events=self.events_around(step.name), actions=2 * frames + work.limits)
         runs = work.loops * self.loop(step).runs if work.loops else 0
         tasks = self._task_events(step.name) + _LIMIT * work.limits
         return Amount(
@@ -138,7 +144,8 @@ class Prices:
 
     def bytes(self, step: Step) -> int:
         """In all histories."""
-        return self._call_bytes(step.name) + self._loop_bytes(step)
+        own = 0 if step.name in self.rows else self._call_bytes(step.name)
+        return own + self._loop_bytes(step)
 
     def whole_bytes(self, runs: int) -> int:
         """Of a run beside its steps."""
@@ -156,11 +163,20 @@ class Prices:
         work = self.work[name]
         return work.calls * (_SHARED if work.is_shared else _CALL) + _DELAY * work.delays
 
+    def _frames(self, name: str) -> int:
+        """The activities of a framed loop."""
+        work, rows = self.work[name], self.rows[name]
+        items = work.items // max(1, work.loops)
+        return work.loops * math.ceil(items / max(1, min(rows.most, math.ceil(items / rows.at_once))))
+
     def _loop_events(self, name: str) -> int:
         """In the parent of the chunks; two that run at once may share workflow tasks."""
         work = self.work[name]
         if not work.loops:
             return 0
+        if name in self.rows:
+            frames = self._frames(name)
+            return frames * (_SHARED if work.is_loop_shared or frames > 1 else _CALL)
         runs = self.loop(self.graph.steps[name]).runs
         return work.loops * runs * (_SHARED if work.is_loop_shared or (runs > 1 and work.is_shared) else _LOOP)
 

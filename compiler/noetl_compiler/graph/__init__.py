@@ -16,10 +16,21 @@ from typing import Any, Literal
 import msgspec
 
 from noetl_compiler.graph.calls import Action, Circuit, Collect, Guard, Output, Policy, Rule, Select, Sink, Task
-from noetl_compiler.graph.steps import AdmitRule, Arc, Cursor, EnterRule, Loop, Route, Step
+from noetl_compiler.graph.steps import (
+    FRAME_DEFAULTS,
+    AdmitRule,
+    Arc,
+    Cursor,
+    EnterRule,
+    Frame,
+    Loop,
+    Route,
+    Step,
+)
 from noetl_compiler.graph.values import Assign, Json, Span, Template, Timeout, Value
 
 __all__ = [
+    "FRAME_DEFAULTS",
     "VERSION",
     "Action",
     "AdmitRule",
@@ -29,6 +40,7 @@ __all__ = [
     "Collect",
     "Cursor",
     "EnterRule",
+    "Frame",
     "Graph",
     "Guard",
     "Json",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal
 
 import msgspec
@@ -9,7 +11,12 @@ import msgspec
 from noetl_compiler.graph.calls import Guard, Task
 from noetl_compiler.graph.values import Assign, Span, Template, Timeout, Value
 
-__all__ = ["AdmitRule", "Arc", "Cursor", "EnterRule", "Loop", "Route", "Step"]
+__all__ = ["FRAME_DEFAULTS", "AdmitRule", "Arc", "Cursor", "EnterRule", "Frame", "Loop", "Route", "Step"]
+
+FRAME_DEFAULTS: Mapping[str, int] = MappingProxyType(
+    {"max_rows": 1_000, "max_seconds": 60, "max_bytes": 16_000_000, "row_concurrency": 16}
+)
+"""What a frame has that says nothing else."""
 
 
 class Cursor(msgspec.Struct, frozen=True):
@@ -19,6 +26,16 @@ class Cursor(msgspec.Struct, frozen=True):
     config: Value
     span: Span
     auth: Value | None = None
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """How many items of a loop run in one activity (semantics.md 22d). ``max_seconds`` in seconds."""
+
+    span: Span
+    max_rows: Value | None = None
+    max_seconds: Value | None = None
+    max_bytes: Value | None = None
+    row_concurrency: Value | None = None
 
 
 class Loop(msgspec.Struct, frozen=True):
@@ -41,6 +58,7 @@ class Loop(msgspec.Struct, frozen=True):
     order_by: Template | None = None
     on_error: Literal["continue", "fail_fast"] = "continue"
     failure: Literal["fail", "best_effort"] = "fail"
+    frame: Frame | None = None
     region: tuple[str, ...] = ()
     enter: Route | None = None
     end: str = ""

@@ -128,9 +128,11 @@ class _Explanation:
         if loop is None:
             return
         line = self._at(loop_in_words(loop), loop)
-        line.below.append(
-            Line("a child workflow noetl.loop, so that its history is its own; it continues as new when long")
-        )
+        if loop.frame is None:
+            hosted = "a child workflow noetl.loop, so that its history is its own; it continues as new when long"
+        else:
+            hosted = "activities noetl.frame, in which the items run; a lost one goes on where it was seconds before"
+        line.below.append(Line(hosted))
         if loop.enter is not None:
             begins = ", ".join(arc.to for arc in loop.enter.arcs)
             line.below.append(

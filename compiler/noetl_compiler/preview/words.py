@@ -7,7 +7,20 @@ from collections.abc import Sequence
 
 from noetl_compiler.conditions import Condition, Moment, Outcome, bare, read_condition
 from noetl_compiler.forecasting.repeats import DEFAULT_ATTEMPTS, DEFAULT_PAGES
-from noetl_compiler.graph import Assign, Circuit, Collect, Guard, Json, Loop, Rule, Sink, Template, Timeout, Value
+from noetl_compiler.graph import (
+    Assign,
+    Circuit,
+    Collect,
+    Frame,
+    Guard,
+    Json,
+    Loop,
+    Rule,
+    Sink,
+    Template,
+    Timeout,
+    Value,
+)
 from noetl_compiler.overlay import names_in
 from noetl_compiler.own_names import CHOSEN, PASSED
 
@@ -163,9 +176,21 @@ def loop_in_words(loop: Loop) -> str:
         f"the first {shown(loop.limit)}" if loop.limit else "",
         "stop at the first failure" if loop.on_error == "fail_fast" else "",
         "failed iterations do not fail the step" if loop.failure == "best_effort" else "",
+        _frame_in_words(loop.frame) if loop.frame else "",
         f"over {len(loop.region)} step{'s' * (len(loop.region) != 1)}" if loop.region else "",
     ]
     return f"for each {loop.element} in {source}: {', '.join(detail for detail in details if detail)}"
+
+
+def _frame_in_words(frame: Frame) -> str:
+    """``framed: 1000 items an activity, 16 at once, for at most 60 s``."""
+    parts = [
+        f"framed: {shown(frame.max_rows)} items an activity" if frame.max_rows else "framed",
+        f"{shown(frame.row_concurrency)} at once" if frame.row_concurrency else "",
+        f"begun within {seconds(frame.max_seconds)}" if frame.max_seconds else "",
+        f"until their results have {shown(frame.max_bytes)} bytes" if frame.max_bytes else "",
+    ]
+    return ", ".join(filter(None, parts))
 
 
 def _kind(loop: Loop) -> str:

@@ -12,6 +12,7 @@ from noetl_compiler.schema.values import (
     CONDITION,
     MAPPING,
     NAME,
+    SECONDS,
     TEXT,
     TIMEOUT,
     open_words,
@@ -33,7 +34,10 @@ _MODES = told_words(
     }
 )
 
-_ABOUT_FRAME = "How many rows a claimer of a cursor takes at a time, and for how long it holds them."
+_ABOUT_FRAME = (
+    "How many items run in one activity, which is much faster than one activity each; with a cursor, how many rows a "
+    "claimer takes at a time, and for how long it holds them."
+)
 
 LOOP_PROPERTIES = (
     Property(
@@ -78,9 +82,7 @@ LOOP_PROPERTIES = (
     ),
     Property("policy", "What failed iterations mean for the step as a whole.", ref("loop_policy")),
     without_effect("distribution", "iterations always run where there is room"),
-    Property(
-        "frame", "How many rows a claimer of a cursor takes at a time, and for how long it holds them.", ref("frame")
-    ),
+    Property("frame", _ABOUT_FRAME, ref("frame")),
 )
 
 _SETTINGS = (
@@ -90,11 +92,10 @@ _SETTINGS = (
 )
 
 _FRAME = {
-    "max_rows": "At most so many rows.",
-    "max_seconds": "What was claimed is worked on for at most so long.",
+    "max_rows": "At most so many items or rows, 1000 of a list unless given.",
     "lease_seconds": "For how long the rows are the claimer's own.",
     "heartbeat_seconds": "How often the claimer says that it is alive.",
-    "row_concurrency": "How many rows of a frame are worked on at once.",
+    "row_concurrency": "How many items or rows of a frame are worked on at once, 16 of a list unless given.",
     "max_attempts": "How often a frame is tried.",
 }
 _ROW_OR_FRAME = "Whether this is done for each row or for the frame as a whole."
@@ -177,7 +178,8 @@ LOOPS: Places = (
         _ABOUT_FRAME,
         (
             *(Property(name, about, AMOUNT) for name, about in _FRAME.items()),
-            Property("max_bytes", "At most so many bytes.", TEXT),
+            Property("max_seconds", "After this no further item begins, 60 s for a list unless given.", SECONDS),
+            Property("max_bytes", "Once the results have so many bytes no further item begins.", AMOUNT),
             *(Property(name, _ROW_OR_FRAME, words(*meanings)) for name, meanings in FRAME_WORDS.items()),
         ),
     ),

@@ -64,7 +64,7 @@ def _of_step(step: Step) -> Iterator[Use]:
 def _of_loop(step: Step, loop: Loop) -> Iterator[Use]:
     body = loop.body
     yield from _at(Place.STEP, step, None, body.collection, body.cursor)
-    yield from _at(Place.STEP, step, None, body.max_in_flight, body.chunk_size, body.limit)
+    yield from _at(Place.STEP, step, None, body.max_in_flight, body.chunk_size, body.limit, body.frame)
     yield from _at(Place.ITEM, step, None, body.where)
     if body.order_by is not None:
         yield Use(body.order_by, Place.ITEM, step)

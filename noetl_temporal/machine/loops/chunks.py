@@ -18,6 +18,7 @@ from typing import Literal
 import msgspec
 
 from noetl_compiler.graph import Json
+from noetl_temporal.machine.commands import FrameLimits
 from noetl_temporal.machine.events import ChunkReport, Failure
 from noetl_temporal.machine.state import Chunk, LoopProgress
 
@@ -31,11 +32,16 @@ AT_ONCE = 2
 """Chunks of one loop that run at once."""
 
 
-def cut(items: list[Json], max_in_flight: int, max_bytes: int) -> list[tuple[int, int]]:
+def cut(
+    items: list[Json], max_in_flight: int, max_bytes: int, frame: FrameLimits | None = None
+) -> list[tuple[int, int]]:
     """(first, size) of the ranges of a loop's items, each of at most ``max_bytes`` where it has several items.
 
-    They are of equal size, and as many as keep all that run at once busy until the end.
+    They are of equal size, and as many as keep all that run at once busy until the end. A frame has as many items as it
+    may, where there are enough for all frames that run at once.
     """
+    if frame is not None:
+        return _frames(items, max_in_flight, max_bytes, frame)
     count = -(-len(items) // max(CHUNK_ITEMS, -(-len(items) // MAX_CHUNKS)))
     if count > 1:
         at_once = min(max_in_flight, AT_ONCE)
@@ -44,6 +50,13 @@ def cut(items: list[Json], max_in_flight: int, max_bytes: int) -> list[tuple[int
     ranges = list(zip([0, *accumulate(sizes)], sizes, strict=False))
     if len(msgspec.json.encode(items)) <= max_bytes:
         return ranges
+    return [part for first, size in ranges for part in _fitting(items, first, size, max_bytes)]
+
+
+def _frames(items: list[Json], max_in_flight: int, max_bytes: int, frame: FrameLimits) -> list[tuple[int, int]]:
+    at_once = max(1, max_in_flight // frame.row_concurrency)
+    rows = max(1, min(frame.max_rows, -(-len(items) // at_once)))
+    ranges = [(first, min(rows, len(items) - first)) for first in range(0, len(items), rows)]
     return [part for first, size in ranges for part in _fitting(items, first, size, max_bytes)]
 
 
@@ -69,7 +82,10 @@ def next_chunk(progress: LoopProgress, slot: int) -> Chunk | None:
 
 def _free_share(progress: LoopProgress) -> int:
     """Of ``max_in_flight``, for one more chunk; the last one has all of it."""
-    whole = progress.max_in_flight
+    whole, frame = progress.max_in_flight, progress.frame
+    if frame is not None:
+        taken = sum(chunk.share for chunk in progress.chunks.values())
+        return frame.row_concurrency if not taken or taken + frame.row_concurrency <= whole else 0
     if not progress.chunks and len(progress.ranges) == 1:
         return whole
     if len(progress.chunks) >= AT_ONCE:

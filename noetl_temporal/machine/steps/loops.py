@@ -10,6 +10,7 @@ from noetl_temporal.machine.commands import ChunkInput, RunChunk
 from noetl_temporal.machine.events import ChunkReport
 from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.loops.chunks import cut, next_chunk
+from noetl_temporal.machine.loops.frames import frame_limits
 from noetl_temporal.machine.loops.items import body_paths, collection_of, in_flight, mistake_of, selected
 from noetl_temporal.machine.names import LOOP
 from noetl_temporal.machine.state import LoopProgress, StepRun
@@ -44,8 +45,9 @@ def open_loop(
     run.selection = None
     at_once = in_flight(loop, scope)
     needed = templates.project(scope, body_paths(step))
-    ranges = cut(items, at_once, limit // 2)
-    run.loop = LoopProgress(fitted(run.id.replace("#", "/")), items, needed, at_once, ranges)
+    frame = frame_limits(loop, scope, at_once)
+    ranges = cut(items, at_once, limit // 2, frame)
+    run.loop = LoopProgress(fitted(run.id.replace("#", "/")), items, needed, at_once, ranges, frame=frame)
     run.loop_event_id = _emit_started(execution, step, loop, run, len(items))
     return run.loop
 
@@ -73,6 +75,7 @@ def begin_chunk(execution: Execution, step: Step, loop: Loop, run: StepRun, prog
         max_in_flight=chunk.share,
         is_sequential=progress.max_in_flight == 1,
         ctx=progress.ctx,
+        frame=progress.frame,
     )
     return RunChunk(id_, given, f"{step.name}: {_part(given)}, {loop.mode}")
 

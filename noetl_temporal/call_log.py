@@ -1,0 +1,127 @@
+"""The records of a call's attempts, as the one who makes them keeps them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import socket
+import time
+from collections.abc import Iterable
+from itertools import takewhile
+from typing import Any
+
+import msgspec
+
+from noetl_temporal.attempt_details import counted
+from noetl_temporal.machine.call import AttemptCounts, AttemptRecord, AttemptStatus
+
+__all__ = ["CallLog", "now", "worker_name"]
+
+MESSAGE_CHARACTERS = 500
+"""Of each error in the log. The outcome has the whole text of the last one."""
+
+
+class CallLog:
+    """The attempts so far in memory, the last one's record last; ``before`` counts those that are not among them.
+
+    A record says ``lost`` until its attempt has ended: whoever finds it so knows that nobody reported.
+    """
+
+    def __init__(self, records: Iterable[AttemptRecord] = (), before: AttemptCounts | None = None) -> None:
+        self._records = list(records)
+        self._before = before or AttemptCounts()
+
+    def begin(self) -> None:
+        """One more attempt."""
+        self._records.append(AttemptRecord(self._next_number, now(), "lost", worker=worker_name()))
+
+    @property
+    def _next_number(self) -> int:
+        return self._before.total + len(self._records) + 1
+
+    @property
+    def stop_reason(self) -> AttemptStatus | None:
+        """Why this attempt is interrupted; None when it is not, or nobody says why."""
+        return None
+
+    # ---- what is known of the attempts ------------------------------------------------------------------------------
+
+    @property
+    def number(self) -> int:
+        """This attempt's, from 1."""
+        return self._records[-1].number
+
+    @property
+    def earlier(self) -> AttemptCounts:
+        """The attempts before this one."""
+        return counted(self._records[:-1], self._before)
+
+    @property
+    def used(self) -> int:
+        """Attempts that count against a rule, this one included (semantics.md 22a)."""
+        return self.earlier.used + 1
+
+    @property
+    def n(self) -> int:
+        """Under which the ledger knows this attempt: one more than those that went well."""
+        return self.earlier.ok + 1
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """An attempt since the last one that went well may have taken effect without telling."""
+        since = list(takewhile(lambda one: one.status != "ok", reversed(self._records[:-1])))
+        is_whole = len(since) < len(self._records) - 1
+        found = counted(since, None if is_whole else self._before)
+        return found.lost + found.cut > 0
+
+    @property
+    def follows_a_cut(self) -> bool:
+        """The attempt before did not come to its end."""
+        return len(self._records) > 1 and self._records[-2].status not in ("ok", "error")
+
+    @property
+    def counts(self) -> AttemptCounts:
+        """All attempts, this one included."""
+        return counted(self._records, self._before)
+
+    @property
+    def latest(self) -> tuple[AttemptRecord, ...]:
+        """The last records, this attempt's among them."""
+        return tuple(self._records)
+
+    async def known(self) -> tuple[AttemptRecord, ...]:
+        """All records that are known."""
+        return self.latest
+
+    # ---- this attempt -----------------------------------------------------------------------------------------------
+
+    def beat(self) -> None:
+        """Tell that the attempt lives: whoever hosts the call does that."""
+
+    def tell_first(self) -> None:
+        """Leave a trace of the attempt before a call that must not be repeated: frames make none (support.py)."""
+
+    def end(self, **fields: Any) -> None:
+        """Complete this attempt's record."""
+        fields["error"] = _abridged(fields.get("error"))
+        self._records[-1] = msgspec.structs.replace(self._records[-1], ended=now(), **fields)
+
+    async def hand_on(self) -> None:
+        """Leave the log to the next attempt."""
+
+
+def now() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+@functools.cache
+def worker_name() -> str:
+    """As Temporal itself names it: ``pid@host``."""
+    return f"{os.getpid()}@{socket.gethostname()}"
+
+
+def _abridged(error: dict[str, Any] | None) -> dict[str, Any] | None:
+    if error is None or len(error["message"]) <= MESSAGE_CHARACTERS:
+        return error
+    return {**error, "message": error["message"][:MESSAGE_CHARACTERS] + "..."}

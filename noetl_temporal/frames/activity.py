@@ -1,0 +1,130 @@
+"""The activity that runs a frame: it restores what an earlier attempt left, drives the host, and ends well or not.
+
+Cancelled, the frame goes on until its machine has ended: what is in flight is told. Interrupted otherwise (its worker's
+grace is over, a person paused or reset the activity), it stores how far it is, and Temporal runs it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.tool import Tool
+from noetl_temporal.attempt_end import AT_ONCE
+from noetl_temporal.codec import Unread
+from noetl_temporal.frames.call import Surroundings
+from noetl_temporal.frames.heart import Heart
+from noetl_temporal.frames.host import FrameHost
+from noetl_temporal.frames.keeper import Keeper
+from noetl_temporal.frames.segments import resumed
+from noetl_temporal.frames.wire import FRAME_ACTIVITY, FrameEnd, FrameInput
+from noetl_temporal.machine.call import AttemptStatus
+from noetl_temporal.machine.loops.loop import LoopMachine
+from noetl_temporal.run_tool import MAX_LOST
+from noetl_temporal.stopping import INTERRUPTED, stop_reason
+from noetl_temporal.value_store import ValueStore, until_done
+
+__all__ = ["frame_activity"]
+
+
+def frame_activity(tools: Mapping[str, Tool], source: CredentialSource, values: ValueStore) -> Callable[..., Any]:
+    """The activity ``noetl.frame``, which runs calls of these ``tools``. ``values`` takes its segments."""
+
+    @activity.defn(name=FRAME_ACTIVITY)
+    async def run(given: FrameInput) -> FrameEnd:
+        frame = _Frame(tools, source, values)
+        async with frame.heart.beating():
+            return await _driven(frame, given)
+
+    return run
+
+
+async def _driven(frame: _Frame, given: FrameInput | Unread) -> FrameEnd:
+    """What the frame came to, whatever it is told meanwhile."""
+    running = asyncio.create_task(frame.run(given))
+    try:
+        while True:
+            try:
+                return await asyncio.shield(running)
+            except asyncio.CancelledError:
+                if running.done() and not running.cancelled():
+                    return running.result()
+                reason = stop_reason()
+                if reason is None:
+                    raise
+            if reason == "cancelled":
+                frame.cancel()
+                continue
+            running.cancel()
+            await asyncio.wait([running])
+            await frame.leave(reason)
+    finally:
+        running.cancel()
+        frame.close()
+
+
+class _Frame:
+    """One attempt of a frame."""
+
+    def __init__(self, tools: Mapping[str, Tool], source: CredentialSource, values: ValueStore) -> None:
+        self.heart = Heart()
+        self._values = values
+        self._around = Surroundings(tools, source, values, is_hopeless=_idle_attempts(self.heart) > MAX_LOST)
+        self._host: FrameHost | None = None
+        self._is_cancelled = False
+
+    async def run(self, given: FrameInput | Unread) -> FrameEnd:
+        """Run the frame to its end."""
+        frame, head, values = await self._read(given), self.heart.details.head, self._values
+        found = None if head is None else await resumed(values, head)
+        if found is not None and found.report is not None:
+            return await self._kept(FrameEnd(found.report, head or ""))
+        machine = LoopMachine(frame.input, None if found is None else found.state, limit=frame.limit)
+        host = FrameHost(machine, self._around, lambda wake: Keeper(machine, values, self.heart, wake))
+        self._host = host
+        if self._is_cancelled:
+            host.cancel()
+        report = await host.run(None if found is None else found.calls)
+        return await self._kept(FrameEnd(report, await host.keeper.last(report=report)))
+
+    async def _read(self, given: FrameInput | Unread) -> FrameInput:
+        """The input, read from the payload store however long that takes."""
+        if isinstance(given, FrameInput):
+            return given
+        return await until_done("the frame cannot be read", lambda: self._values.read(given, FrameInput))
+
+    async def _kept(self, end: FrameEnd) -> FrameEnd:
+        """The end, once it lies where Temporal looks for it."""
+        await until_done("the report of a frame cannot be stored", lambda: self._values.keep(end))
+        return end
+
+    def cancel(self) -> None:
+        """The loop is to stop."""
+        self._is_cancelled = True
+        if self._host is not None:
+            self._host.cancel()
+
+    async def leave(self, reason: AttemptStatus) -> None:
+        """Store how far the frame is. Raises the error with which Temporal runs it again."""
+        try:
+            if self._host is not None:
+                await self._host.interrupt(reason)
+        except TimeoutError:
+            activity.logger.warning("a frame was interrupted while the payload store was away")
+        kind, message = INTERRUPTED[reason]
+        raise ApplicationError(message, type=kind, next_retry_delay=AT_ONCE, category=ApplicationErrorCategory.BENIGN)
+
+    def close(self) -> None:
+        """Leave nothing running."""
+        if self._host is not None:
+            self._host.close()
+
+
+def _idle_attempts(heart: Heart) -> int:
+    """How many attempts were lost since one that got on. A reset counts them from 1 again."""
+    return max(0, activity.info().attempt - 1 - heart.details.attempt)

@@ -1,0 +1,214 @@
+"""Drives the machine of one frame: feeds it what happened and does what it commands, in this process.
+
+Every turn feeds all that has happened since the last, stops first; then a segment is taken if one is due. Between two
+turns the frame waits for news. It ends when the machine does, or is interrupted: then nothing begins any more, calls in
+flight end or are cut, and what is known is stored for the next attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from temporalio import activity
+
+from noetl_temporal.call_log import now
+from noetl_temporal.frames.call import FrameCall, Surroundings
+from noetl_temporal.frames.keeper import SEGMENT_SECONDS, Keeper
+from noetl_temporal.frames.segments import InFlight
+from noetl_temporal.machine.call import AttemptStatus, ToolReport
+from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, FrameLimits, RunChunk, StartTimer
+from noetl_temporal.machine.errors import ProtocolError
+from noetl_temporal.machine.events import (
+    CancelRequested,
+    ChunkReport,
+    Continued,
+    Event,
+    HoldRequested,
+    RestRequested,
+    Resumed,
+    Started,
+    TimerFired,
+    ToolFinished,
+)
+from noetl_temporal.machine.loops.loop import LoopMachine
+from noetl_temporal.stopping import FINISH_SECONDS
+from noetl_temporal.tool_outcome import refusal
+
+__all__ = ["FrameHost"]
+
+STORE_SECONDS = 5.0
+"""How long an interrupted frame waits for the payload store."""
+
+
+class FrameHost:
+    """``make_keeper`` is given what wakes the host once a segment is stored."""
+
+    def __init__(
+        self, machine: LoopMachine, around: Surroundings, make_keeper: Callable[[Callable[[], None]], Keeper]
+    ) -> None:
+        self.keeper = make_keeper(self._wake)
+        self._machine = machine
+        self._around = around
+        self._limits: FrameLimits | None = machine.input.frame
+        self._inbox: deque[Event] = deque()
+        self._news = asyncio.Event()
+        self._calls: dict[str, FrameCall] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._is_stopping = False
+        self._finish: Finish | None = None
+
+    async def run(self, calls: list[InFlight] | None) -> ChunkReport:
+        """Drive the machine to its end. ``calls`` are what an earlier attempt left in flight, None in the first."""
+        beside = [asyncio.create_task(work) for work in (self._tick(), self._worker_stops())]
+        try:
+            self._feed(Started(now()) if calls is None else Resumed(now()))
+            for begun in calls or ():
+                self._start(FrameCall(self._around, begun))
+            while True:
+                self._turn()
+                if self._finish is not None and self._machine.report is not None:
+                    return self._machine.report
+                await self._news.wait()
+                self._news.clear()
+        finally:
+            for task in beside:
+                task.cancel()
+
+    def cancel(self) -> None:
+        """The loop is to stop."""
+        self._inbox.appendleft(CancelRequested(now()))
+        self._wake()
+
+    async def interrupt(self, reason: AttemptStatus) -> None:
+        """End or cut what is in flight, and store how far the frame is. Raises TimeoutError when nobody stores it."""
+        if self._finish is None:
+            self._feed(HoldRequested(now()))
+            for call in self._calls.values():
+                call.stop(reason)
+            running = [self._tasks[id_] for id_ in self._calls if id_ in self._tasks]
+            if running:
+                await asyncio.wait(running, timeout=2 * FINISH_SECONDS)
+                await asyncio.sleep(0)  # what they noted comes after them
+            while self._inbox and self._finish is None:
+                self._feed(self._inbox.popleft())
+        async with asyncio.timeout(STORE_SECONDS):
+            await self.keeper.last(self._in_flight(), self._machine.report)
+
+    def close(self) -> None:
+        """Leave nothing running."""
+        self.keeper.close()
+        for task in self._tasks.values():
+            task.cancel()
+
+    def _wake(self) -> None:
+        self._news.set()
+
+    # ---- beside the machine -----------------------------------------------------------------------------------------
+
+    async def _tick(self) -> None:
+        """Look regularly whether a segment is due or the frame's time is over."""
+        while True:
+            await asyncio.sleep(SEGMENT_SECONDS / 2)
+            self._wake()
+
+    async def _worker_stops(self) -> None:
+        """A worker that is told to stop finishes the items that have begun."""
+        await activity.wait_for_worker_shutdown()
+        self._is_stopping = True
+        self._wake()
+
+    # ---- a turn -----------------------------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        machine = self._machine
+        while self._inbox and self._finish is None:
+            self._feed(self._inbox.popleft())
+        if self._is_full():
+            self._feed(RestRequested(now()))
+        self.keeper.take(self._in_flight())
+        if self.keeper.is_behind:
+            if not machine.state.holding and self._finish is None:
+                self._feed(HoldRequested(now()))
+        elif machine.state.holding and self._finish is None:
+            self._feed(Continued(now()))
+        while machine.has_work and not machine.state.holding and self._finish is None:
+            self._feed(Continued(now()))
+
+    def _is_full(self) -> bool:
+        """Whether the frame begins no further item."""
+        state, limits = self._machine.state, self._limits
+        if self._finish is not None or state.is_closed or state.stop is not None:
+            return False
+        if limits is None or self._is_stopping:
+            return self._is_stopping
+        return now() - state.started >= limits.max_seconds * 1000 or state.sizes.bytes >= limits.max_bytes
+
+    def _in_flight(self) -> list[InFlight]:
+        return [call.in_flight for call in self._calls.values()]
+
+    def _feed(self, event: Event) -> None:
+        """Feed one fact and do what follows from it."""
+        if isinstance(event, ToolFinished):
+            call = self._calls.pop(event.call_id)
+            if call.report is not None:
+                self.keeper.call(call.call, call.scheduled, event.at, call.report)
+        for command in self._machine.feed(event):
+            self._perform(command)
+
+    def _perform(self, command: Command) -> None:
+        match command:
+            case Emit():
+                self.keeper.event(command.event)
+            case CallTool():
+                self._start(FrameCall(self._around, InFlight(command.call, now())))
+            case StartTimer():
+                self._start_timer(command)
+            case Cancel():
+                self._cancel(command.id)
+            case Finish():
+                self._finish = command
+            case RunChunk():
+                raise ProtocolError(f"{command.chunk_id}: a loop runs no loops")
+
+    # ---- calls and timers -------------------------------------------------------------------------------------------
+
+    def _start(self, call: FrameCall) -> None:
+        id_ = call.call.id
+        self._calls[id_] = call
+        task = self._tasks[id_] = call.start()
+        task.add_done_callback(lambda done: self._call_ended(call, done))
+
+    def _call_ended(self, call: FrameCall, task: asyncio.Task[None]) -> None:
+        id_ = call.call.id
+        del self._tasks[id_]
+        if call.is_to_be_made_again:
+            return
+        if call.report is not None:
+            self._note(ToolFinished(now(), id_, call.report, call.cancelled))
+        elif task.cancelled():  # before it had begun
+            outcome = refusal("cancelled", "the call was cancelled")
+            self._note(ToolFinished(now(), id_, ToolReport(outcome, is_decided=False), cancelled=True))
+        else:
+            outcome = refusal("internal", f"{type(task.exception()).__name__}: {task.exception()}")
+            self._note(ToolFinished(now(), id_, ToolReport(outcome, is_decided=False)))
+
+    def _start_timer(self, command: StartTimer) -> None:
+        task = self._tasks[command.timer_id] = asyncio.create_task(asyncio.sleep(command.seconds))
+        task.add_done_callback(lambda done: self._timer_ended(command.timer_id, done))
+
+    def _timer_ended(self, timer_id: str, task: asyncio.Task[None]) -> None:
+        del self._tasks[timer_id]
+        if not task.cancelled():
+            self._note(TimerFired(now(), timer_id))
+
+    def _cancel(self, id_: str) -> None:
+        if id_ in self._calls:
+            self._calls[id_].stop("cancelled")
+        elif id_ in self._tasks:
+            self._tasks[id_].cancel()
+
+    def _note(self, event: Event) -> None:
+        self._inbox.append(event)
+        self._wake()

@@ -1,0 +1,96 @@
+"""Segments: what a frame has told and how far it is, stored in the payload store, each naming the one before.
+
+The mirror reads ``entries`` by key (mirror/frames.py): an entry is ``{"event": DomainEvent}`` or, where a call ended,
+``{"call": ToolCall, "scheduled": ms, "closed": ms, "worker": name, "report": ToolReport}``. Entries repeat each other a
+lot, so a segment is compressed.
+"""
+
+from __future__ import annotations
+
+import zlib
+from functools import partial
+
+import msgspec
+
+from noetl_compiler.graph import Json
+from noetl_temporal.machine.call import AttemptRecord, ToolCall
+from noetl_temporal.machine.events import ChunkReport, Failure
+from noetl_temporal.value_store import ValueStore, until_done
+
+__all__ = ["FrameDetails", "InFlight", "Resumption", "Segment", "packed", "read", "resumed"]
+
+_LEVEL = 1
+"""Of the compression: higher ones cost more time than the bytes that they save."""
+
+
+class InFlight(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A call that had begun and not ended, with its attempts so far; ``scheduled`` in milliseconds since the epoch."""
+
+    call: ToolCall
+    scheduled: int
+    attempts: tuple[AttemptRecord, ...] = ()
+
+
+class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``results``, ``assigns`` and ``failures`` are those since the segment before; they are not in ``state``, the
+    machine's snapshot, so that it stays as small as what is in flight. ``report`` is there once the frame has ended.
+    """
+
+    older: str | None
+    entries: list[msgspec.Raw]
+    results: dict[int, Json] = {}
+    assigns: dict[int, list[tuple[str, Json]]] = {}
+    failures: list[Failure] = []
+    state: dict[str, Json] = {}
+    calls: list[InFlight] = []
+    report: ChunkReport | None = None
+
+
+class FrameDetails(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The details of a heartbeat, far below 4 KB. ``head`` is the key of the last stored segment, ``attempt`` the last
+    attempt that got on; ``ended`` of ``total`` items are stored, among them all of the first ``below``.
+    """
+
+    head: str | None = None
+    attempt: int = 0
+    ended: int = 0
+    below: int = 0
+    total: int = 0
+
+
+class Resumption(msgspec.Struct, frozen=True):
+    """Where an earlier attempt left a frame: a whole snapshot of the machine and the calls that were in flight; the
+    ``report`` of one that had ended.
+    """
+
+    state: dict[str, Json]
+    calls: list[InFlight]
+    report: ChunkReport | None
+
+
+def packed(segment: Segment) -> bytes:
+    """The segment as it is stored."""
+    return zlib.compress(msgspec.json.encode(segment), _LEVEL)
+
+
+async def resumed(values: ValueStore, head: str) -> Resumption:
+    """Read the segments back, however long that takes. Raises LookupError for one that is gone."""
+    last = await read(values, head)
+    state = dict(last.state)
+    results, assigns, failures = dict(last.results), dict(last.assigns), [last.failures]
+    older = last.older
+    while older is not None:
+        segment = await read(values, older)
+        results |= segment.results
+        assigns |= segment.assigns
+        failures.append(segment.failures)
+        older = segment.older
+    in_order = [failure for part in reversed(failures) for failure in part]
+    told = {"results": results, "assigns": assigns, "failures": in_order}
+    return Resumption({**state, **msgspec.to_builtins(told, str_keys=True)}, last.calls, last.report)
+
+
+async def read(values: ValueStore, key: str) -> Segment:
+    """A stored segment, however long that takes. Raises LookupError when it is gone."""
+    text = await until_done("what a frame has done cannot be read", partial(values.get, key))
+    return msgspec.json.decode(zlib.decompress(text), type=Segment, strict=False)

@@ -1,0 +1,43 @@
+"""The frames of a loop: how many of its items run in one activity, and how many at once (semantics.md 22d)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from noetl_compiler import templates
+from noetl_compiler.graph import FRAME_DEFAULTS, Frame, Loop, Value
+from noetl_temporal.machine import quantities
+from noetl_temporal.machine.commands import FrameLimits
+
+__all__ = ["MAX_ROWS", "frame_limits"]
+
+MAX_ROWS = 10_000
+"""Of one frame: its items and results are held in the memory of one worker."""
+
+
+def frame_limits(loop: Loop, scope: Mapping[str, Any], in_flight: int) -> FrameLimits | None:
+    """The limits of the loop's frames, None for a loop without. Raises TemplateFailure.
+
+    ``in_flight`` items run at once, in as many frames as their ``row_concurrency`` needs.
+    """
+    frame = loop.frame
+    if frame is None:
+        return None
+    return FrameLimits(
+        max_rows=min(MAX_ROWS, _count(frame, "max_rows", scope)),
+        max_seconds=quantities.seconds(_rendered(frame, "max_seconds", scope), "max_seconds", frame.span),
+        max_bytes=_count(frame, "max_bytes", scope),
+        row_concurrency=min(in_flight, _count(frame, "row_concurrency", scope)),
+    )
+
+
+def _count(frame: Frame, name: str, scope: Mapping[str, Any]) -> int:
+    return quantities.count(_rendered(frame, name, scope), name, frame.span, minimum=1)
+
+
+def _rendered(frame: Frame, name: str, scope: Mapping[str, Any]) -> Any:
+    """A template that gives none says nothing."""
+    value: Value | None = getattr(frame, name)
+    found = None if value is None else templates.render(value, scope)
+    return FRAME_DEFAULTS[name] if found is None else found

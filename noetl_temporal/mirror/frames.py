@@ -1,0 +1,116 @@
+"""The rows of a frame: items of a loop that ran in one activity (noetl_temporal/frames).
+
+The activity's result names the last of the frame's segments in the payload store. ``with_entries`` puts what the
+segments tell in place of that name, so that the fold need not wait; ``write_frame`` writes the rows, those that a
+workflow's history would have given. A frame that ended without a result, cancelled while no worker had it, told history
+nothing: its items are missing in the log.
+
+A frame has an id slot and a clock like the workflow of a loop, so its rows are written with a state of their own.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import msgspec
+from temporalio.api.common.v1 import Payload
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.converter import DataConverter, StorageDriver, StorageDriverClaim, StorageDriverRetrieveContext
+
+from noetl_temporal.mirror.call import Seen
+from noetl_temporal.mirror.event_row import RowWriter
+from noetl_temporal.mirror.payloads import Json, as_list, as_map, first
+from noetl_temporal.mirror.reports import write_report
+from noetl_temporal.mirror.run_state import RunState, above
+
+__all__ = ["is_frame", "with_entries", "write_frame"]
+
+FRAME = "noetl.frame"
+"""The activity's type (frames/wire.py)."""
+
+
+class _Segment(msgspec.Struct):
+    """What is read of one (frames/segments.py)."""
+
+    older: str | None
+    entries: list[msgspec.Raw]
+
+
+# ---- before the fold -------------------------------------------------------------------------------------------------
+
+
+async def with_entries(event: HistoryEvent, converter: DataConverter) -> HistoryEvent:
+    """The event with ``{"entries": [...]}`` where it names segments. Raises what the payload store raises."""
+    if converter.external_storage is None:
+        return event
+    key = (as_map(first(_result(event))) or {}).get("segments")
+    if not isinstance(key, str):
+        return event
+    entries = await _entries(converter, converter.external_storage.drivers[0], key)
+    copy = HistoryEvent()
+    copy.CopyFrom(event)
+    text = msgspec.json.encode({"entries": entries})
+    _result(copy)[0].CopyFrom(Payload(metadata={"encoding": b"json/plain"}, data=text))
+    return copy
+
+
+def _result(event: HistoryEvent) -> Sequence[Payload]:
+    """What an activity returned that ends with this event."""
+    return event.activity_task_completed_event_attributes.result.payloads
+
+
+async def _entries(converter: DataConverter, store: StorageDriver, key: str | None) -> list[msgspec.Raw]:
+    """Those of all segments, in their order."""
+    parts: list[list[msgspec.Raw]] = []
+    while key is not None:
+        payloads = await store.retrieve(StorageDriverRetrieveContext(), [StorageDriverClaim({"key": key})])
+        if converter.payload_codec is not None:
+            payloads = await converter.payload_codec.decode(payloads)
+        segment = msgspec.json.decode(zlib.decompress(payloads[0].data), type=_Segment)
+        parts.append(segment.entries)
+        key = segment.older
+    return [entry for part in reversed(parts) for entry in part]
+
+
+# ---- the fold --------------------------------------------------------------------------------------------------------
+
+
+def is_frame(scheduled: HistoryEvent) -> bool:
+    """Whether the activity scheduled by this event is a frame."""
+    return scheduled.activity_task_scheduled_event_attributes.activity_type.name == FRAME
+
+
+def write_frame(writer: RowWriter, scheduled: HistoryEvent) -> None:
+    """Write the rows of the frame that ends with the writer's event."""
+    given = as_map(first(scheduled.activity_task_scheduled_event_attributes.input.payloads))
+    if given is None:
+        return
+    inner = RowWriter(_state(writer.state, given["input"]), writer.event, writer.rows)
+    for entry in as_list((as_map(first(_result(writer.event))) or {}).get("entries")) or ():
+        _write(inner, entry)
+
+
+def _state(around: RunState, loop: dict[str, Json]) -> RunState:
+    return RunState(
+        namespace=around.namespace,
+        workflow_id=around.workflow_id,
+        run_id=around.run_id,
+        execution_id=around.execution_id,
+        path=around.path,
+        node=loop["step"]["name"],
+        clock=above(loop["after"]),
+        slot=loop["slot"],
+        loop_id=loop["loop_id"],
+        started=loop["event_id"],
+    )
+
+
+def _write(inner: RowWriter, entry: dict[str, Json]) -> None:
+    if "event" in entry:
+        inner.domain(entry["event"])
+    else:
+        report = entry["report"]
+        attempts = len(report.get("attempts") or ())
+        seen = Seen(entry["scheduled"], entry["scheduled"], entry["closed"], max(1, attempts), entry["worker"])
+        write_report(inner, entry["call"], seen, report)

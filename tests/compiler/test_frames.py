@@ -1,0 +1,89 @@
+"""``frame`` of a loop through all phases: defaults, places, words, emission, forecast."""
+
+from __future__ import annotations
+
+from noetl_compiler import compile_or_raise, compile_text
+from noetl_compiler.emission import migrate
+from noetl_compiler.forecast import forecast
+from noetl_compiler.graph import FRAME_DEFAULTS, Frame, Graph
+from noetl_compiler.preview.words import loop_in_words
+from noetl_compiler.source import SourceFile
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: p}\nworkload: {rows: 7}\nworkflow:\n"
+
+
+def step(frame: str, items: int = 3, spec: str = "") -> str:
+    return (
+        f'{HEAD}  - step: start\n    loop: {{in: "{{{{ range({items}) | list }}}}", iterator: i, {frame}{spec}}}\n'
+        "    tool: {kind: noop}\n"
+    )
+
+
+def graph_of(frame: str, items: int = 3, spec: str = "") -> Graph:
+    return compile_or_raise(step(frame, items, spec), "p.yaml")
+
+
+def frame_of(graph: Graph) -> Frame:
+    loop = graph.steps["start"].loop
+    assert loop is not None
+    assert loop.frame is not None
+    return loop.frame
+
+
+def test_what_a_frame_does_not_say_is_written_down() -> None:
+    frame = frame_of(graph_of("frame: {max_rows: 5}"))
+    said = {name: getattr(frame, name).data for name in FRAME_DEFAULTS}
+    assert said == {**FRAME_DEFAULTS, "max_rows": 5}
+
+
+def test_seconds_are_a_duration_and_templates_are_kept() -> None:
+    frame = frame_of(graph_of('frame: {max_seconds: 2m, max_rows: "{{ workload.rows }}"}'))
+    assert frame.max_seconds is not None
+    assert frame.max_rows is not None
+    assert frame.max_seconds.data == 120
+    assert "" in frame.max_rows.templates
+
+
+def test_the_template_of_a_frame_is_checked_at_its_place() -> None:
+    found = compile_text(step('frame: {max_rows: "{{ nobody }}"}'), "p.yaml").diagnostics
+    assert [(one.code.value, one.span.line) for one in found] == [("NT303", 7)]
+
+
+def test_a_loop_without_a_frame_has_none() -> None:
+    loop = graph_of("limit: 2").steps["start"].loop
+    assert loop is not None
+    assert loop.frame is None
+
+
+def test_a_frame_in_words() -> None:
+    loop = graph_of("frame: {max_rows: 5, max_seconds: 30, row_concurrency: 2}").steps["start"].loop
+    assert loop is not None
+    assert "framed: 5 items an activity, 2 at once, begun within 30 s" in loop_in_words(loop)
+
+
+def test_a_migrated_frame_is_the_same_and_says_no_more() -> None:
+    text = step('frame: {max_rows: "{{ workload.rows }}", max_seconds: 30}')
+    again = migrate(SourceFile("p.yaml", text)).text
+    assert again is not None
+    assert "row_concurrency" not in again
+    first, second = frame_of(compile_or_raise(text, "p.yaml")), frame_of(compile_or_raise(again, "p.yaml"))
+    assert [getattr(first, name).data for name in FRAME_DEFAULTS] == [
+        getattr(second, name).data for name in FRAME_DEFAULTS
+    ]
+
+
+def test_a_framed_loop_is_forecast_as_one_activity_a_frame() -> None:
+    framed = forecast(graph_of("frame: {max_rows: 100}", items=1000)).steps[0]
+    plain = forecast(graph_of("limit: 1000", items=1000)).steps[0]
+    assert framed.items == plain.items == 1000
+    assert framed.most.calls == plain.most.calls == 1000
+    assert framed.most.children == 0
+    assert framed.most.events <= 60
+    assert framed.most.actions == 20
+    assert framed.bytes < plain.bytes
+
+
+def test_items_are_spread_over_the_frames_that_run_at_once() -> None:
+    spec = ", mode: parallel, max_in_flight: 64"
+    framed = forecast(graph_of("frame: {row_concurrency: 16}", items=100, spec=spec)).steps[0]
+    assert framed.most.actions == 2 * 4

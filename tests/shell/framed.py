@@ -1,0 +1,112 @@
+"""A frame as an activity that a test runs, interrupts and loses by itself, with the heartbeat it leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from temporalio.activity import ActivityCancellationDetails
+from temporalio.testing import ActivityEnvironment
+
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.testing import FakeTool
+from noetl_activities.tool import Request, ToolContext
+from noetl_compiler import compile_or_raise
+from noetl_compiler.graph import Graph
+from noetl_temporal.codec import data_converter
+from noetl_temporal.frames.activity import frame_activity
+from noetl_temporal.frames.segments import FrameDetails, Segment, read
+from noetl_temporal.frames.wire import FrameEnd, FrameInput
+from noetl_temporal.machine.commands import ChunkInput, RunChunk
+from noetl_temporal.machine.events import Started
+from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.value_store import ValueStore
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: framed}\nworkflow:\n"
+
+
+def graph_of(step: str) -> Graph:
+    return compile_or_raise(HEAD + step, "framed.yaml")
+
+
+def looped(
+    items: int,
+    tool: str = "{kind: noop, input: {n: '{{ item }}'}}",
+    spec: str = "",
+    at_once: int = 16,
+    frame: str = "max_rows: 9999",
+) -> str:
+    """A loop over ``range(items)`` that is one frame."""
+    return (
+        f'  - step: start\n    loop: {{in: "{{{{ range({items}) | list }}}}", iterator: item,'
+        f" spec: {{mode: parallel, max_in_flight: {at_once}{spec}, frame: {{{frame}}}}}}}\n    tool: {tool}\n"
+    )
+
+
+def input_of(step: str) -> ChunkInput:
+    """What the playbook's machine sends to the only frame of its first step."""
+    machine = Machine(graph_of(step), execution_id=1)
+    commands = machine.feed(Started(1_800_000_000_000))
+    [command] = [one for one in commands if isinstance(one, RunChunk)]
+    assert len(command.input.items) == command.input.total
+    return command.input
+
+
+class Frame:
+    """One frame over several attempts. ``told`` is what the last heartbeat said."""
+
+    def __init__(self, given: ChunkInput, dsn: str, answer: Callable[[Request, ToolContext], Any]) -> None:
+        self.tool = FakeTool("noop", answer)
+        self.values = ValueStore(data_converter(dsn))
+        self.told = FrameDetails()
+        self.beats: list[FrameDetails] = []
+        self._given = FrameInput(given)
+        self._attempt = 0
+        self._environment = ActivityEnvironment()
+
+    def start(self) -> asyncio.Task[FrameEnd]:
+        """The next attempt, with what the last heartbeat told."""
+        self._attempt += 1
+        environment = self._environment = ActivityEnvironment()
+        details = [msgspec.to_builtins(self.told)] if self.beats else []
+        environment.info = dataclasses.replace(environment.info, attempt=self._attempt, heartbeat_details=details)
+        environment.on_heartbeat = self._beat
+        run = frame_activity({"noop": self.tool}, CredentialSource(environment={}), self.values)
+        return asyncio.ensure_future(environment.run(run, self._given))
+
+    def _beat(self, told: FrameDetails) -> None:
+        self.told = told
+        self.beats.append(told)
+
+    def interrupt(self, why: str) -> None:
+        self._environment.cancel(ActivityCancellationDetails(**{why: True}))
+
+    def stop_worker(self) -> None:
+        """Tell the worker to stop; its grace has not ended."""
+        self._environment.worker_shutdown()
+
+    async def lose(self, running: asyncio.Task[FrameEnd]) -> None:
+        """The worker dies: nothing that the attempt would do on its way out is done."""
+        self._environment.on_heartbeat = lambda *_: None
+        running.cancel()
+        await asyncio.wait([running])
+
+    @property
+    def called(self) -> list[Any]:
+        """The ``n`` of each call in order."""
+        return [request.input["n"] for request in self.tool.requests]
+
+    async def segments(self, end: FrameEnd) -> Sequence[Segment]:
+        """All segments, the first one first."""
+        found: list[Segment] = []
+        key: str | None = end.segments
+        while key is not None:
+            found.insert(0, await read(self.values, key))
+            key = found[0].older
+        return found
+
+    async def entries(self, end: FrameEnd) -> list[dict[str, Any]]:
+        return [msgspec.json.decode(entry) for segment in await self.segments(end) for entry in segment.entries]
