@@ -1,9 +1,9 @@
 """What a very large loop costs: rate, memory of the worker, and histories, at sizes one after the other.
 
-    python dev/bench/large_loop.py [--items 1000 10000 100000] [--in-flight 100]
+    python dev/bench/large_loop.py [--items 1000 10000 100000] [--in-flight 100] [--frame]
 
 Each size runs alone, in one worker process whose memory is read while it runs. Memory and bytes an item should not
-grow with the size.
+grow with the size. With ``--frame`` the items run in frames.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ workflow:
       in: "{{ workload.items }}"
       iterator: item
       spec: {mode: parallel, max_in_flight: IN_FLIGHT}
+      FRAME
     tool: {kind: noop, result: "{{ iter.item }}"}
 """
 
@@ -89,9 +90,9 @@ async def peak_memory() -> AsyncGenerator[list[int]]:
         task.cancel()
 
 
-async def measure(address: str, dsn: str, sizes: list[int], in_flight: int) -> None:
+async def measure(address: str, dsn: str, sizes: list[int], playbook: str) -> None:
     noetl = await NoetlClient.connect(address, dsn=dsn, tools={"noop": TOOL})
-    graph = compile_or_raise(PLAYBOOK.replace("IN_FLIGHT", str(in_flight)))
+    graph = compile_or_raise(playbook)
     print("".join(f"{title:>13}" for title in TITLES))
     async with serving(noetl.temporal, {"noop": TOOL}, CredentialSource()):
         for size in sizes:
@@ -114,9 +115,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--items", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--in-flight", type=int, default=100)
+    parser.add_argument("--frame", action="store_true")
     given = parser.parse_args()
+    playbook = PLAYBOOK.replace("IN_FLIGHT", str(given.in_flight))
+    playbook = playbook.replace("FRAME", "frame: {max_rows: 2000}" if given.frame else "")
     with tempfile.TemporaryDirectory() as folder, own(Home(Path(folder)), "run") as (_, addresses):
-        asyncio.run(measure(addresses.temporal, addresses.postgres, given.items, given.in_flight))
+        asyncio.run(measure(addresses.temporal, addresses.postgres, given.items, playbook))
 
 
 if __name__ == "__main__":
