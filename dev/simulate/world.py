@@ -164,9 +164,10 @@ class World:
     def _terminate(self, host: Any) -> None:
         """Someone ends a child's workflow from outside: its parent hears an error."""
         host.is_over = host.tale.terminated = True
-        total, step = len(host.tale.given.items), host.tale.given.step
-        stats = {"total": total, "success": 0, "failed": total, "skipped": 0}
-        failure = Failure(step.name, "the loop's workflow was terminated", kind="loop", iteration=-1)
+        given: ChunkInput = host.tale.given
+        total = len(given.items)
+        stats = {"total": total, "success": 0, "failed": 0, "skipped": total}
+        failure = Failure(given.step.name, "the loop's workflow was terminated", kind="loop_lost", run=given.run)
         host.parent.chunk_finished(host.chunk_id, ChunkReport("error", [None] * total, stats, (failure,)))
 
 
