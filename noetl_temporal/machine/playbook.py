@@ -130,9 +130,12 @@ class Machine(Engine[PlaybookState, StepRun]):
         is_tolerant = step.loop is not None and step.loop.failure == "best_effort"
         of_items = tuple(one for one in report.failures if one.iteration is not None)
         add_failures(self._execution, of_items, handled=is_tolerant)
+        is_ready = run.id in self.state.ready
         if not goes_on:
             self._ask(progress.chunks)
-        if progress.ranges and run.id not in self.state.ready:
+            if is_ready:
+                self.state.ready.remove(run.id)
+        elif progress.ranges and not is_ready:
             self._ready(run)
         self._end_loop_when_over(run)
 

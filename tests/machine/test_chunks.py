@@ -13,7 +13,9 @@ from noetl_temporal.machine.events import (
     CancelRequested,
     ChunkFinished,
     ChunkReport,
+    Continued,
     Failure,
+    HoldRequested,
     Started,
     TimerFired,
 )
@@ -193,6 +195,18 @@ def test_a_chunk_that_is_cancelled_from_outside_fails_the_loop_and_ends_the_othe
     run.done("start/1/4", 4)
     assert run.finish().status == "failed"
     assert [(one.step, one.kind) for one in run.finish().failures] == [("start", "cancelled")]
+
+
+def test_a_chunk_that_waits_for_a_hold_to_end_is_dropped_with_its_loop() -> None:
+    run = Watched(16, "mode: parallel, max_in_flight: 4")
+    run.feed(HoldRequested)
+    run.done("start/1", 4)
+    assert len(run.chunks()) == 2
+    stats = {"total": 4, "success": 1, "failed": 0, "skipped": 3}
+    run.done("start/1/4", 4, status="cancelled", stats=stats)
+    run.feed(Continued)
+    assert len(run.chunks()) == 2
+    assert run.finish().status == "failed"
 
 
 def test_failures_of_items_are_told_of_every_chunk() -> None:
