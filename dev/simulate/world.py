@@ -23,7 +23,7 @@ from noetl_temporal.machine.playbook import Machine
 __all__ = ["EXECUTION_ID", "World"]
 
 EXECUTION_ID = 7
-MAX_FACTS = 15_000
+MAX_FACTS = 40_000
 MISHAPS = (
     "cancel",
     "cancel",
