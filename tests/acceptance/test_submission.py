@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -17,8 +18,9 @@ from tests.acceptance.site import ROOT, Site
 
 pytestmark = pytest.mark.stack
 
-LARGE = 1000
-"""Bytes: of what is sent before, nothing is as long as the request to start a run."""
+LARGE = 4000
+"""Bytes: of what is sent before, nothing is as long as the request to start the run with its payload, which no
+compression makes shorter."""
 
 
 @pytest.fixture
@@ -50,7 +52,9 @@ async def submitting(way: Mute, servers: Addresses, bare: Site) -> AsyncIterator
         return {found.id async for found in client.list_workflows(query)}
 
     before = await open_runs()
-    process = bare.start("run", str(ROOT / "dev/examples/hello.yaml"), "--json")
+    process = bare.start(
+        "run", str(ROOT / "dev/examples/hello.yaml"), "--json", "--set", f"name={secrets.token_hex(2 * LARGE)}"
+    )
     assert await asyncio.to_thread(way.muted.wait, 30)
     while not (started := await open_runs() - before):
         await asyncio.sleep(0.05)

@@ -34,7 +34,7 @@ class _Subject:
 
 def risks(graph: Graph, counts: Counts, sizes: Sizes, prices: Prices, own: Host) -> Iterator[str]:
     """Of the playbook's own workflow ``own``, then of each step; none when nothing comes near."""
-    yield from _renewed("the playbook", own, f"first at about {_reached_at(graph, counts, prices, own)}")
+    yield from _renewed(own, f"first at about {_reached_at(graph, counts, prices, own)}")
     yield from _limits("the playbook", own)
     if (size := len(encode(graph))) > LIMIT_BYTES:
         yield f"the graph has {size:,} bytes: over 2 MB it needs a Postgres for large values"
@@ -54,11 +54,11 @@ def _limits(whose: str, host: Host) -> Iterator[str]:
         yield f"{whose}: {host.pending:,} calls and loops may be pending at once: Temporal takes {LIMIT_PENDING:,}"
 
 
-def _renewed(whose: str, host: Host, where: str) -> Iterator[str]:
+def _renewed(host: Host, where: str) -> Iterator[str]:
     if host.runs > 1:
         times = f"{host.runs - 1:,} time{'s' * (host.runs > 2)}"
         why = f"of {host.events:,} events and {host.bytes:,} bytes, a run takes {host.renewed:,} or 4 MB"
-        yield f"{whose} continues as new {times}, {where}: {why}"
+        yield f"the playbook continues as new {times}, {where}: {why}"
 
 
 def _reached_at(graph: Graph, counts: Counts, prices: Prices, own: Host) -> str:
@@ -72,8 +72,6 @@ def _reached_at(graph: Graph, counts: Counts, prices: Prices, own: Host) -> str:
 def _of_loop(step: Step, loop: Loop, subject: _Subject) -> Iterator[str]:
     whose, work = step.name, subject.counts.most[step.name]
     host = subject.prices.loop(step)
-    each = max(1, work.items // work.loops // host.runs)
-    yield from _renewed(f"{whose}: its loop", host, f"every {each:,} items or so")
     yield from _limits(whose, host)
     asked: Json = rendered(loop.max_in_flight, subject.counts.names)
     if isinstance(asked, int) and asked > MAX_IN_FLIGHT:
@@ -85,8 +83,8 @@ def _of_loop(step: Step, loop: Loop, subject: _Subject) -> Iterator[str]:
     gathered = items * subject.sizes.result_bytes.get(step.name, RESULT_BYTES)
     if gathered > LIMIT_BYTES:
         yield f"{whose}: its results have {gathered:,} bytes together: over 2 MB they need a Postgres for large values"
-    if items > MANY_ITEMS:
-        yield f"{whose}: {items:,} items pass through one loop: split them, or claim rows with a cursor"
+    if items > MANY_ITEMS and loop.frame is None:
+        yield f"{whose}: {items:,} items pass through one loop, each with activities of its own: let it run in frames"
 
 
 def _of_results(whose: str, size: int) -> Iterator[str]:

@@ -129,7 +129,7 @@ class _Explanation:
             return
         line = self._at(loop_in_words(loop), loop)
         if loop.frame is None:
-            hosted = "a child workflow noetl.loop, so that its history is its own; it continues as new when long"
+            hosted = "child workflows noetl.loop, one for some hundred items, so that no history grows long"
         else:
             hosted = "activities noetl.frame, in which the items run; a lost one goes on where it was seconds before"
         line.below.append(Line(hosted))
