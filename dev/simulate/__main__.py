@@ -12,6 +12,7 @@ A kind of finding is told once, with the first seed that shows it; the exit stat
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import time
 from collections import Counter
@@ -35,14 +36,15 @@ def main() -> int:
     began = time.monotonic()
     runs: Counter[str] = Counter()
     found: dict[str, list[int]] = {}
-    for seed in _seeds(given, began):
-        result = simulate(seed)
-        runs[_kind(result)] += 1
-        if result.finding is not None:
-            seeds = found.setdefault(result.finding.law, [])
-            seeds.append(seed)
-            if len(seeds) == 1:
-                _tell(result, time.monotonic() - began, whole=not given.brief)
+    with contextlib.suppress(KeyboardInterrupt):
+        for seed in _seeds(given, began):
+            result = simulate(seed)
+            runs[_kind(result)] += 1
+            if result.finding is not None:
+                seeds = found.setdefault(result.finding.law, [])
+                seeds.append(seed)
+                if len(seeds) == 1:
+                    _tell(result, time.monotonic() - began, whole=not given.brief)
     _sum_up(runs, found, time.monotonic() - began)
     return int(bool(found))
 
