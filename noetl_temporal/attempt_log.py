@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from datetime import timedelta
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
 
@@ -26,14 +24,12 @@ from temporalio import activity
 
 from noetl_temporal.attempt_details import DETAIL_BYTES, Details, Segment, counted, details_of, shortened, split
 from noetl_temporal.call_log import CallLog
+from noetl_temporal.heartbeats import beating
 from noetl_temporal.machine.call import AttemptRecord, AttemptStatus
 from noetl_temporal.stopping import stop_reason
 from noetl_temporal.value_store import ValueStore, until_done
 
-__all__ = ["BEAT", "AttemptLog"]
-
-BEAT = timedelta(seconds=2)
-"""A call learns that it is cancelled by the answer to a heartbeat: this is how long a person waits for it."""
+__all__ = ["AttemptLog"]
 
 SEGMENT_FROM = DETAIL_BYTES // 4
 """Bytes of records that stay in the details when a segment is stored: room for some before the next one."""
@@ -95,21 +91,9 @@ class AttemptLog(CallLog):
         if not self._is_told:
             self.beat()
 
-    @asynccontextmanager
-    async def beating(self) -> AsyncGenerator[None]:
+    def beating(self) -> AbstractAsyncContextManager[None]:
         """Beat regularly until the block ends; at once only where attempts before this one are to be told of."""
-        if len(self._records) > 1 or self._before.total:
-            self.beat()
-        task = asyncio.create_task(self._keep_beating())
-        try:
-            yield
-        finally:
-            task.cancel()
-
-    async def _keep_beating(self) -> None:
-        while True:
-            await asyncio.sleep(BEAT.total_seconds())
-            self.beat()
+        return beating(self.beat, at_once=len(self._records) > 1 or bool(self._before.total))
 
     def _told(self) -> Details:
         first = self._first

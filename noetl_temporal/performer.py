@@ -33,7 +33,7 @@ from temporalio.exceptions import (
 )
 
 from noetl_temporal.attempt_details import attempts_in
-from noetl_temporal.frames.wire import FRAME_ACTIVITY, FRAME_KIND, FrameEnd, FrameInput
+from noetl_temporal.frames.wire import FRAME_KIND, FrameEnd, FrameInput
 from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, parted
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunChunk, StartTimer
@@ -93,7 +93,7 @@ class Performer:
             if isinstance(command, CallTool):
                 self._call(command)
             else:
-                self._run_loop(command)
+                self._run_chunk(command)
 
     def _perform(self, command: Command) -> None:
         match command:
@@ -118,19 +118,23 @@ class Performer:
         if command.size > self._limit:
             self.note(ToolFinished(now(), call.id, _undecided("too_large", self._too_large("call", command.size))))
             return
-        handle = workflow.start_activity(
-            activity_type(call.kind),
-            call,
-            activity_id=call.id,
-            task_queue=self._queues.get(command.queue) or tool_queue(command.queue),
-            result_type=ToolReport,
+        handle = self._activity(call.kind, call.id, command.queue, call, ToolReport, command.summary)
+        self._track(call.id, handle, lambda task: _tool_finished(call, task))
+
+    def _activity(self, kind: str, id_: str, queue: str, given: Any, returns: type, text: str) -> _Task:
+        """Start one that waits for its end also when it is cancelled. ``queue`` is symbolic."""
+        return workflow.start_activity(
+            activity_type(kind),
+            given,
+            activity_id=id_,
+            task_queue=self._queues.get(queue) or tool_queue(queue),
+            result_type=returns,
             start_to_close_timeout=CALL_TIMEOUT,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=_RETRY,
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-            summary=summary(command.summary),
+            summary=summary(text),
         )
-        self._track(call.id, handle, lambda task: _tool_finished(call, task))
 
     def _too_large(self, what: str, size: int) -> str:
         return f"the {what} has {size:,} bytes, over {self._limit:,}: set NOETL_POSTGRES, where large values are kept"
@@ -143,41 +147,24 @@ class Performer:
 
     # ---- loops ----------------------------------------------------------------------------------------------------
 
-    def _run_loop(self, command: RunChunk) -> None:
-        if command.input.frame is not None:
-            self._run_frame(command)
+    def _run_chunk(self, command: RunChunk) -> None:
+        """In a child workflow, or as a frame in one activity: both end with the same report."""
+        given, start = self._as_child(command) if command.input.frame is None else self._as_frame(command)
+        size = self.size_of(given)
+        if size > self._limit:
+            report = _loop_failed(command, "too_large", self._too_large("loop", size))
+            self.note(ChunkFinished(now(), command.chunk_id, report))
             return
+        self._track(command.chunk_id, start(), lambda ended: _chunk_finished(command, ended))
+
+    def _as_child(self, command: RunChunk) -> tuple[LoopRun, Callable[[], _Task]]:
         items, body = parted(command.input)
         given = LoopRun(items, dict(self._queues), limit=self._limit)
-        size = self.size_of(given)
-        if size > self._limit:
-            report = _loop_failed(command, "too_large", self._too_large("loop", size))
-            self.note(ChunkFinished(now(), command.chunk_id, report))
-            return
-        task = asyncio.create_task(self._child(command, given, body))
-        self._track(command.chunk_id, task, lambda ended: _loop_finished(command, ended))
+        return given, lambda: asyncio.create_task(self._child(command, given, body))
 
-    def _run_frame(self, command: RunChunk) -> None:
-        """The items run in one activity, which ends with the same report."""
-        given = FrameInput(command.input, limit=self._limit)
-        size = self.size_of(given)
-        if size > self._limit:
-            report = _loop_failed(command, "too_large", self._too_large("loop", size))
-            self.note(ChunkFinished(now(), command.chunk_id, report))
-            return
-        handle = workflow.start_activity(
-            FRAME_ACTIVITY,
-            given,
-            activity_id=command.chunk_id,
-            task_queue=self._queues.get(FRAME_KIND) or tool_queue(FRAME_KIND),
-            result_type=FrameEnd,
-            start_to_close_timeout=CALL_TIMEOUT,
-            heartbeat_timeout=HEARTBEAT_TIMEOUT,
-            retry_policy=_RETRY,
-            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-            summary=summary(command.summary),
-        )
-        self._track(command.chunk_id, handle, lambda ended: _loop_finished(command, ended))
+    def _as_frame(self, command: RunChunk) -> tuple[FrameInput, Callable[[], _Task]]:
+        given, id_ = FrameInput(command.input, limit=self._limit), command.chunk_id
+        return given, lambda: self._activity(FRAME_KIND, id_, FRAME_KIND, given, FrameEnd, command.summary)
 
     async def _child(self, command: RunChunk, given: LoopRun, body: LoopBody) -> LoopEnd:
         """A reset of this run replaces the child that the run before started."""
@@ -257,7 +244,7 @@ def _timer_fired(timer_id: str, task: _Task) -> Event | None:
     return None if task.cancelled() or task.exception() else TimerFired(now(), timer_id)
 
 
-def _loop_finished(command: RunChunk, task: _Task) -> Event:
+def _chunk_finished(command: RunChunk, task: _Task) -> Event:
     error = None if task.cancelled() else task.exception()
     if task.cancelled() or (error is not None and is_cancelled_exception(error)):
         return ChunkFinished(now(), command.chunk_id, ChunkReport("cancelled", stats=_none_succeeded(command)))

@@ -19,10 +19,10 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerDeploymen
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.postgres_kept import keeping_connections
 from noetl_activities.tool import Tool
-from noetl_temporal.attempt_log import BEAT
 from noetl_temporal.codec import worker_converter
 from noetl_temporal.frames.activity import frame_activity
 from noetl_temporal.frames.wire import FRAME_KIND
+from noetl_temporal.heartbeats import BEAT
 from noetl_temporal.naming import WORKFLOW_QUEUE, tool_queue
 from noetl_temporal.run_tool import tool_activity
 from noetl_temporal.trail import TrailInterceptor, record_trail

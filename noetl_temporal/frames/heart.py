@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 
 import msgspec
 from temporalio import activity
 
-from noetl_temporal.attempt_log import BEAT
 from noetl_temporal.frames.segments import FrameDetails
+from noetl_temporal.heartbeats import beating
 
 __all__ = ["Heart"]
 
@@ -26,17 +24,6 @@ class Heart:
         """Tell Temporal that the frame lives, and how far it has stored."""
         activity.heartbeat(self.details)
 
-    @asynccontextmanager
-    async def beating(self) -> AsyncGenerator[None]:
+    def beating(self) -> AbstractAsyncContextManager[None]:
         """Beat at once and regularly until the block ends."""
-        self.beat()
-        task = asyncio.create_task(self._keep_beating())
-        try:
-            yield
-        finally:
-            task.cancel()
-
-    async def _keep_beating(self) -> None:
-        while True:
-            await asyncio.sleep(BEAT.total_seconds())
-            self.beat()
+        return beating(self.beat, at_once=True)

@@ -7,13 +7,14 @@ import msgspec
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.events import ChunkReport
+from noetl_temporal.naming import activity_type
 
 __all__ = ["FRAME_ACTIVITY", "FRAME_KIND", "FrameEnd", "FrameInput"]
 
 FRAME_KIND = "frame"
 """The word in the names of the activity and of its queue (naming.py)."""
 
-FRAME_ACTIVITY = f"noetl.{FRAME_KIND}"
+FRAME_ACTIVITY = activity_type(FRAME_KIND)
 
 
 class FrameInput(msgspec.Struct, frozen=True, omit_defaults=True):

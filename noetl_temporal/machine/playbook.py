@@ -306,9 +306,6 @@ class Machine(Engine[PlaybookState, StepRun]):
     def _chunks_of(self, run: StepRun) -> Iterable[str]:
         return () if run.loop is None else tuple(run.loop.chunks)
 
-    def _rest_requested(self) -> None:
-        raise ProtocolError("a playbook has no items to give back")
-
     def _end_loop(self, run: StepRun, end: End) -> None:
         step = self.graph.steps[run.step]
         end = in_time(step, run, end)

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+import asyncpg
 import pytest
 from temporalio.client import WorkflowHistory
 
@@ -22,6 +23,8 @@ from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
 from tests.audit import audit_everything
+
+from .table import Base
 
 Answer = Callable[[Request, ToolContext], Any]
 
@@ -71,3 +74,12 @@ async def audited(servers: Addresses) -> AsyncGenerator[None]:
 @pytest.fixture
 def shell(servers: Addresses) -> Shell:
     return Shell(servers.temporal)
+
+
+@pytest.fixture
+async def base(servers: Addresses) -> AsyncGenerator[Base]:
+    connection = await asyncpg.connect(servers.playbooks)
+    found = Base(connection)
+    await found.make()
+    yield found
+    await connection.close()

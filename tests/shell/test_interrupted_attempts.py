@@ -168,7 +168,7 @@ async def test_attempts_before_are_told_of_at_once() -> None:
 
 
 async def test_a_call_that_lasts_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.attempt_log.BEAT", timedelta(seconds=0.01))
+    monkeypatch.setattr("noetl_temporal.heartbeats.BEAT", timedelta(seconds=0.01))
     tool, called = waiting()
     running = Running(CALL, tool, [])
     task = running.start()

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 
-import asyncpg
 import msgspec
-import pytest
 
 from noetl_temporal.client import RunHandle
 from noetl_temporal.config import connect_temporal
@@ -17,7 +14,8 @@ from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.stack.addresses import Addresses
 from tests.audit import audit_execution
 from tests.shell.servers import Site, site
-from tests.shell.test_stored_once import Base, submit
+from tests.shell.table import Base
+from tests.shell.test_stored_once import submit
 from tests.shell.worker_process import worker_process
 
 ITEMS, AT_ONCE = 600, 8
@@ -31,15 +29,6 @@ LOOP = f"""
     tool:
       - call: {{kind: http, method: GET, url: "URL/size/{{{{ item }}}}", SINK}}
 """
-
-
-@pytest.fixture
-async def base(servers: Addresses) -> AsyncGenerator[Base]:
-    connection = await asyncpg.connect(servers.playbooks)
-    found = Base(connection)
-    await found.make()
-    yield found
-    await connection.close()
 
 
 async def told(handle: RunHandle) -> FrameDetails:

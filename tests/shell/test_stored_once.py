@@ -5,12 +5,10 @@ again.
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
-import asyncpg
 import pytest
 
 from noetl_activities.credentials import CredentialSource
@@ -25,32 +23,10 @@ from noetl_temporal.worker import serving, workflow_worker
 from .conftest import HEAD
 from .reports import reports_of
 from .servers import Site, proxy_to, site
+from .table import Base
 from .worker_process import worker_process
 
 LARGE = 100_000
-
-
-class Base:
-    """A table in the database of playbooks, which ``pg_local`` names."""
-
-    def __init__(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
-        self._connection = connection
-        self.table = f"once_{uuid.uuid4().hex[:8]}"
-
-    async def rows(self) -> list[Any]:
-        return [record[0] for record in await self._connection.fetch(f"select n from {self.table} order by n")]
-
-    async def make(self) -> None:
-        await self._connection.execute(f"create table {self.table} (n int)")
-
-
-@pytest.fixture
-async def base(servers: Addresses) -> AsyncGenerator[Base]:
-    connection = await asyncpg.connect(servers.playbooks)
-    found = Base(connection)
-    await found.make()
-    yield found
-    await connection.close()
 
 
 @pytest.fixture

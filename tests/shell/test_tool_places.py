@@ -71,7 +71,7 @@ async def test_the_time_of_a_call_begins_with_its_place() -> None:
 
 
 async def test_who_waits_sends_heartbeats_and_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.attempt_log.BEAT", timedelta(seconds=0.01))
+    monkeypatch.setattr("noetl_temporal.heartbeats.BEAT", timedelta(seconds=0.01))
     gate = Gate(1)
     [_, waiting], [first, second] = start(gate, 2)
     await gate.entered.wait()

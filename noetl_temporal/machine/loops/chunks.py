@@ -40,24 +40,25 @@ def cut(
     They are of equal size, and as many as keep all that run at once busy until the end. A frame has as many items as it
     may, where there are enough for all frames that run at once.
     """
-    if frame is not None:
-        return _frames(items, max_in_flight, max_bytes, frame)
-    count = -(-len(items) // max(CHUNK_ITEMS, -(-len(items) // MAX_CHUNKS)))
-    if count > 1:
-        at_once = min(max_in_flight, AT_ONCE)
-        count = -(-count // at_once) * at_once
-    sizes = [len(items) // count + (1 if number < len(items) % count else 0) for number in range(count)]
-    ranges = list(zip([0, *accumulate(sizes)], sizes, strict=False))
+    ranges = _even(len(items), max_in_flight) if frame is None else _frames(len(items), max_in_flight, frame)
     if len(msgspec.json.encode(items)) <= max_bytes:
         return ranges
     return [part for first, size in ranges for part in _fitting(items, first, size, max_bytes)]
 
 
-def _frames(items: list[Json], max_in_flight: int, max_bytes: int, frame: FrameLimits) -> list[tuple[int, int]]:
+def _even(items: int, max_in_flight: int) -> list[tuple[int, int]]:
+    count = -(-items // max(CHUNK_ITEMS, -(-items // MAX_CHUNKS)))
+    if count > 1:
+        at_once = min(max_in_flight, AT_ONCE)
+        count = -(-count // at_once) * at_once
+    sizes = [items // count + (1 if number < items % count else 0) for number in range(count)]
+    return list(zip([0, *accumulate(sizes)], sizes, strict=False))
+
+
+def _frames(items: int, max_in_flight: int, frame: FrameLimits) -> list[tuple[int, int]]:
     at_once = max(1, max_in_flight // frame.row_concurrency)
-    rows = max(1, min(frame.max_rows, -(-len(items) // at_once)))
-    ranges = [(first, min(rows, len(items) - first)) for first in range(0, len(items), rows)]
-    return [part for first, size in ranges for part in _fitting(items, first, size, max_bytes)]
+    rows = max(1, min(frame.max_rows, -(-items // at_once)))
+    return [(first, min(rows, items - first)) for first in range(0, items, rows)]
 
 
 def _fitting(items: list[Json], first: int, size: int, max_bytes: int) -> Iterator[tuple[int, int]]:
@@ -83,24 +84,24 @@ def next_chunk(progress: LoopProgress, slot: int) -> Chunk | None:
 def _free_share(progress: LoopProgress) -> int:
     """Of ``max_in_flight``, for one more chunk; the last one has all of it."""
     whole, frame = progress.max_in_flight, progress.frame
+    taken = sum(chunk.share for chunk in progress.chunks.values())
     if frame is not None:
-        taken = sum(chunk.share for chunk in progress.chunks.values())
         return frame.row_concurrency if not taken or taken + frame.row_concurrency <= whole else 0
     if not progress.chunks and len(progress.ranges) == 1:
         return whole
     if len(progress.chunks) >= AT_ONCE:
         return 0
-    return min(-(-whole // AT_ONCE), whole - sum(chunk.share for chunk in progress.chunks.values()))
+    return min(-(-whole // AT_ONCE), whole - taken)
 
 
 def take_report(progress: LoopProgress, chunk: Chunk, report: ChunkReport, *, goes_on: bool) -> None:
     """Keep what a chunk came to. What it gave back comes next, where the loop ``goes_on``."""
     progress.reports[chunk.first] = report
-    if report.rest and goes_on:
-        progress.ranges.insert(0, (chunk.first + chunk.size - report.rest, report.rest))
-        progress.ranges.sort()
     if not goes_on:
         progress.ranges.clear()
+    elif report.rest:
+        progress.ranges.append((chunk.first + chunk.size - report.rest, report.rest))
+        progress.ranges.sort()
     progress.ctx = report.ctx or progress.ctx
 
 
