@@ -24,6 +24,7 @@ from noetl_temporal.machine.call import (
 )
 from noetl_temporal.machine.policy import Decision, RuleError, decide
 from noetl_temporal.stopping import INTERRUPTED
+from noetl_temporal.stored_values import with_stored_result
 from noetl_temporal.tool_outcome import refusal
 from noetl_temporal.value_store import ValueStore, until_done
 
@@ -110,9 +111,10 @@ class AttemptEnd:
 
     async def _stored(self, report: ToolReport) -> ToolReport:
         """The report as it stands in history, once it lies where Temporal looks for it."""
-        report = _short(report, self._log.counts)
-        await until_done("the result cannot be stored", lambda: self._values.keep(report))
-        return report
+        short = _short(report, self._log.counts)
+        kept = await until_done("the result cannot be stored", lambda: with_stored_result(short, self._values))
+        await until_done("the report cannot be stored", lambda: self._values.keep(kept))
+        return kept
 
 
 def _short(report: ToolReport, counts: AttemptCounts) -> ToolReport:

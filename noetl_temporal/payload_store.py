@@ -30,7 +30,10 @@ from temporalio.converter import (
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.shared_part import is_shared
 
-__all__ = ["UNREAD", "PatientStore", "PayloadStore"]
+__all__ = ["STORE_NAME", "UNREAD", "PatientStore", "PayloadStore"]
+
+STORE_NAME = "noetl.payload"
+"""As it stands in history."""
 
 UNREAD = "noetl/unread"
 """The encoding of a payload that is nothing but the key of one that could not be read."""
@@ -67,7 +70,7 @@ class PayloadStore(StorageDriver):
 
     def name(self) -> str:
         """As it stands in history."""
-        return "noetl.payload"
+        return STORE_NAME
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
         """Keep the payloads. Raises asyncpg's errors, OSError; then Temporal tries again."""

@@ -34,12 +34,23 @@ from temporalio.exceptions import (
 
 from noetl_temporal.attempt_details import attempts_in
 from noetl_temporal.frames.wire import FRAME_KIND, FrameEnd, FrameInput
-from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, parted
+from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, kept_arguments, parted
 from noetl_temporal.machine.call import ToolCall, ToolReport
-from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunChunk, StartTimer
+from noetl_temporal.machine.commands import (
+    CallTool,
+    Cancel,
+    Command,
+    Emit,
+    Finish,
+    KeepValues,
+    LoadValue,
+    RunChunk,
+    StartTimer,
+)
 from noetl_temporal.machine.events import ChunkFinished, ChunkReport, Event, TimerFired, ToolFinished
 from noetl_temporal.machine.failing import error_outcome, failure_at
 from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, child_workflow_id, summary, tool_queue
+from noetl_temporal.stored_values import keep, kept_fact, load, loaded_fact
 from noetl_temporal.trail import Trail
 
 __all__ = ["Performer"]
@@ -70,7 +81,7 @@ class Performer:
         self._limit = limit
         self._on_emit = on_emit
         self._tasks: dict[str, _Task] = {}
-        self._waiting: dict[str, CallTool | RunChunk] = {}
+        self._waiting: dict[str, CallTool | RunChunk | KeepValues | LoadValue] = {}
 
     def note(self, fact: Event) -> None:
         """Something happened that is to be fed."""
@@ -90,10 +101,15 @@ class Performer:
         """Start the calls and loops that wait, in order."""
         waiting, self._waiting = self._waiting, {}
         for command in waiting.values():
-            if isinstance(command, CallTool):
-                self._call(command)
-            else:
-                self._run_chunk(command)
+            match command:
+                case CallTool():
+                    self._call(command)
+                case RunChunk():
+                    self._run_chunk(command)
+                case KeepValues():
+                    self._keep(command)
+                case LoadValue():
+                    self._load(command)
 
     def _perform(self, command: Command) -> None:
         match command:
@@ -104,6 +120,8 @@ class Performer:
                 self._waiting[command.call.id] = command
             case RunChunk():
                 self._waiting[command.chunk_id] = command
+            case KeepValues() | LoadValue():
+                self._waiting[command.id] = command
             case StartTimer():
                 self._start_timer(command)
             case Cancel():
@@ -139,6 +157,14 @@ class Performer:
     def _too_large(self, what: str, size: int) -> str:
         return f"the {what} has {size:,} bytes, over {self._limit:,}: set NOETL_POSTGRES, where large values are kept"
 
+    # ---- stored values ----------------------------------------------------------------------------------------------
+
+    def _keep(self, command: KeepValues) -> None:
+        self._track(command.id, keep(command), lambda task: kept_fact(now(), command, task))
+
+    def _load(self, command: LoadValue) -> None:
+        self._track(command.id, load(command), lambda task: loaded_fact(now(), command, task))
+
     # ---- timers ---------------------------------------------------------------------------------------------------
 
     def _start_timer(self, command: StartTimer) -> None:
@@ -173,7 +199,7 @@ class Performer:
             "LoopEnd",
             await workflow.execute_child_workflow(
                 LOOP_WORKFLOW,
-                args=[given, body],
+                args=[given, body, *kept_arguments(given.input)],
                 id=child_workflow_id(info.workflow_id, *command.chunk_id.split("/")),
                 id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
                 result_type=LoopEnd,
@@ -260,9 +286,9 @@ def _loop_failed(command: RunChunk, kind: str, message: str) -> ChunkReport:
     place = input_.step.loop.span if input_.step.loop else input_.step.span
     outcome = error_outcome(kind, message)
     failure = failure_at(input_.source, input_.step.name, outcome, place, run=input_.run)
-    return ChunkReport("error", [None] * len(input_.items), _none_succeeded(command), (failure,))
+    return ChunkReport("error", [None] * input_.size, _none_succeeded(command), (failure,))
 
 
 def _none_succeeded(command: RunChunk) -> dict[str, int]:
-    total = len(command.input.items)
+    total = command.input.size
     return {"total": total, "success": 0, "failed": 0, "skipped": total}

@@ -43,6 +43,7 @@ from noetl_temporal.machine.call import Outcome, ToolCall, ToolReport
 from noetl_temporal.machine.scope import Chain, call_names
 from noetl_temporal.naming import activity_type
 from noetl_temporal.stopping import finished
+from noetl_temporal.stored_values import with_result_loaded
 from noetl_temporal.tool_outcome import Deadline, attempted, fitted, noted_text, plain, refusal
 from noetl_temporal.tool_places import place_for
 from noetl_temporal.value_store import ValueStore, until_done
@@ -148,7 +149,7 @@ class Attempt:
 
     async def _answer(self) -> _Answer:
         if self.call.store is not None:
-            return _Answer(self.call.store)
+            return await self._to_store(self.call.store)
         kept = await self._sinks.kept()
         if kept.outcome is not None:
             return _Answer(kept.outcome, is_taken=True, is_kept=True)
@@ -165,6 +166,13 @@ class Attempt:
         self.is_called.set()
         answer, failure = await attempted(self._run_tool, self._deadline)
         return answer or _Answer(failure or {})
+
+    async def _to_store(self, outcome: Outcome) -> _Answer:
+        try:
+            found = await until_done("the result cannot be read", lambda: with_result_loaded(outcome, self.values))
+        except LookupError as error:
+            return _Answer(refusal("internal", str(error)))
+        return _Answer(found)
 
     async def _run_tool(self) -> _Answer:
         if not isinstance(self.tool, OnceTool):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, cast
 
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import (
     DataConverter,
+    StorageDriver,
     StorageDriverClaim,
     StorageDriverRetrieveContext,
     StorageDriverStoreContext,
@@ -55,10 +56,8 @@ class ValueStore:
 
     async def read(self, unread: Unread, kind: type[T]) -> T:
         """A value that could not be read before. Raises LookupError when it is gone, the driver's errors."""
-        if self._driver is None:
-            raise LookupError("there is no payload store")
         claim = StorageDriverClaim({"key": unread.key})
-        payloads = await self._driver.retrieve(StorageDriverRetrieveContext(), [claim])
+        payloads = await self._used_driver().retrieve(StorageDriverRetrieveContext(), [claim])
         if self.converter.payload_codec is not None:
             payloads = await self.converter.payload_codec.decode(payloads)
         [value] = self.converter.payload_converter.from_payloads(payloads, [kind])
@@ -66,23 +65,32 @@ class ValueStore:
 
     async def put(self, data: bytes, encoding: bytes = b"json/plain") -> str:
         """Store bytes; the key to ``get`` them. Raises the driver's errors."""
-        if self._driver is None:
-            raise LookupError("there is no payload store")
-        payloads = [Payload(metadata={"encoding": encoding}, data=data)]
+        return (await self.put_all([data], encoding))[0]
+
+    async def put_all(self, values: Sequence[bytes], encoding: bytes = b"json/plain") -> list[str]:
+        """Store each of these; their keys. Raises the driver's errors."""
+        payloads = [Payload(metadata={"encoding": encoding}, data=data) for data in values]
         if self.converter.payload_codec is not None:
             payloads = await self.converter.payload_codec.encode(payloads)
-        [claim] = await self._driver.store(StorageDriverStoreContext(), payloads)
-        return claim.claim_data["key"]
+        claims = await self._used_driver().store(StorageDriverStoreContext(), payloads)
+        return [claim.claim_data["key"] for claim in claims]
 
     async def get(self, key: str) -> bytes:
         """What was put. Raises LookupError when it is gone, the driver's errors."""
-        if self._driver is None:
-            raise LookupError("there is no payload store")
-        claim = StorageDriverClaim({"key": key})
-        payloads = await self._driver.retrieve(StorageDriverRetrieveContext(), [claim])
+        return (await self.get_all([key]))[key]
+
+    async def get_all(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """What was put, by key. Raises LookupError when one is gone, the driver's errors."""
+        claims = [StorageDriverClaim({"key": key}) for key in keys]
+        payloads = await self._used_driver().retrieve(StorageDriverRetrieveContext(), claims) if claims else []
         if self.converter.payload_codec is not None:
             payloads = await self.converter.payload_codec.decode(payloads)
-        return payloads[0].data
+        return {key: payload.data for key, payload in zip(keys, payloads, strict=True)}
+
+    def _used_driver(self) -> StorageDriver:
+        if self._driver is None:
+            raise LookupError("there is no payload store")
+        return self._driver
 
 
 async def until_done(what: str, work: Callable[[], Awaitable[T]]) -> T:

@@ -25,6 +25,7 @@ from noetl_temporal.frames.wire import FRAME_KIND
 from noetl_temporal.heartbeats import BEAT
 from noetl_temporal.naming import WORKFLOW_QUEUE, tool_queue
 from noetl_temporal.run_tool import tool_activity
+from noetl_temporal.stored_values import value_activities
 from noetl_temporal.trail import TrailInterceptor, record_trail
 from noetl_temporal.value_store import ValueStore
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
@@ -81,7 +82,7 @@ def _shared_worker(
         _reading_later(client),
         task_queue=WORKFLOW_QUEUE,
         workflows=[PlaybookWorkflow, LoopWorkflow],
-        activities=[record_trail, *activities],
+        activities=[record_trail, *value_activities(ValueStore(client.data_converter)), *activities],
         no_remote_activities=not activities,
         workflow_runner=UnsandboxedWorkflowRunner(),
         interceptors=[TrailInterceptor()],

@@ -15,7 +15,7 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from noetl_compiler.graph import Json
-from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, joined
+from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, joined, kept_arguments
 from noetl_temporal.machine.commands import Emit, Finish
 from noetl_temporal.machine.events import Resumed, Started
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -116,16 +116,22 @@ class LoopWorkflow:
     """Runs the iterations of one loop step."""
 
     @workflow.init
-    def __init__(self, given: LoopRun, body: LoopBody) -> None:
+    def __init__(
+        self, given: LoopRun, body: LoopBody, items: list[Any] | None = None, scope: dict[str, Any] | None = None
+    ) -> None:
         state: dict[str, Any] = given.state or {}
         self.trail = Trail()
-        self._machine = LoopMachine(joined(given.input, body), state.get("machine"), limit=given.limit)
+        input_ = joined(given.input, body, items, scope)
+        self._machine = LoopMachine(input_, state.get("machine"), limit=given.limit)
         self._performer = Performer(self.trail, given.queues, given.limit, lambda _emit: None)
         self._host = WorkflowHost(self._machine, self._performer, given.limit)
 
     @workflow.run
-    async def run(self, given: LoopRun, body: LoopBody) -> LoopEnd:
+    async def run(
+        self, given: LoopRun, body: LoopBody, items: list[Any] | None = None, scope: dict[str, Any] | None = None
+    ) -> LoopEnd:
         """Ends well whatever became of the iterations: the report tells."""
+        del items, scope
         self._host.feed(Started(now()) if given.state is None else Resumed(now()))
         finish = await self._host.drive()
         await self.trail.recorded()
@@ -133,7 +139,7 @@ class LoopWorkflow:
             kept = {"machine": self._machine.snapshot()}
             after = self._machine.state.ids.last
             given = msgspec.structs.replace(given, state=kept, after=after, trail=self.trail.take())
-            workflow.continue_as_new(args=[given, body])
+            workflow.continue_as_new(args=[given, body, *kept_arguments(given.input)])
         return LoopEnd(self._machine.report, self.trail.take())
 
     @workflow.query

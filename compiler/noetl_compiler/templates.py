@@ -7,7 +7,8 @@ work to a budget (templating/sandbox.py, metering.py, meter.py), so rendering is
 scope: the workflow, the activity and a replay years later get the same value or the same failure.
 
 A scope is any mapping of names. Its values are JSON, or views: mappings with ``materialise()``, which returns
-the JSON they stand for when they are passed on whole (templating/materialise.py). Nothing else leaves a rendering.
+the JSON they stand for when they are passed on whole (templating/materialise.py), or ``Deferred``: worked out once a
+template uses them. Nothing else leaves a rendering.
 
 Undefined in a value is a failure that cites the place. Undefined in a predicate is "no match", and the
 verdict says which name it was. Whatever else goes wrong in a predicate (``none > 1``, ``1 / 0``) is a failure as
@@ -29,6 +30,7 @@ from noetl_compiler.templating import paths as template_paths
 from noetl_compiler.templating.absent import Absent
 from noetl_compiler.templating.check import Problem, check, free_paths
 from noetl_compiler.templating.clock import Clock
+from noetl_compiler.templating.deferred import Deferred, taken
 from noetl_compiler.templating.materialise import materialise
 from noetl_compiler.templating.meter import BudgetExceededError, Meter, NotDataError
 from noetl_compiler.templating.program import PathProgram, Program, compiled
@@ -38,6 +40,7 @@ from noetl_compiler.templating.work import add_work_of, work_done
 __all__ = [
     "Absent",
     "Clock",
+    "Deferred",
     "Problem",
     "TemplateFailure",
     "Verdict",
@@ -48,6 +51,7 @@ __all__ = [
     "project",
     "render",
     "render_text",
+    "taken",
     "work_done",
 ]
 

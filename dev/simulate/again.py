@@ -23,17 +23,18 @@ MAX_TURNS = 300
 
 def check_again(story: Story) -> None:
     """Raises Finding."""
-    for tale in story.tales.values():
-        if len(tale.turns) <= MAX_TURNS:
-            _same(story, tale, restored=False)
-            _same(story, tale, restored=True)
-            _refuses(story, tale)
+    with story.store.in_use():
+        for tale in story.tales.values():
+            if len(tale.turns) <= MAX_TURNS:
+                _same(story, tale, restored=False)
+                _same(story, tale, restored=True)
+                _refuses(story, tale)
 
 
 def _made(story: Story, tale: Tale, state: Any = None) -> Machine | LoopMachine:
     if tale.name:
-        return LoopMachine(tale.given, state)
-    return Machine(story.graph, execution_id=EXECUTION_ID, state=state)
+        return LoopMachine(tale.given, state, limit=story.store.limit)
+    return Machine(story.graph, execution_id=EXECUTION_ID, state=state, limit=story.store.limit)
 
 
 def _renewed(story: Story, tale: Tale, machine: Machine | LoopMachine) -> Machine | LoopMachine:

@@ -11,10 +11,22 @@ from typing import Any, Protocol
 import msgspec
 
 from dev.simulate.calls import Performed, cancelled
+from dev.simulate.store import Store
 from dev.simulate.story import Finding, Tale, Turn
 from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.machine.commands import CallTool, Cancel, ChunkInput, Command, Emit, Finish, RunChunk, StartTimer
+from noetl_temporal.machine.commands import (
+    CallTool,
+    Cancel,
+    ChunkInput,
+    Command,
+    Emit,
+    Finish,
+    KeepValues,
+    LoadValue,
+    RunChunk,
+    StartTimer,
+)
 from noetl_temporal.machine.events import (
     CancelRequested,
     ChunkFinished,
@@ -22,9 +34,12 @@ from noetl_temporal.machine.events import (
     Continued,
     Event,
     HoldRequested,
+    Kept,
     Resumed,
     TimerFired,
     ToolFinished,
+    ValueLoaded,
+    ValuesKept,
 )
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
@@ -48,6 +63,7 @@ class Surroundings(Protocol):
     """What a host asks of the world."""
 
     now: int
+    store: Store
 
     def later(self, ms: int, act: Callable[[], None]) -> Alarm: ...
     def draw(self, low: int, high: int) -> int: ...
@@ -57,7 +73,7 @@ class Surroundings(Protocol):
 
 
 class Pending:
-    """What a machine waits for. ``kind`` call, timer or loop."""
+    """What a machine waits for. ``kind`` call, timer, chunk, keep or load."""
 
     def __init__(self, kind: str, alarm: Alarm | None = None, child: Host | None = None) -> None:
         self.kind, self.alarm, self.child = kind, alarm, child
@@ -169,6 +185,11 @@ class Host:
                 self._wait_for(command.timer_id, self._timer(command))
             case RunChunk():
                 self._run_chunk(command)
+            case KeepValues():
+                self._wait_for(command.id, self._values("keep", ValuesKept, command.id, self._keep(command)))
+            case LoadValue():
+                value = self.world.store.load(command.stored)
+                self._wait_for(command.id, self._values("load", ValueLoaded, command.id, value))
             case Cancel():
                 self._cancel(command.id)
             case Finish():
@@ -184,6 +205,14 @@ class Host:
     def _call(self, call: ToolCall) -> Pending:
         done = self.world.perform(call)
         return Pending("call", self.world.later(done.ms, lambda: self._came(ToolFinished, call.id, done.report)))
+
+    def _keep(self, command: KeepValues) -> tuple[Kept, ...]:
+        return tuple(self.world.store.keep(one) for one in command.values)
+
+    def _values(self, kind: str, fact: Any, id_: str, told: Any) -> Pending:
+        """The payload store answers at once, or after it was away."""
+        ms = self.world.draw(0, 10) if self.world.once(0.95) else 30_000
+        return Pending(kind, self.world.later(ms, lambda: self._came(fact, id_, told)))
 
     def _timer(self, command: StartTimer) -> Pending:
         seconds: Any = command.seconds
@@ -212,7 +241,7 @@ class Host:
         if found is None or found.is_stopping:
             return
         found.is_stopping = True
-        if found.kind == "timer" and found.alarm is not None:
+        if found.kind in ("timer", "load") and found.alarm is not None:
             found.alarm.off = True
             del self.pending[id_]
         elif found.kind == "call" and self.world.once(0.7):

@@ -26,11 +26,11 @@ def _calls(story: Story) -> None:
     """A call ends in the log as it really ended."""
     for tale in story.tales.values():
         calls = {one.call.id: one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool)}
+        ends = {one.meta.get("task_run_id"): TASK_ENDS[one.type] for one in tale.events if one.type in TASK_ENDS}
         for turn in tale.turns:
             fact: Any = turn.fact
             if isinstance(fact, ToolFinished) and _ends_its_task(story, calls[fact.call_id]):
-                ended = [one.event for one in turn.commands if isinstance(one, Emit) and one.event.type in TASK_ENDS]
-                _told_as_ended(fact, [TASK_ENDS[one.type] for one in ended])
+                _told_as_ended(fact, ends.get(fact.call_id))
 
 
 def _ends_its_task(story: Story, call: Any) -> bool:
@@ -43,10 +43,10 @@ def _task_of(story: Story, call: ToolCall) -> Task:
     return next(one for one in story.graph.steps[call.step].tasks if one.label == call.task)
 
 
-def _told_as_ended(fact: ToolFinished, told: list[str]) -> None:
-    if fact.cancelled and "cancelled" not in told:
+def _told_as_ended(fact: ToolFinished, told: str | None) -> None:
+    if fact.cancelled and told != "cancelled":
         raise Finding("a call's end is not told", f"{fact.call_id} was cancelled, the log has {told}")
-    if not fact.cancelled and told == ["cancelled"]:
+    if not fact.cancelled and told == "cancelled":
         raise Finding("a call's end is not told", f"{fact.call_id} ended by itself, the log has {told}")
 
 

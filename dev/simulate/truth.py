@@ -6,11 +6,12 @@ from collections import Counter
 from typing import Any
 
 from dev.simulate.stops import is_handled, is_stopped
+from dev.simulate.store import Store
 from dev.simulate.story import Finding, Story, Tale
 from dev.simulate.tasks import RAISING
 from noetl_temporal.machine.commands import CallTool, Cancel, Finish, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import CancelRequested, ChunkFinished, ToolFinished
+from noetl_temporal.machine.events import CancelRequested, ChunkFinished, ChunkReport, ToolFinished
 
 __all__ = ["check_truth"]
 
@@ -27,8 +28,8 @@ def check_truth(story: Story) -> None:
     _raising(story, finish)
     for tale in story.tales.values():
         if tale.name and tale.report is not None:
-            _counts(tale)
-            _results(tale)
+            _counts(tale, story.store)
+            _results(tale, story.store)
 
 
 def _status(story: Story, finish: Finish) -> None:
@@ -145,12 +146,13 @@ def _failed_by_its_way(event: DomainEvent, end: DomainEvent | None, finish: Fini
         raise Finding("a failure is not told", f"{run}: {missing}, told are {told}")
 
 
-def _counts(tale: Tale) -> None:
+def _counts(tale: Tale, store: Store) -> None:
     """total = success + failed + skipped, and a success is an item that ended ok."""
     report, items = tale.report, len(tale.given.items) - tale.report.rest
     stats = report.stats
-    if stats["total"] != items or len(report.results) != items:
-        raise Finding("counts of a loop are wrong", f"{stats} and {len(report.results)} results of {items} items")
+    results = _results_of(tale, store)
+    if stats["total"] != items or len(results) != items:
+        raise Finding("counts of a loop are wrong", f"{stats} and {len(results)} results of {items} items")
     if stats["total"] != stats["success"] + stats["failed"] + stats["skipped"]:
         raise Finding("counts of a loop are wrong", f"{stats} do not add up")
     ends = Counter(event.type for event in tale.events)
@@ -159,12 +161,17 @@ def _counts(tale: Tale) -> None:
         raise Finding("counts of a loop are wrong", f"{stats}, in the log {done} done and {failed} failed")
 
 
-def _results(tale: Tale) -> None:
+def _results_of(tale: Tale, store: Store) -> list[Any]:
+    report: ChunkReport = tale.report
+    return report.results if report.stored is None else store.load(report.stored)
+
+
+def _results(tale: Tale, store: Store) -> None:
     """Each item that ended well has its own result at its own index."""
-    first = tale.given.first
+    first, results = tale.given.first, _results_of(tale, store)
     for event in tale.events:
         result: Any = event.result
         if event.type == "loop.iteration.done" and "_truncated" not in str(result):
-            found = tale.report.results[event.meta["iteration"] - first]
+            found = results[event.meta["iteration"] - first]
             if found != result:
                 raise Finding("a result is not its item's", f"{event.meta['iteration']}: {found} for {result}")

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from dev.simulate.answers import Answers
 from dev.simulate.calls import CALM, Performed, Weather, perform
 from dev.simulate.host import Host
+from dev.simulate.store import Store
 from dev.simulate.story import Finding, Story, Tale
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall
@@ -58,6 +60,7 @@ class World:
         self.chance = random.Random(f"{story.seed}/world/{calm or 0}")
         self._answers = Answers(story.seed)
         self._weather = _weather(self.chance) if calm is None else CALM
+        self.store = story.store = Store(self.chance)
         self._longest_start = self.chance.choice((0, 30))
         self._queue: list[tuple[int, int, Alarm]] = []
         self._count = 0
@@ -84,9 +87,11 @@ class World:
 
     def perform(self, call: ToolCall) -> Performed:
         """What becomes of a call."""
+        if call.store is not None:
+            call = replace(call, store=self.store.whole(call.store))
         done = perform(call, self.now, self._answers, self.chance, self._weather)
         self.story.stored += done.stored
-        return done
+        return done._replace(report=self.store.set_aside(done.report))
 
     def begin(self, parent: Host, chunk_id: str, given: ChunkInput) -> Host | None:
         """Start the child of a chunk; None when a cancel is there before it."""
@@ -94,6 +99,7 @@ class World:
         tale = self.story.tales.get(name)
         if tale is not None:
             raise Finding("two chunks have one name", name)
+        given = self.store.with_items(given)
         tale = self.story.tales[name] = Tale(name, given)
 
         def ended(_: Finish) -> None:
@@ -101,7 +107,7 @@ class World:
             tale.report = msgspec.convert(msgspec.to_builtins(report, str_keys=True), ChunkReport, str_keys=True)
             parent.chunk_finished(chunk_id, tale.report)
 
-        host = Host(self, tale, lambda state: LoopMachine(given, state), ended)
+        host = Host(self, tale, lambda state: LoopMachine(given, state, limit=self.store.limit), ended)
         host.chunk_id, host.parent = chunk_id, parent  # type: ignore[attr-defined]
         self._hosts.append(host)
         self.later(self.draw(0, self._longest_start), lambda: host.feed(Started(self.now)))
@@ -111,9 +117,18 @@ class World:
 
     def run(self) -> None:
         """Raises Finding."""
+        with self.store.in_use():
+            self._run()
+
+    def _run(self) -> None:
         graph = self.story.graph
         tale = self.story.tales[""] = Tale("")
-        main = Host(self, tale, lambda state: Machine(graph, execution_id=EXECUTION_ID, state=state), lambda _: None)
+        limit = self.store.limit
+
+        def make(state: Any) -> Machine:
+            return Machine(graph, execution_id=EXECUTION_ID, state=state, limit=limit)
+
+        main = Host(self, tale, make, lambda _: None)
         self._hosts.insert(0, main)
         main.feed(Started(self.now, {"given": 1}))
         while self._queue:

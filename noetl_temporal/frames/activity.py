@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
@@ -23,6 +25,7 @@ from noetl_temporal.frames.host import FrameHost
 from noetl_temporal.frames.keeper import Keeper
 from noetl_temporal.frames.segments import resumed
 from noetl_temporal.frames.wire import FRAME_ACTIVITY, FrameEnd, FrameInput
+from noetl_temporal.loop_run import with_kept
 from noetl_temporal.machine.call import AttemptStatus
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.run_tool import MAX_LOST
@@ -93,10 +96,17 @@ class _Frame:
         return await self._kept(FrameEnd(report, await host.keeper.last(report=report)))
 
     async def _read(self, given: FrameInput | Unread) -> FrameInput:
-        """The input, read from the payload store however long that takes."""
-        if isinstance(given, FrameInput):
+        """The input, read from the payload store however long that takes, with the items that lie there."""
+        if not isinstance(given, FrameInput):
+            unread = given
+            given = await until_done("the frame cannot be read", lambda: self._values.read(unread, FrameInput))
+        own = given.input
+        if own.kept_items is None:
             return given
-        return await until_done("the frame cannot be read", lambda: self._values.read(given, FrameInput))
+        keys = [own.kept_items.key, own.kept_scope]
+        found = await until_done("the frame's items cannot be read", lambda: self._values.get_all(keys))
+        items, scope = (msgspec.json.decode(found[key]) for key in keys)
+        return replace(given, input=with_kept(own, items, scope))
 
     async def _kept(self, end: FrameEnd) -> FrameEnd:
         """The end, once it lies where Temporal looks for it."""

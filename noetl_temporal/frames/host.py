@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+import msgspec
 from temporalio import activity
 
 from noetl_temporal.call_log import now
@@ -18,7 +19,18 @@ from noetl_temporal.frames.call import FrameCall, Surroundings
 from noetl_temporal.frames.keeper import SEGMENT_SECONDS, Keeper
 from noetl_temporal.frames.segments import InFlight
 from noetl_temporal.machine.call import AttemptStatus, ToolReport
-from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, FrameLimits, RunChunk, StartTimer
+from noetl_temporal.machine.commands import (
+    CallTool,
+    Cancel,
+    Command,
+    Emit,
+    Finish,
+    FrameLimits,
+    KeepValues,
+    LoadValue,
+    RunChunk,
+    StartTimer,
+)
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import (
     CancelRequested,
@@ -31,10 +43,14 @@ from noetl_temporal.machine.events import (
     Started,
     TimerFired,
     ToolFinished,
+    ValueLoaded,
+    ValuesKept,
 )
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.stopping import FINISH_SECONDS
+from noetl_temporal.stored_values import kept_values, loaded
 from noetl_temporal.tool_outcome import refusal
+from noetl_temporal.value_store import until_done
 
 __all__ = ["FrameHost"]
 
@@ -167,6 +183,8 @@ class FrameHost:
                 self._start_timer(command)
             case Cancel():
                 self._cancel(command.id)
+            case KeepValues() | LoadValue():
+                self._values(command)
             case Finish():
                 self._finish = command
             case RunChunk():
@@ -202,6 +220,24 @@ class FrameHost:
         del self._tasks[timer_id]
         if not task.cancelled():
             self._note(TimerFired(now(), timer_id))
+
+    def _values(self, command: KeepValues | LoadValue) -> None:
+        task = self._tasks[command.id] = asyncio.create_task(self._kept_or_loaded(command))
+        task.add_done_callback(lambda _done: self._tasks.pop(command.id))
+
+    async def _kept_or_loaded(self, command: KeepValues | LoadValue) -> None:
+        values = self._around.values
+        match command:
+            case KeepValues():
+                kept = await until_done("results cannot be stored", lambda: kept_values(values, command.values))
+                self._note(ValuesKept(now(), command.id, tuple(kept)))
+            case LoadValue():
+                try:
+                    text = await until_done("a stored value cannot be read", lambda: loaded(values, command.stored))
+                except LookupError as error:
+                    self._note(ValueLoaded(now(), command.id, error=f"a stored value cannot be read: {error}"))
+                else:
+                    self._note(ValueLoaded(now(), command.id, msgspec.json.decode(text)))
 
     def _cancel(self, id_: str) -> None:
         if id_ in self._calls:

@@ -20,10 +20,12 @@ __all__ = [
     "AttemptStatus",
     "CallRule",
     "Outcome",
+    "Part",
     "RuleFailure",
     "RuleMistake",
     "SinkCall",
     "SinkRecord",
+    "Stored",
     "ToolCall",
     "ToolReport",
 ]
@@ -75,7 +77,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     ``id`` is unique in its workflow, ``key`` stable over attempts, workers and replays. ``scope`` holds exactly what
     the rules' and sinks' templates name. ``rules`` None means no policy: ok continues, an error fails. ``event_id``
     is that of the call's ``task.started`` event, parent of every attempt. ``store`` is set for a call that is nothing
-    but its sinks, after the last page: the outcome to store. The sinks of an ``aside`` see the names in ``scope``
+    but its sinks, after the last page: the outcome to store, whose result may lie elsewhere. The sinks of an ``aside`` see the names in ``scope``
     before those of its own outcome. ``idempotency_key`` is the header in which the call sends its key.
     """
 
@@ -172,6 +174,30 @@ class RuleMistake(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str
 
 
+class Part(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``count`` items, from ``start`` on, of the list under ``key`` of the payload store; the whole value under it, as
+    one item, where ``count`` is 0. Without a key the items are ``given``, or ``count`` times None.
+    """
+
+    key: str = ""
+    start: int = 0
+    count: int = 0
+    given: list[Json] = []
+
+
+class Stored(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A value that lies in the payload store, of ``bytes`` of JSON: the list of all that its ``parts`` have, or the
+    only item of its only part where it ``is_one``. The list stands ``under`` a name if there is one, with ``beside`` it
+    what can be read without loading it.
+    """
+
+    parts: tuple[Part, ...]
+    bytes: int = 0
+    is_one: bool = False
+    under: str = ""
+    beside: dict[str, Json] = {}
+
+
 class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the activity returns.
 
@@ -179,7 +205,8 @@ class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):
     retry with no attempts left. ``failed`` when the rules could not be evaluated: the task fails at that rule.
     ``attempts`` are those that are known, the last one always; ``counts`` is right for all of them, and left out where
     all are known and each counts. ``is_decided`` is False for the shell's account of a call whose activity never
-    reported: then the machine asks the rules. ``mistakes`` are those of the last attempt's rules.
+    reported: then the machine asks the rules. ``mistakes`` are those of the last attempt's rules. A large result is
+    ``stored``, and then the outcome has none.
     """
 
     outcome: Outcome
@@ -190,3 +217,4 @@ class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):
     failed: RuleFailure | None = None
     is_decided: bool = True
     mistakes: tuple[RuleMistake, ...] = ()
+    stored: Stored | None = None

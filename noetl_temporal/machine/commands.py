@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from noetl_compiler.graph import Json, SourceRef, Step
-from noetl_temporal.machine.call import ToolCall
+from noetl_temporal.machine.call import Part, Stored, ToolCall
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import Failure
 
@@ -20,6 +20,8 @@ __all__ = [
     "Emit",
     "Finish",
     "FrameLimits",
+    "KeepValues",
+    "LoadValue",
     "RunChunk",
     "StartTimer",
 ]
@@ -62,7 +64,8 @@ class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
     the first one here. ``event_id`` is that of ``loop.started``, the parent of every iteration. ``run`` is the run of
     the step whose loop this is. Ids of the log are those of ``slot``, above the millisecond ``after`` (event_ids.py).
     ``ctx`` is what the iterations before hand on; those of a loop that ``is_sequential`` do. With a ``frame`` the items
-    run in one activity.
+    run in one activity. Items and scope of a large loop lie elsewhere: the items are those of ``kept_items``, the scope
+    is the value under ``kept_scope``.
     """
 
     execution_id: int
@@ -79,6 +82,13 @@ class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
     is_sequential: bool = False
     ctx: dict[str, Json] = {}
     frame: FrameLimits | None = None
+    kept_items: Part | None = None
+    kept_scope: str = ""
+
+    @property
+    def size(self) -> int:
+        """How many items these are."""
+        return len(self.items) if self.kept_items is None else self.kept_items.count
 
 
 class ChunkInput(ChunkItems, frozen=True, omit_defaults=True, kw_only=True):
@@ -98,8 +108,23 @@ class RunChunk(msgspec.Struct, frozen=True, tag=True):
     summary: str
 
 
+class KeepValues(msgspec.Struct, frozen=True, tag=True):
+    """Put each of the values into the payload store, then feed ValuesKept. ``what`` they are is for people."""
+
+    id: str
+    values: tuple[Json, ...]
+    what: str
+
+
+class LoadValue(msgspec.Struct, frozen=True, tag=True):
+    """Fetch what is stored, then feed ValueLoaded."""
+
+    id: str
+    stored: Stored
+
+
 class Cancel(msgspec.Struct, frozen=True, tag=True):
-    """Cancel a tool call, timer or loop by its id; its end is still fed back."""
+    """Cancel a tool call, timer, loop or load by its id; the end of a call or loop is still fed back."""
 
     id: str
 
@@ -123,4 +148,4 @@ class Finish(msgspec.Struct, frozen=True, tag=True):
     """When the run began, milliseconds since the epoch."""
 
 
-Command: TypeAlias = CallTool | StartTimer | RunChunk | Cancel | Emit | Finish
+Command: TypeAlias = CallTool | StartTimer | RunChunk | KeepValues | LoadValue | Cancel | Emit | Finish

@@ -30,11 +30,14 @@ from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from noetl_compiler.graph import Json
 from noetl_temporal.limits import inline_bytes
 from noetl_temporal.machine.budget import FACT_WORK, Budget
-from noetl_temporal.machine.commands import Cancel, Command, StartTimer
+from noetl_temporal.machine.call import Stored
+from noetl_temporal.machine.checkpoint import copied
+from noetl_temporal.machine.commands import Cancel, Command, LoadValue, StartTimer
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import (
     CancelRequested,
@@ -48,11 +51,14 @@ from noetl_temporal.machine.events import (
     Started,
     TimerFired,
     ToolFinished,
+    ValueLoaded,
+    ValuesKept,
 )
 from noetl_temporal.machine.failing import cancelled_outside
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.protocol import unexpected
 from noetl_temporal.machine.state import MachineState, Pending, PipelineState, Run, Stop, state_snapshot
+from noetl_temporal.machine.stored import AtHand, LoadedValue, NotLoaded, load_id, using, with_stored
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.pipeline import End, Pipeline
 
@@ -65,14 +71,19 @@ R = TypeVar("R", bound=Run)
 class Engine(ABC, Generic[S, R]):
     """Runs of pipelines under one stop, one budget, one log. ``limit`` is the bytes that a result may have."""
 
-    def __init__(self, state: S, runs: dict[str, R], file: str, limit: int) -> None:
-        self.state = state
+    def __init__(self, state: S, file: str, limit: int) -> None:
         self.budget = Budget(inline_bytes(limit))
-        self._runs = runs
-        self._pipelines: dict[str, Pipeline] = {}
         self._limit = limit
-        self._journal = Journal(state.ids, file, self.budget)
+        self._file = file
         self._broken: str | None = None
+        self._mount(state)
+
+    def _mount(self, state: S) -> None:
+        """Go on from this state, and forget any other."""
+        self.state = state
+        self._runs = self._runs_in(state)
+        self._pipelines: dict[str, Pipeline] = {}
+        self._journal = Journal(state.ids, self._file, self.budget)
 
     # ---- what a shell sees ----------------------------------------------------------------------------------------
 
@@ -101,18 +112,103 @@ class Engine(ABC, Generic[S, R]):
         self._broken = self._broken or unexpected(event, self.state)
         if self._broken is not None:
             raise ProtocolError(self._broken)
+        try:
+            return self._fed(event)
+        except BaseException as error:
+            self._broken = f"the machine failed before: {type(error).__name__}: {error}"
+            raise
+
+    # ---- stored values --------------------------------------------------------------------------------------------
+
+    def _fed(self, event: Event) -> list[Command]:
+        """While facts wait for a value, others wait behind them; only what the host asks for does not."""
+        match event:
+            case ValueLoaded():
+                return self._value_loaded(event)
+            case Resumed():
+                return self._resumed(event)
+            case _ if self.state.deferred and self._waits_its_turn(event):
+                self.state.deferred.append(event)
+                return []
+            case _:
+                return self._taken(event)
+
+    def _waits_its_turn(self, event: Event) -> bool:
+        """Whether something ended that this machine began. Stops and what the host asks for come before that."""
+        if isinstance(event, TimerFired):
+            timer = self.state.timers.get(event.timer_id)
+            return timer is None or timer.kind != "deadline"
+        return isinstance(event, ToolFinished | ChunkFinished | ValuesKept)
+
+    def _taken(self, event: Event) -> list[Command]:
+        """Take the fact, or defer it until the stored value that it needs has been loaded."""
+        if _brings_stored(event):
+            self.state.has_stored = True
+        before = copied(self.state) if self.state.has_stored else None
         self._journal.open(event.at)
         self.budget.open()
         self.budget.work(FACT_WORK)
         try:
-            self._take(event)
-            self._settle()
-        except BaseException as error:
-            self._broken = f"the machine failed before: {type(error).__name__}: {error}"
-            raise
+            with using(AtHand(self.state.loaded, self._limit)):
+                self._take(event)
+                self._settle()
+        except NotLoaded as found:
+            if before is None:
+                raise ProtocolError(f"{found} is needed where nothing is stored") from found
+            self._mount(before)
+            return self._defer(event, found.stored)
         finally:
             self.budget.close()
         return self._journal.commands
+
+    def _defer(self, event: Event, stored: Stored) -> list[Command]:
+        state, id_ = self.state, load_id(stored)
+        state.deferred.insert(len(state.deferred) if self._waits_its_turn(event) else 0, event)
+        if id_ in state.pending:
+            return []
+        state.pending[id_] = Pending("load", "")
+        return [LoadValue(id_, stored)]
+
+    def _value_loaded(self, event: ValueLoaded) -> list[Command]:
+        del self.state.pending[event.load_id]
+        self.state.loaded[event.load_id] = LoadedValue(event.value, event.error)
+        return self._take_deferred(event.at)
+
+    def _resumed(self, event: Resumed) -> list[Command]:
+        """Nobody loads or keeps anything here yet: what needs it asks again."""
+        pending, runs = self.state.pending, self._runs
+        for id_, one in [found for found in pending.items() if found[1].kind in ("keep", "load")]:
+            del pending[id_]
+            if one.owner:
+                self._ready(runs[one.owner])
+        waiting, self.state.deferred = self.state.deferred, []
+        commands = self._taken(event)
+        self.state.deferred += waiting
+        return commands + self._take_deferred(event.at)
+
+    def _take_deferred(self, at: int) -> list[Command]:
+        """Take the facts that wait, in their order, as if they came now, up to one that needs another value."""
+        waiting, self.state.deferred = self.state.deferred, []
+        commands: list[Command] = []
+        while waiting and not self.state.deferred and self.state.phase == "running":
+            fact = replace(waiting.pop(0), at=at)
+            problem = unexpected(fact, self.state)
+            if problem is not None:
+                raise ProtocolError(problem)
+            commands += self._taken(fact)
+        if self.state.phase == "running":
+            self.state.deferred += waiting
+        if not self.state.deferred:
+            self.state.loaded.clear()
+        return commands
+
+    def _drop_loads(self) -> None:
+        """The machine ends: nobody needs a value any more."""
+        state = self.state
+        state.deferred.clear()
+        for id_ in [id_ for id_, one in state.pending.items() if one.kind == "load"]:
+            del state.pending[id_]
+            self._journal.send(Cancel(id_))
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
@@ -126,6 +222,8 @@ class Engine(ABC, Generic[S, R]):
             case ChunkFinished():
                 found = self.state.pending.pop(event.chunk_id)
                 self._chunk_finished(self._runs[found.owner], event, was_asked=found.is_asked)
+            case ValuesKept():
+                self._values_kept(self.state.pending.pop(event.keep_id).owner, event)
             case TimerFired():
                 self._timer_fired(event)
             case CancelRequested():
@@ -151,13 +249,13 @@ class Engine(ABC, Generic[S, R]):
                 raise ProtocolError(f"no machine takes {type(event).__name__}")
 
     def _tool_finished(self, event: ToolFinished) -> None:
-        state, report = self.state, event.report
+        state, report = self.state, replace(event.report, outcome=with_stored(event.report.outcome, event.report.stored))
         run = self._runs[state.pending.pop(event.call_id).owner]
         pipeline = self._pipeline(run)
         state.sizes.add(report.outcome, self.budget.inline)
         state.ids.leave_room(event.at, pipeline.state.event_id, report.attempts)
         if event.cancelled and not self._is_stopped(run):
-            pipeline.tool_finished(msgspec.structs.replace(report, outcome=cancelled_outside("call")), cancelled=False)
+            pipeline.tool_finished(replace(report, outcome=cancelled_outside("call")), cancelled=False)
         else:
             pipeline.tool_finished(report, event.cancelled)
         self._after(run, pipeline)
@@ -337,7 +435,14 @@ class Engine(ABC, Generic[S, R]):
     # ---- what each machine decides --------------------------------------------------------------------------------
 
     @abstractmethod
+    def _runs_in(self, state: S) -> dict[str, R]: ...
+
+    @abstractmethod
     def _start(self, event: Started) -> None: ...
+
+    @abstractmethod
+    def _values_kept(self, owner: str, event: ValuesKept) -> None:
+        """What was to be kept of the run ``owner``, or of the whole machine, has been."""
 
     @abstractmethod
     def _proceed(self) -> None:
@@ -384,3 +489,12 @@ class Engine(ABC, Generic[S, R]):
     def _rest_requested(self) -> None:
         """Begin no further item, and give back those that are left."""
         raise ProtocolError("this machine has no items to give back")
+
+
+def _brings_stored(event: Event) -> bool:
+    """Whether a template may need a value that this fact tells of, but does not have."""
+    match event:
+        case ToolFinished() | ChunkFinished():
+            return event.report.stored is not None
+        case _:
+            return False

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from noetl_compiler.graph import Json
-from noetl_temporal.machine.call import ToolReport
+from noetl_temporal.machine.call import Stored, ToolReport
 from noetl_temporal.machine.undefined import Mistake
 
 __all__ = [
@@ -18,12 +18,15 @@ __all__ = [
     "Event",
     "Failure",
     "HoldRequested",
+    "Kept",
     "LimitReached",
     "RestRequested",
     "Resumed",
     "Started",
     "TimerFired",
     "ToolFinished",
+    "ValueLoaded",
+    "ValuesKept",
 ]
 
 
@@ -52,7 +55,7 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     are (target, value) pairs for the playbook's ctx in index order, ``ctx`` what later iterations of a sequential loop
     see of them, ``attempts`` all tool calls. ``rest`` is how many items at the end were given back; neither results nor
     stats have them. ``clock`` is the last millisecond of which the chunk had ids, 0 when its workflow ended without a
-    report. ``mistakes`` are warnings, one a place.
+    report. ``mistakes`` are warnings, one a place. Large results are ``stored``, and then there are none in ``results``.
     """
 
     status: Literal["ok", "error", "cancelled"]
@@ -65,6 +68,7 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     rest: int = 0
     clock: int = 0
     mistakes: tuple[Mistake, ...] = ()
+    stored: Stored | None = None
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):
@@ -96,6 +100,30 @@ class ChunkFinished(msgspec.Struct, frozen=True, tag=True):
     at: int
     chunk_id: str
     report: ChunkReport
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """Where a value lies in the payload store, and how many bytes of JSON it has."""
+
+    key: str
+    bytes: int
+
+
+class ValuesKept(msgspec.Struct, frozen=True, tag=True):
+    """The values of a KeepValues have been stored, in their order."""
+
+    at: int
+    keep_id: str
+    kept: tuple[Kept, ...]
+
+
+class ValueLoaded(msgspec.Struct, frozen=True, tag=True):
+    """A stored value has come; an ``error`` says why it never will."""
+
+    at: int
+    load_id: str
+    value: Json = None
+    error: str = ""
 
 
 class CancelRequested(msgspec.Struct, frozen=True, tag=True):
@@ -142,6 +170,8 @@ Event: TypeAlias = (
     | ToolFinished
     | TimerFired
     | ChunkFinished
+    | ValuesKept
+    | ValueLoaded
     | CancelRequested
     | LimitReached
     | HoldRequested

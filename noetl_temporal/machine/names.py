@@ -10,6 +10,7 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Json
 from noetl_temporal.machine import trees
 from noetl_temporal.machine.scope import Chain, Late, own_step
+from noetl_temporal.machine.stored import result_in, view_of
 from noetl_temporal.machine.state import PlaybookState, StepRecord, StepRun, TaskRecord
 from noetl_temporal.machine.views import ErrorView, ResultView, result_view
 
@@ -63,7 +64,7 @@ class _TaskResults(Mapping[str, Any]):
 
 def task_view(task: TaskRecord) -> Any:
     """What a task's label gives: its result, with the parts that were selected."""
-    return result_view(task.kind, task.outcome.get("result"), task.outcome.get("selected"))
+    return view_of(task.outcome, lambda result: result_view(task.kind, result, task.outcome.get("selected")))
 
 
 def record_view(record: StepRecord) -> Any:
@@ -73,12 +74,13 @@ def record_view(record: StepRecord) -> Any:
         return ResultView({**_partial(record), **failed})
     tasks = {label: task_view(task) for label, task in record.tasks.items()}
     extra: dict[str, Any] = record.outcome.get("selected") or {}
-    return result_view(record.kind, record.outcome.get("result"), {**extra, "results": tasks} if tasks else extra)
+    names = {**extra, "results": tasks} if tasks else extra
+    return view_of(record.outcome, lambda result: result_view(record.kind, result, names))
 
 
 def _partial(record: StepRecord) -> dict[str, Any]:
     """What a failed loop has of results, for the step that repairs it."""
-    found: Json = record.outcome.get("result")
+    found: Any = result_in(record.outcome)
     if record.kind != LOOP or found is None:
         return {}
     if isinstance(found, dict):

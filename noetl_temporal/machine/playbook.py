@@ -21,13 +21,16 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Json, Loop, Step
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.beginning import workload_of
+from noetl_temporal.machine.commands import KeepValues
 from noetl_temporal.machine.ending import finish
 from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import ChunkFinished, ChunkReport, LimitReached, Started
+from noetl_temporal.machine.events import ChunkFinished, ChunkReport, LimitReached, Started, ValuesKept
 from noetl_temporal.machine.failing import cancelled_outside, error_outcome, failure_at, template_outcome
 from noetl_temporal.machine.join import Joins
+from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.loops.chunks import joined, take_report
+from noetl_temporal.machine.loops.keeping import items_to_keep, take_kept
 from noetl_temporal.machine.loops.result import loop_end, too_large
 from noetl_temporal.machine.names import LOOP, assign, playbook_scope
 from noetl_temporal.machine.state import LoopProgress, Pending, PlaybookState, StepRun, restored
@@ -56,12 +59,18 @@ class Machine(Engine[PlaybookState, StepRun]):
 
     def __init__(self, graph: Graph, *, execution_id: int, state: Json = None, limit: int = INLINE_BYTES) -> None:
         machine_state = PlaybookState() if state is None else restored(state, PlaybookState)
-        super().__init__(machine_state, machine_state.runs, graph.source.file, limit)
         self.graph = graph
         self.execution_id = execution_id
         self._joins = Joins(graph)
-        self._running = Counter(run.step for run in machine_state.runs.values())
-        self._execution = Execution(graph, execution_id, machine_state, self._journal, {})
+        super().__init__(machine_state, graph.source.file, limit)
+
+    def _mount(self, state: PlaybookState) -> None:
+        super()._mount(state)
+        self._running = Counter(run.step for run in state.runs.values())
+        self._execution = Execution(self.graph, self.execution_id, state, self._journal, {})
+
+    def _runs_in(self, state: PlaybookState) -> dict[str, StepRun]:
+        return state.runs
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
@@ -158,7 +167,7 @@ class Machine(Engine[PlaybookState, StepRun]):
         """A loop that failed as a whole failed even where its items' failures are tolerated."""
         refused = too_large(report.results, self._limit)
         results = report.results if refused is None else []
-        end = loop_end(step, self.graph.source.dialect, results, report.stats)
+        end = loop_end(step, self.graph.source.dialect, results, report.stats, report.stored)
         if self._is_stopped(run) and (report.status == "cancelled" or report.stats["skipped"]):
             return end._replace(status="cancelled")
         whole = next((one for one in report.failures if one.iteration is None), None)
@@ -264,13 +273,33 @@ class Machine(Engine[PlaybookState, StepRun]):
         step = self.graph.steps[run.step]
         assert step.loop is not None  # noqa: S101 - only a step with a loop is ready without a pipeline
         try:
-            if run.loop is None and open_loop(self._execution, step, step.loop, run, self.budget, self._limit) is None:
-                self._ready(run)
-                return False
+            if run.loop is None:
+                if open_loop(self._execution, step, step.loop, run, self.budget, self._limit) is None:
+                    self._ready(run)
+                    return False
+                if self._keeps_items(run):
+                    return False
             self._begin_chunks(run, step, step.loop)
         except templates.TemplateFailure as failure:
             return self._loop_failed(run, failure)
         return self._end_loop_when_over(run)
+
+    def _keeps_items(self, run: StepRun) -> bool:
+        """Have the items of a large loop stored before any of them begins; the run waits for that."""
+        progress = _loop_of(run)
+        given = items_to_keep(progress, self._limit)
+        if given is None:
+            return False
+        id_ = fitted(f"{progress.id}:items")
+        self.state.pending[id_] = Pending("keep", run.id)
+        self._journal.send(KeepValues(id_, given, f"{progress.total:,} items of {run.step}"))
+        return True
+
+    def _values_kept(self, owner: str, event: ValuesKept) -> None:
+        """The items and the scope of a loop, which this machine no longer has then."""
+        run = self._runs[owner]
+        take_kept(_loop_of(run), event.kept)
+        self._ready(run)
 
     def _begin_chunks(self, run: StepRun, step: Step, loop: Loop) -> None:
         """As many as may begin now; the run stays ready where only the budget or the calls in flight forbid more."""
@@ -351,6 +380,7 @@ class Machine(Engine[PlaybookState, StepRun]):
         state.phase = "ended"
         state.arrivals.clear()
         self._drop_timer(_DEADLINE)
+        self._drop_loads()
         self._journal.send(finish(self._execution, self._limit))
 
     def _host(self, run: StepRun) -> StepHost:

@@ -16,6 +16,8 @@ from noetl_temporal.machine.events import (
     Started,
     TimerFired,
     ToolFinished,
+    ValueLoaded,
+    ValuesKept,
 )
 from noetl_temporal.machine.state import MachineState
 
@@ -24,7 +26,7 @@ __all__ = ["ADMITTED", "ANSWERED", "unexpected"]
 _CONTROL = (CancelRequested, LimitReached, HoldRequested, RestRequested, Continued, Resumed)
 ADMITTED: Mapping[str, tuple[type[Event], ...]] = {
     "new": (Started,),
-    "running": (ToolFinished, ChunkFinished, TimerFired, *_CONTROL),
+    "running": (ToolFinished, ChunkFinished, TimerFired, ValuesKept, ValueLoaded, *_CONTROL),
     "ended": (),
 }
 """Phase -> the facts that it admits."""
@@ -33,6 +35,8 @@ ANSWERED: Mapping[type[Event], tuple[str, ...]] = {
     ToolFinished: ("call",),
     ChunkFinished: ("chunk",),
     TimerFired: ("delay", "deadline"),
+    ValuesKept: ("keep",),
+    ValueLoaded: ("load",),
 }
 """Fact -> the kinds of Pending that it ends."""
 
@@ -52,6 +56,10 @@ def unexpected(event: Event, state: MachineState) -> str | None:
             id_ = event.chunk_id
         case TimerFired():
             id_ = event.timer_id
+        case ValuesKept():
+            id_ = event.keep_id
+        case ValueLoaded():
+            id_ = event.load_id
         case _:
             return None
     found = state.pending.get(id_) or state.timers.get(id_)

@@ -7,12 +7,14 @@ execution_id ...), ctx, results by step and task name, workload (semantics.md 13
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Value
 from noetl_compiler.overlay import names_in, picked, without
 from noetl_temporal.machine.call import Outcome
+from noetl_temporal.machine.stored import result_alone, result_in, view_of, with_result
 from noetl_temporal.machine.views import (
     ErrorView,
     EventName,
@@ -88,15 +90,15 @@ def outcome_names(kind: str, outcome: Outcome, attempt: int = 1, page: int = 1) 
 
     ``error`` is bound only when there is one, so that ``error is defined`` tells.
     """
-    result, view = outcome.get("result"), OutcomeView(kind, outcome)
+    view, seen = OutcomeView(kind, outcome), view_of(outcome, partial(result_view, kind))
     names: dict[str, Any] = {
         "output": view,
         "outcome": view,
         "_outcome": view,
-        "result": result_view(kind, result),
-        "data": result_view(kind, result),
-        "response": response_view(kind, result),
-        "this": {"data": result_view(kind, result), "result": result_view(kind, result)},
+        "result": seen,
+        "data": seen,
+        "response": view_of(outcome, partial(response_view, kind)),
+        "this": {"data": seen, "result": seen},
         "success": outcome["status"] == "ok",
         "last_error": None,
         "attempt": attempt,
@@ -121,13 +123,13 @@ def call_names(dialect: str, step: str, kind: str, outcome: Outcome, attempt: in
     (dev/decisions/0011).
     """
     if dialect == "case" and outcome.get("page"):
-        last: Mapping[str, Json] = outcome["page"]
-        kind, outcome = str(last["kind"]), {**outcome, "result": last["result"]}
+        last: dict[str, Json] = outcome["page"]
+        kind, outcome = str(last["kind"]), {**with_result(outcome, None), **result_alone(last)}
     names = {**outcome_names(kind, outcome, attempt, page), **own_step(dialect, step, kind, outcome)}
     if dialect != "case":
         return names
     if outcome["status"] == "ok":
-        names["response"] = names["result"] = call_view(kind, outcome.get("result"))
+        names["response"] = names["result"] = view_of(outcome, partial(call_view, kind))
     return {**names, **event_names("step.done" if outcome["status"] == "ok" else "step.failed", step, outcome)}
 
 
@@ -135,7 +137,7 @@ def own_step(dialect: str, step: str, kind: str, outcome: Outcome | None = None)
     """``step`` in v1: the running step's own name and, when its call is done, the result."""
     if dialect != "v1":
         return {}
-    result = None if outcome is None else result_view(kind, outcome.get("result"))
+    result = None if outcome is None else view_of(outcome, partial(result_view, kind))
     return {"step": {"name": step, "data": result, "result": result}}
 
 
@@ -146,7 +148,7 @@ def _status_code(outcome: Outcome) -> Json:
 
 def event_names(name: str, step: str, outcome: Outcome | None) -> dict[str, Any]:
     """``event`` as arcs see it."""
-    payload = outcome.get("result") if outcome else None
+    payload = result_in(outcome) if outcome else None
     return {"event": {"name": EventName(name), "type": EventName(name), "step": step, "payload": payload}}
 
 

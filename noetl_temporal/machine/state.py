@@ -11,11 +11,12 @@ import msgspec
 
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.budget import ResultSizes
-from noetl_temporal.machine.call import Outcome
+from noetl_temporal.machine.call import Outcome, Part, Stored
 from noetl_temporal.machine.commands import FrameLimits
-from noetl_temporal.machine.events import ChunkReport, Failure
+from noetl_temporal.machine.events import ChunkReport, Event, Failure, Kept
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops.items import Selection
+from noetl_temporal.machine.stored import LoadedValue
 from noetl_temporal.machine.undefined import Mistake
 
 __all__ = [
@@ -88,14 +89,14 @@ class PipelineState(msgspec.Struct, omit_defaults=True):
 
 
 class Pending(msgspec.Struct, omit_defaults=True):
-    """Something a machine waits for: a ``call`` or ``delay`` of the run ``owner``, a ``chunk`` of its loop, or its
-    ``deadline``.
+    """Something a machine waits for: a ``call`` or ``delay`` of the run ``owner``, a ``chunk`` of its loop, what is to
+    ``keep`` of it, its ``deadline``, or the ``load`` of a stored value.
 
-    The owner of the whole machine's deadline is empty. ``due`` is when a timer fires, milliseconds since the epoch.
+    What concerns the whole machine has no owner. ``due`` is when a timer fires, milliseconds since the epoch.
     ``is_asked`` when it has been asked to end.
     """
 
-    kind: Literal["call", "chunk", "delay", "deadline"]
+    kind: Literal["call", "chunk", "keep", "load", "delay", "deadline"]
     owner: str
     due: int = 0
     is_asked: bool = False
@@ -144,10 +145,13 @@ class LoopProgress(msgspec.Struct, omit_defaults=True):
     ``ranges`` are (first, size) of items that no chunk has yet, in order; ``chunks`` are in flight, by id; ``reports``
     are those of chunks that ended, by their first item. ``scope`` has what the body's templates name, ``ctx`` what the
     iterations so far hand on. Chunks run as activities where there is a ``frame``. ``failure`` is that of the loop as a
-    whole: nothing more begins then.
+    whole: nothing more begins then. Of a large loop neither the ``items``, ``total`` of them, nor the scope stand here,
+    once they have been stored: ``kept`` has where the items of each range lie, by its first item, ``kept_scope`` the
+    scope's key.
     """
 
     id: str
+    total: int
     items: list[Json]
     scope: dict[str, Json]
     max_in_flight: int
@@ -157,6 +161,8 @@ class LoopProgress(msgspec.Struct, omit_defaults=True):
     ctx: dict[str, Json] = {}
     frame: FrameLimits | None = None
     failure: Outcome | None = None
+    kept: dict[int, Part] = {}
+    kept_scope: str = ""
 
 
 class StepRecord(msgspec.Struct, omit_defaults=True):
@@ -200,8 +206,9 @@ class Iteration(Run, omit_defaults=True, kw_only=True):
 class MachineState(msgspec.Struct, omit_defaults=True):
     """What every machine remembers.
 
-    ``pending`` are the calls and chunks in flight, ``timers`` the delays and deadlines, by id. ``ready`` names the runs
-    whose next call may begin, in order.
+    ``pending`` are the calls, chunks and whatever else is in flight, ``timers`` the delays and deadlines, by id.
+    ``ready`` names the runs whose next call may begin, in order. ``deferred`` are facts, in order, that wait for a
+    stored value; ``loaded`` are those that have come for them, by id. None ever waits before one ``has_stored``.
     """
 
     phase: Literal["new", "running", "ended"] = "new"
@@ -213,6 +220,9 @@ class MachineState(msgspec.Struct, omit_defaults=True):
     stop: Stop | None = None
     holding: bool = False
     sizes: ResultSizes = msgspec.field(default_factory=ResultSizes)
+    deferred: list[Event] = []
+    loaded: dict[str, LoadedValue] = {}
+    has_stored: bool = False
 
 
 class PlaybookState(MachineState, omit_defaults=True):
@@ -243,14 +253,16 @@ class PlaybookState(MachineState, omit_defaults=True):
 
 
 class LoopState(MachineState, omit_defaults=True):
-    """A run of a chunk of a loop. Results and assigns wait under their index until the end; ``succeeded`` counts those
-    that ended well. ``is_closed`` when no further item may begin here. ``mistakes`` are
-    what the playbook is to warn of.
+    """A run of a chunk of a loop. Results and assigns wait under their index until the end, where large results lie
+    under ``stored``; ``succeeded`` counts those that ended well. ``is_closed`` when no further item may begin here.
+    ``mistakes`` are what the playbook is to warn of. ``kept`` is where the results lie that are here, once they do.
     """
 
     next: int = 0
     runs: dict[str, Iteration] = {}
     results: dict[int, Json] = {}
+    stored: dict[int, Stored] = {}
+    kept: Kept | None = None
     assigns: dict[int, list[tuple[str, Json]]] = {}
     ctx: dict[str, Json] = {}
     failures: list[Failure] = []

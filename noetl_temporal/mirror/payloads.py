@@ -40,6 +40,9 @@ Json: TypeAlias = Any
 TRAIL = "noetl-trail"
 """Name of the header, of the memo and of the local activity in which domain events travel."""
 
+_ARGUMENTS = 2
+"""Those that the fold reads; items and scope of a loop come after them."""
+
 _PLAIN = b"json/plain"
 _PACKED = ENCODING.encode()
 _REFERENCE = ExternalStorageReference.DESCRIPTOR.full_name.encode()
@@ -78,7 +81,8 @@ def input_of(event: HistoryEvent) -> dict[str, Json] | None:
     """The arguments of the run that begins with this event, as one map; None when one lies elsewhere.
 
     They are a run_input.RunInput and a Playbook, or a loop_run.LoopRun and a LoopBody."""
-    parts = [as_map(value(one)) for one in event.workflow_execution_started_event_attributes.input.payloads]
+    given = event.workflow_execution_started_event_attributes.input.payloads[:_ARGUMENTS]
+    parts = [as_map(value(one)) for one in given]
     found: dict[str, Json] = {}
     for part in parts:
         if part is None:
@@ -147,7 +151,7 @@ def _carried(event: HistoryEvent) -> Iterator[Payload]:
         present.discard("input")  # stands in the child's own history, and may be large
     for name in present & {"input", "result", "details"}:
         carried = getattr(attributes, name)
-        yield from carried.payloads if isinstance(carried, Payloads) else marked(carried)
+        yield from carried.payloads[:_ARGUMENTS] if isinstance(carried, Payloads) else marked(carried)
     for name in present & {"header", "upserted_memo"}:
         yield from _trail(getattr(attributes, name).fields)
     if "failure" in present:

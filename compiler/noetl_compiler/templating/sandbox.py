@@ -29,6 +29,7 @@ from jinja2.runtime import Context, LoopContext, Undefined
 from jinja2.sandbox import MAX_RANGE, ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace, missing
 
+from noetl_compiler.templating.deferred import taken
 from noetl_compiler.templating.filters import FILTERS, TESTS
 from noetl_compiler.templating.formats import FormatMethod, percent
 from noetl_compiler.templating.materialise import text_of
@@ -110,7 +111,7 @@ class ScopeContext(Context):
         if key in self.vars:
             return self.vars[key]
         try:
-            return self.scope[key]
+            return taken(self.scope[key])
         except KeyError:
             return self.environment.globals.get(key, missing)
 
@@ -122,6 +123,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """``obj.attribute``."""
+        obj = taken(obj)
         if isinstance(obj, Undefined):
             return obj
         if _is_view(obj):
@@ -134,16 +136,17 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         """``obj[argument]``: never an attribute."""
+        obj = taken(obj)
         if isinstance(obj, Undefined):
             return obj
         try:
-            return obj[argument]
+            return taken(obj[argument])
         except (TypeError, LookupError):
             return self.undefined(obj=obj, name=argument)
 
     def _item(self, view: Any, attribute: str) -> Any:
         try:
-            return view[attribute]
+            return taken(view[attribute])
         except (TypeError, LookupError):
             if attribute in _MAPPING_METHODS and hasattr(view, attribute):
                 return getattr(view, attribute)

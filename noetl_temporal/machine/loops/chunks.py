@@ -20,6 +20,7 @@ import msgspec
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.commands import FrameLimits
 from noetl_temporal.machine.events import ChunkReport, Failure
+from noetl_temporal.machine.loops.keeping import joined_results
 from noetl_temporal.machine.state import Chunk, LoopProgress
 
 __all__ = ["CHUNK_ITEMS", "cut", "joined", "next_chunk", "take_report"]
@@ -108,10 +109,12 @@ def take_report(progress: LoopProgress, chunk: Chunk, report: ChunkReport, *, go
 def joined(progress: LoopProgress) -> ChunkReport:
     """The report of the whole loop."""
     reports = [report for _, report in sorted(progress.reports.items())]
-    total = len(progress.items)
-    results: list[Json] = [None] * total
+    total = progress.total
+    stored = joined_results(progress) if any(report.stored is not None for report in reports) else None
+    results: list[Json] = [None] * (0 if stored else total)
     for first, report in progress.reports.items():
-        results[first : first + len(report.results)] = report.results
+        if stored is None:
+            results[first : first + len(report.results)] = report.results
     success = sum(report.stats.get("success", 0) for report in reports)
     failed = sum(report.stats.get("failed", 0) for report in reports)
     failures = tuple(failure for report in reports for failure in report.failures)
@@ -122,6 +125,7 @@ def joined(progress: LoopProgress) -> ChunkReport:
         failures=failures,
         assigns=tuple(pair for report in reports for pair in report.assigns),
         attempts=sum(report.attempts for report in reports),
+        stored=stored,
     )
 
 

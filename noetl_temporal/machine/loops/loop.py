@@ -18,21 +18,26 @@ from typing import Literal
 from noetl_compiler.graph import Json
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine import trees
-from noetl_temporal.machine.commands import ChunkInput, Finish
+from noetl_temporal.machine.call import Outcome
+from noetl_temporal.machine.commands import ChunkInput, Finish, KeepValues
 from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import ChunkReport, LimitReached, Started
+from noetl_temporal.machine.events import ChunkReport, LimitReached, Started, ValuesKept
 from noetl_temporal.machine.failing import error_outcome, failure_at
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.journal import RESULT_BYTES
 from noetl_temporal.machine.loops.host import IterationHost, iteration_ids
 from noetl_temporal.machine.loops.result import too_large
-from noetl_temporal.machine.state import Iteration, LoopState, restored
+from noetl_temporal.machine.loops.keeping import results_to_keep, stored_results
+from noetl_temporal.machine.state import Iteration, LoopState, Pending, restored
+from noetl_temporal.machine.stored import preview, stored_in, whole_result
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.plan import StepPlan
-from noetl_temporal.shortening import abridged
 
 __all__ = ["LoopMachine"]
+
+_RESULTS = "results"
+"""The id under which the machine keeps them."""
 
 _ENDS = {
     "ok": ("loop.iteration.done", "COMPLETED"),
@@ -47,10 +52,13 @@ class LoopMachine(Engine[LoopState, Iteration]):
     def __init__(self, input_: ChunkInput, state: Json = None, *, limit: int = INLINE_BYTES) -> None:
         new = LoopState(ids=EventIds.above(input_.slot, input_.after), ctx=input_.ctx)
         machine_state = new if state is None else restored(state, LoopState, strict=False)
-        super().__init__(machine_state, machine_state.runs, input_.source.file, limit)
         self.input = input_
         self.report: ChunkReport | None = None
         self._plan = StepPlan(input_.step)
+        super().__init__(machine_state, input_.source.file, limit)
+
+    def _runs_in(self, state: LoopState) -> dict[str, Iteration]:
+        return state.runs
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
@@ -76,8 +84,19 @@ class LoopMachine(Engine[LoopState, Iteration]):
         state = self.state
         while self._has_items_left() and len(state.runs) < self.input.max_in_flight and self._may_start():
             self._begin_iteration(state.next)
-        if not state.runs and not self._has_items_left():
+        if state.runs or self._has_items_left() or _RESULTS in state.pending:
+            return
+        given = results_to_keep(self.input, state, self._limit)
+        if given is None:
             self._finish()
+        else:
+            state.pending[_RESULTS] = Pending("keep", "")
+            self._journal.send(KeepValues(_RESULTS, (given,), f"results of {self.input.step.name}"))
+
+    def _values_kept(self, owner: str, event: ValuesKept) -> None:
+        """The results, which this machine no longer has then."""
+        del owner
+        self.state.kept = event.kept[0]
 
     def _has_items_left(self) -> bool:
         state = self.state
@@ -123,13 +142,20 @@ class LoopMachine(Engine[LoopState, Iteration]):
         match end.status:
             case "ok":
                 state.succeeded += 1
-                state.results[index] = end.outcome.get("result")
+                self._add_result(index, end.outcome)
                 if self.input.is_sequential:
                     state.ctx = trees.merged(state.ctx, run.ctx)
             case "error":
                 self._iteration_failed(end, index)
             case "cancelled":
                 pass
+
+    def _add_result(self, index: int, outcome: Outcome) -> None:
+        stored = stored_in(outcome)
+        if stored is not None and stored.is_one:
+            self.state.stored[index] = stored
+        else:
+            self.state.results[index] = whole_result(outcome)
 
     def _iteration_failed(self, end: End, index: int) -> None:
         step, source = self.input.step, self.input.source
@@ -151,7 +177,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
             parent=run.event_id,
             ends=run.event_id,
             started=run.started,
-            result=abridged(end.outcome.get("result"), RESULT_BYTES) if end.status == "ok" else None,
+            result=preview(end.outcome, RESULT_BYTES) if end.status == "ok" else None,
             error=str(error["message"]) if "message" in error else None,
             span=end.span if end.status == "error" else None,
             meta=iteration_ids(self.input, run.index),
@@ -176,11 +202,13 @@ class LoopMachine(Engine[LoopState, Iteration]):
         total = len(self.input.items) - rest
         state.phase = "ended"
         indices = range(self.input.first, self.input.first + total)
-        results = [state.results.get(index) for index in indices]
-        refused = too_large(results, self._limit)
-        if refused is not None:
-            self._add_failure(refused)
-            results = []
+        results: list[Json] = []
+        if state.kept is None:
+            results = [state.results.get(index) for index in indices]
+            refused = too_large(results, self._limit)
+            if refused is not None:
+                self._add_failure(refused)
+                results = []
         failed = sum(1 for one in state.failures if one.iteration is not None)
         status: Literal["ok", "error", "cancelled"] = (
             "cancelled" if self.is_cancelled else "error" if state.failures else "ok"
@@ -197,12 +225,14 @@ class LoopMachine(Engine[LoopState, Iteration]):
             rest=rest,
             clock=state.ids.last,
             mistakes=tuple(state.mistakes),
+            stored=None if state.kept is None else stored_results(state, indices, state.kept),
         )
         ended: dict[str, Literal["completed", "failed", "cancelled"]] = {
             "ok": "completed",
             "error": "failed",
             "cancelled": "cancelled",
         }
+        self._drop_loads()
         self._journal.send(Finish(ended[status], started=state.started))
 
     def _add_failure(self, outcome: dict[str, Json]) -> None:

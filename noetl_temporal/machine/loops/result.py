@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from noetl_compiler.graph import Json, Step
-from noetl_temporal.machine.call import Outcome
+from noetl_temporal.machine.call import Outcome, Stored
 from noetl_temporal.machine.failing import error_outcome
+from noetl_temporal.machine.stored import with_stored
 from noetl_temporal.machine.tasks.pipeline import End
 
 __all__ = ["ITEMS_FAILED", "loop_end", "loop_result", "too_large"]
@@ -15,9 +17,13 @@ ITEMS_FAILED = "loop"
 """The kind of error of a loop of which items failed."""
 
 
-def loop_end(step: Step, dialect: str, results: list[Json], stats: dict[str, int]) -> End:
-    """The step fails when an iteration did, unless the loop says best_effort (semantics.md 22)."""
-    outcome = loop_result(dialect, results, stats)
+def loop_end(
+    step: Step, dialect: str, results: list[Json], stats: dict[str, int], stored: Stored | None = None
+) -> End:
+    """The step fails when an iteration did, unless the loop says best_effort (semantics.md 22). Results may lie
+    elsewhere.
+    """
+    outcome = loop_result(dialect, results, stats, stored)
     is_tolerant = step.loop is not None and step.loop.failure == "best_effort"
     if is_tolerant or not stats.get("failed"):
         return End("ok", outcome, None, step.span)
@@ -25,10 +31,14 @@ def loop_end(step: Step, dialect: str, results: list[Json], stats: dict[str, int
     return End("error", {**outcome, **error_outcome(ITEMS_FAILED, message)}, None, step.span)
 
 
-def loop_result(dialect: str, results: list[Json], stats: dict[str, int]) -> Outcome:
+def loop_result(
+    dialect: str, results: list[Json], stats: dict[str, int], stored: Stored | None = None
+) -> Outcome:
     """Results in index order with their counts; the older dialects know them as a plain list."""
-    result: Json = {"results": results, "stats": stats} if dialect in ("v10", "case") else results
-    return {"status": "ok", "result": result, "meta": {"stats": stats}}
+    has_stats, outcome = dialect in ("v10", "case"), {"status": "ok", "meta": {"stats": stats}}
+    if stored is not None:
+        return with_stored(outcome, replace(stored, under="results", beside={"stats": stats}) if has_stats else stored)
+    return {**outcome, "result": {"results": results, "stats": stats} if has_stats else results}
 
 
 def too_large(results: list[Json], limit: int) -> Outcome | None:

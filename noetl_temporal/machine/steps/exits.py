@@ -12,12 +12,12 @@ from noetl_temporal.machine.journal import RESULT_BYTES
 from noetl_temporal.machine.names import record_view
 from noetl_temporal.machine.scope import call_names
 from noetl_temporal.machine.state import StepRecord, StepRun
+from noetl_temporal.machine.stored import preview, with_result
 from noetl_temporal.machine.steps.entry import emit_started
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.routes import OK, Ended, Way, decide, route
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
-from noetl_temporal.shortening import abridged
 
 __all__ = ["in_time", "leave", "skip"]
 
@@ -84,7 +84,7 @@ def _completed(execution: Execution, step: Step, run: StepRun, end: End, kind: s
     }
     try:
         if step.result is not None:
-            end = end._replace(outcome={**end.outcome, "result": templates.render(step.result, host.scope(names))})
+            end = end._replace(outcome=with_result(end.outcome, templates.render(step.result, host.scope(names))))
             execution.state.records[step.name].outcome = end.outcome
         scope = host.scope(names)
         host.assign([(one.target, templates.render(one.value, scope)) for one in step.set])
@@ -118,7 +118,7 @@ def _emit_end(execution: Execution, step: Step, run: StepRun, end: End, status: 
         parent=run.event_id,
         ends=run.event_id,
         started=run.started,
-        result=abridged(end.outcome.get("result"), RESULT_BYTES) if status == "completed" else None,
+        result=preview(end.outcome, RESULT_BYTES) if status == "completed" else None,
         error=message_of(end.outcome),
         span=end.span if status == "failed" else None,
         step_run_id=run.id,

@@ -12,6 +12,7 @@ from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.loops.chunks import cut, next_chunk
 from noetl_temporal.machine.loops.frames import frame_limits
 from noetl_temporal.machine.loops.items import body_paths, collection_of, in_flight, mistake_of, selected
+from noetl_temporal.machine.loops.keeping import kept_items
 from noetl_temporal.machine.names import LOOP
 from noetl_temporal.machine.state import LoopProgress, StepRun
 from noetl_temporal.machine.steps.execution import Execution
@@ -47,7 +48,8 @@ def open_loop(
     needed = templates.project(scope, body_paths(step))
     frame = frame_limits(loop, scope, at_once)
     ranges = cut(items, at_once, limit // 2, frame)
-    run.loop = LoopProgress(fitted(run.id.replace("#", "/")), items, needed, at_once, ranges, frame=frame)
+    id_ = fitted(run.id.replace("#", "/"))
+    run.loop = LoopProgress(id_, len(items), items, needed, at_once, ranges, frame=frame)
     run.loop_event_id = _emit_started(execution, step, loop, run, len(items))
     return run.loop
 
@@ -63,27 +65,29 @@ def begin_chunk(execution: Execution, step: Step, loop: Loop, run: StepRun, prog
         execution_id=execution.id,
         source=execution.graph.source,
         step=step,
-        items=progress.items[chunk.first : chunk.first + chunk.size],
+        items=[] if progress.kept else progress.items[chunk.first : chunk.first + chunk.size],
         scope=progress.scope,
         slot=chunk.slot,
         after=execution.state.ids.last,
         event_id=run.loop_event_id,
         loop_id=progress.id,
         run=run.id,
-        total=len(progress.items),
+        total=progress.total,
         first=chunk.first,
         max_in_flight=chunk.share,
         is_sequential=progress.max_in_flight == 1,
         ctx=progress.ctx,
         frame=progress.frame,
+        kept_items=kept_items(progress, chunk) if progress.kept else None,
+        kept_scope=progress.kept_scope,
     )
     return RunChunk(id_, given, f"{step.name}: {_part(given)}, {loop.mode}")
 
 
 def _part(given: ChunkInput) -> str:
-    if len(given.items) == given.total:
+    if given.size == given.total:
         return f"{given.total:,} items"
-    return f"items {given.first + 1:,} to {given.first + len(given.items):,} of {given.total:,}"
+    return f"items {given.first + 1:,} to {given.first + given.size:,} of {given.total:,}"
 
 
 def _free_slot(execution: Execution, loop: Loop) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.graph import Json
+from noetl_temporal.machine.stored import whole_result
 from noetl_temporal.machine.steps.execution import Execution
 
 __all__ = ["result_of", "summary_of"]
@@ -12,9 +13,10 @@ def result_of(execution: Execution) -> Json:
     """The final step's result; where it has none, the result of the step that led to it, or of each by name."""
     records = execution.state.records
     final = records.get(execution.graph.final)
-    if final is not None and final.outcome.get("result") is not None:
-        return final.outcome["result"]
-    found = {name: records[name].outcome.get("result") for name in execution.state.leads if name in records}
+    result = None if final is None else whole_result(final.outcome)
+    if result is not None:
+        return result
+    found = {name: whole_result(records[name].outcome) for name in execution.state.leads if name in records}
     return next(iter(found.values())) if len(found) == 1 else found or None
 
 

@@ -8,10 +8,10 @@ from noetl_compiler.graph import Json
 from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.journal import RESULT_BYTES
 from noetl_temporal.machine.state import PipelineState
+from noetl_temporal.machine.stored import preview
 from noetl_temporal.machine.tasks.calls import call_id
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.plan import TaskPlan
-from noetl_temporal.shortening import abridged
 
 __all__ = ["TaskEvents", "message_of"]
 
@@ -49,7 +49,7 @@ class TaskEvents:
             parent=self._state.done_id or self._state.event_id,
             ends=self._state.event_id,
             started=self._state.started,
-            result=abridged(outcome.get("result"), RESULT_BYTES) if status == "COMPLETED" else None,
+            result=preview(outcome, RESULT_BYTES) if status == "COMPLETED" else None,
             error=message_of(outcome),
             span=plan.task.span if status == "FAILED" else None,
             meta=self._meta(plan) if sequence is None else {**self._meta(plan), "sequence": sequence},

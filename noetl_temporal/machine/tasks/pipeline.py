@@ -29,6 +29,7 @@ from noetl_temporal.machine.call import Outcome, ToolReport
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.failing import error_outcome, template_outcome
 from noetl_temporal.machine.state import PipelineState, TaskRecord
+from noetl_temporal.machine.stored import with_result
 from noetl_temporal.machine.tasks import asides
 from noetl_temporal.machine.tasks.calls import store_call, summary, timer_id, tool_call
 from noetl_temporal.machine.tasks.events import TaskEvents
@@ -269,7 +270,7 @@ class Pipeline:
         state = self.state
         if state.has_collected:
             page = last_page(self.host, plan.task, outcome)
-            gathered = {**outcome, "status": "ok", "result": state.collected, "page": page}
+            gathered = {**with_result(outcome, state.collected), "status": "ok", "page": page}
             state.records[plan.task.label] = TaskRecord("collected", gathered)
         if outcome["status"] == "ok" and plan.task_sinks:
             state.storing, state.is_last = True, stop

@@ -5,6 +5,7 @@ from __future__ import annotations
 from noetl_compiler.graph import Json, Output
 from noetl_temporal.machine import trees
 from noetl_temporal.machine.call import Outcome
+from noetl_temporal.machine.stored import whole_result
 from noetl_temporal.machine.views import result_view
 
 __all__ = ["with_selected"]
@@ -14,7 +15,7 @@ def with_selected(output: Output | None, kind: str, outcome: Outcome) -> Outcome
     """The outcome with ``selected``, name -> part. A part that is not there has no name."""
     if output is None or not output.select or outcome["status"] != "ok":
         return outcome
-    view = result_view(kind, outcome.get("result"))
+    view = result_view(kind, whole_result(outcome))
     found: dict[str, Json] = {}
     for one in output.select:
         try:

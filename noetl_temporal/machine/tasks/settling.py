@@ -16,6 +16,7 @@ from noetl_temporal.machine import policy
 from noetl_temporal.machine.call import Outcome, RuleFailure, ToolReport
 from noetl_temporal.machine.failing import failed_by_rule
 from noetl_temporal.machine.state import PipelineState, TaskRecord
+from noetl_temporal.machine.stored import result_alone, whole_result, with_result
 from noetl_temporal.machine.tasks.collect import collected
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.names import PipelineNames
@@ -114,7 +115,7 @@ class Settling:
         if how is None:
             return
         try:
-            state.collected = collected(how, state.collected, task.kind, outcome.get("result"))
+            state.collected = collected(how, state.collected, task.kind, whole_result(outcome))
         except (KeyError, IndexError, ValueError, TypeError) as error:
             message = f"nothing to collect at {how.path!r} of the response"
             raise templates.TemplateFailure(message, task.span) from error
@@ -127,7 +128,7 @@ class Settling:
         """The outcome with the result, or the reason to fail, that its rule gives."""
         if rule is not None and rule.result is not None and outcome["status"] == "ok":
             page = last_page(self._host, task, outcome)
-            outcome = {**outcome, "result": templates.render(rule.result, names), "page": page}
+            outcome = {**with_result(outcome, templates.render(rule.result, names)), "page": page}
             self._state.records[task.label] = TaskRecord(task.kind, outcome)
         if do != "fail" or rule is None or (outcome["status"] == "error" and rule.message is None):
             return outcome
@@ -151,4 +152,4 @@ def _action(task: Task, rule: Rule | None, outcome: Outcome, exhausted: bool) ->
 def last_page(host: Host, task: Task, outcome: Outcome) -> Json:
     """What case rules are about when the step's result is another: the last call's own."""
     is_asked = host.source.dialect == "case"
-    return {"kind": task.kind, "result": outcome.get("result")} if is_asked else None
+    return {"kind": task.kind, **result_alone(outcome)} if is_asked else None

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, cast
 
 from noetl_compiler.graph import Json
-from noetl_compiler.templates import Absent
+from noetl_compiler.templates import Absent, taken
+from noetl_temporal.machine.stored import view_of
 from noetl_temporal.machine.views.tools import result_view
 
 __all__ = ["ErrorView", "OutcomeView"]
@@ -53,7 +54,7 @@ class OutcomeView(Mapping[str, Any]):
 
     def __init__(self, kind: str, outcome: Mapping[str, Json]) -> None:
         self._outcome = outcome
-        self._result: Any = result_view(kind, outcome.get("result"), outcome.get("selected"))
+        self._result: Any = view_of(outcome, lambda result: result_view(kind, result, outcome.get("selected")))
 
     def __getitem__(self, key: str) -> Any:
         if key in ("data", "result"):
@@ -64,7 +65,7 @@ class OutcomeView(Mapping[str, Any]):
             return ErrorView(None) if self._outcome.get(key) is None else self._outcome[key]
         if key in ("status", "meta"):
             return self._outcome.get(key)
-        result: Any = self._result
+        result: Any = taken(self._result)
         if isinstance(result, Mapping):
             return cast("Mapping[str, Any]", result)[key]
         raise KeyError(key)

@@ -1,0 +1,92 @@
+"""The payload store of a simulated run, and what of it is put there: results at random, loops from a random size on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES, STORED_BYTES
+from noetl_temporal.loop_run import with_kept
+from noetl_temporal.machine.call import Outcome, Part, Stored, ToolReport
+from noetl_temporal.machine.commands import ChunkInput
+from noetl_temporal.machine.events import Kept
+from noetl_temporal.machine.loops import keeping
+from noetl_temporal.machine.stored import stored_in, with_result
+
+__all__ = ["Store"]
+
+
+class Store:
+    """``limit`` is the bytes that a value may have, which says whether there is a store at all."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.limit = chance.choice((INLINE_BYTES, STORED_BYTES, STORED_BYTES))
+        self._kept_from = chance.choice((1, 40, keeping.KEPT_FROM_BYTES))
+        self._stored_from = chance.choice((1, 200, STORE_FROM_BYTES))
+        self._likely = chance.choice((0.0, 0.3, 1.0)) if self.limit > INLINE_BYTES else 0.0
+        self._chance = chance
+        self._values: dict[str, bytes] = {}
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Machines store loops from this store's sizes on, until the block ends."""
+        before = keeping.KEPT_FROM_BYTES, keeping.LARGE_BYTES
+        keeping.KEPT_FROM_BYTES, keeping.LARGE_BYTES = self._kept_from, self._stored_from
+        try:
+            yield
+        finally:
+            keeping.KEPT_FROM_BYTES, keeping.LARGE_BYTES = before
+
+    def keep(self, value: Any) -> Kept:
+        """Store a value."""
+        data = msgspec.json.encode(value)
+        key = f"value {len(self._values)}"
+        self._values[key] = data
+        return Kept(key, len(data))
+
+    def value(self, key: str) -> Any:
+        """What was stored."""
+        return msgspec.json.decode(self._values[key])
+
+    def load(self, stored: Stored) -> Any:
+        """A stored value."""
+        if stored.is_one:
+            return self.value(stored.parts[0].key)
+        found: list[Any] = []
+        for part in stored.parts:
+            if not part.key:
+                found += part.given or [None] * part.count
+            elif part.count:
+                found += self.value(part.key)[part.start : part.start + part.count]
+            else:
+                found.append(self.value(part.key))
+        return found
+
+    def set_aside(self, report: ToolReport) -> ToolReport:
+        """The report of an activity, perhaps with its result stored."""
+        outcome = report.outcome
+        if "result" not in outcome or self._chance.random() >= self._likely:
+            return report
+        kept = self.keep(outcome["result"])
+        rest = {name: value for name, value in outcome.items() if name != "result"}
+        return replace(report, outcome=rest, stored=Stored((Part(kept.key),), kept.bytes, is_one=True))
+
+    def whole(self, outcome: Outcome) -> Outcome:
+        """The outcome with its result, wherever that lies."""
+        stored = stored_in(outcome)
+        if stored is None:
+            return outcome
+        found = self.load(stored)
+        return with_result(outcome, {stored.under: found, **stored.beside} if stored.under else found)
+
+    def with_items(self, given: ChunkInput) -> ChunkInput:
+        """The input of a chunk with its items, wherever they lie."""
+        if given.kept_items is None:
+            return given
+        items = cast("list[Any]", self.value(given.kept_items.key))
+        return with_kept(given, items, self.value(given.kept_scope))
