@@ -308,3 +308,10 @@ def test_timers_start_again_after_a_continue_as_new_for_what_is_left() -> None:
     timers = {one.timer_id: one.seconds for one in run.feed(Resumed) if isinstance(one, StartTimer)}
     assert timers["playbook:timeout"] == pytest.approx(3600 - 0.02)
     assert timers["start#1:poll:1:delay"] == pytest.approx(60 - 0.01)
+
+
+def test_a_pipeline_whose_last_call_ends_while_the_machine_holds_has_ended() -> None:
+    run = watched("  - step: start\n    tool: {kind: noop}\n")
+    run.feed(HoldRequested)
+    run.feed(ToolFinished, run.calls()[0], ok())
+    assert not run.machine.state.runs

@@ -304,9 +304,13 @@ class Pipeline:
             self._end("error", report.outcome)
 
     def _advance(self, stop: bool) -> None:
+        """Go on to the next task. Without any the pipeline ends now: an end needs no leave to begin a call."""
         self._leave_task()
         self.state.index = len(self.host.step.tasks) if stop else self.state.index + 1
-        self._move("ready")
+        if self.state.index < len(self.host.step.tasks):
+            self._move("ready")
+        else:
+            self._run_out()
 
     def _leave_task(self) -> None:
         """Attempts, pages and what they gathered belong to one task execution."""
