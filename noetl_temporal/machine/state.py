@@ -13,7 +13,8 @@ from noetl_compiler.graph import Json
 from noetl_temporal.machine.budget import ResultSizes
 from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.commands import FrameLimits
-from noetl_temporal.machine.events import ChunkReport, Failure
+from noetl_temporal.machine.events import ChunkReport
+from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops.items import Selection
 from noetl_temporal.machine.undefined import Mistake
@@ -142,9 +143,9 @@ class LoopProgress(msgspec.Struct, omit_defaults=True):
     """How far the loop of a step's run is (loops/chunks.py).
 
     ``ranges`` are (first, size) of items that no chunk has yet, in order; ``chunks`` are in flight, by id; ``reports``
-    are those of chunks that ended, by their first item. ``scope`` has what the body's templates name, ``ctx`` what the
-    iterations so far hand on. Chunks run as activities where there is a ``frame``. ``failure`` is that of the loop as a
-    whole: nothing more begins then.
+    are those of chunks that ended, by their first item; their ``failures`` are merged here. ``scope`` has what the
+    body's templates name, ``ctx`` what the iterations so far hand on. Chunks run as activities where there is a
+    ``frame``. ``failure`` is that of the loop as a whole: nothing more begins then.
     """
 
     id: str
@@ -154,6 +155,7 @@ class LoopProgress(msgspec.Struct, omit_defaults=True):
     ranges: list[tuple[int, int]]
     chunks: dict[str, Chunk] = {}
     reports: dict[int, ChunkReport] = {}
+    failures: FailureLog = FailureLog()
     ctx: dict[str, Json] = {}
     frame: FrameLimits | None = None
     failure: Outcome | None = None
@@ -236,7 +238,7 @@ class PlaybookState(MachineState, omit_defaults=True):
     arrivals: list[tuple[str, str]] = []
     waiting: dict[str, list[str]] = {}
     leads: list[str] = []
-    failures: list[Failure] = []
+    failures: FailureLog = FailureLog()
     lost_slots: list[int] = []
     idle_starts: int = 0
     warned: list[str] = []
@@ -244,8 +246,8 @@ class PlaybookState(MachineState, omit_defaults=True):
 
 class LoopState(MachineState, omit_defaults=True):
     """A run of a chunk of a loop. Results and assigns wait under their index until the end; ``succeeded`` counts those
-    that ended well. ``is_closed`` when no further item may begin here. ``mistakes`` are
-    what the playbook is to warn of.
+    that ended well; ``failures`` are those of items, ``failure`` is how the loop itself failed. ``is_closed`` when no
+    further item may begin here. ``mistakes`` are what the playbook is to warn of.
     """
 
     next: int = 0
@@ -253,7 +255,8 @@ class LoopState(MachineState, omit_defaults=True):
     results: dict[int, Json] = {}
     assigns: dict[int, list[tuple[str, Json]]] = {}
     ctx: dict[str, Json] = {}
-    failures: list[Failure] = []
+    failures: FailureLog = FailureLog()
+    failure: Outcome | None = None
     succeeded: int = 0
     attempts: int = 0
     is_closed: bool = False

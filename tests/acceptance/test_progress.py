@@ -16,7 +16,7 @@ from noetl_temporal.cli.event_words import event_words
 from noetl_temporal.cli.log_facts import LogFacts
 from noetl_temporal.cli.progress import Progress
 from noetl_temporal.cli.view import Lines
-from noetl_temporal.machine.events import Failure
+from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.mirror.read import Event
 
 FAILURE = Failure("fetch", "HTTP 503 [x]", task="page", file="p.yaml", line=12, col=9)
@@ -90,7 +90,7 @@ def ended(**rest: Any) -> Ended:
 
 
 def test_json_has_every_field_and_plain_failures() -> None:
-    told = json.loads(ended(failures=(FAILURE,)).json())
+    told = json.loads(ended(failures=FailureLog().plus(FAILURE)).json())
     assert set(told) == {
         "execution_id",
         "workflow_id",
@@ -100,6 +100,7 @@ def test_json_has_every_field_and_plain_failures() -> None:
         "result",
         "steps",
         "failures",
+        "failure_counts",
         "events",
         "events_complete",
         "duration_seconds",
@@ -112,12 +113,13 @@ def test_json_has_every_field_and_plain_failures() -> None:
     assert told["failures"] == [
         {"step": "fetch", "task": "page", "file": "p.yaml", "line": 12, "col": 9, "message": "HTTP 503 [x]"}
     ]
+    assert told["failure_counts"] == [{"step": "fetch", "kind": "", "count": 1, "handled": 0}]
 
 
 def test_text_names_the_place_and_escapes_markup() -> None:
     out = io.StringIO()
     steps = {"fetch": {"status": "failed", "attempts": 2, "duration_seconds": 1.0}}
-    ended(failures=(FAILURE,), steps=steps).show(Console(file=out, width=80))
+    ended(failures=FailureLog().plus(FAILURE), steps=steps).show(Console(file=out, width=80))
     assert "p.yaml:12:9: fetch/page: HTTP 503 [x]" in out.getvalue()
     assert "fetch  failed" in out.getvalue()
 
