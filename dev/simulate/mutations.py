@@ -112,6 +112,10 @@ def _handled_by_name(execution: Any, step: Any, run: Any, end: Any, targets: Any
     return _FAILED(execution, step, run, end, targets)
 
 
+def _only_the_last(_: Any, other: Any) -> Any:
+    return other
+
+
 def _done_whatever_the_way(execution: Any, step: Any, run: Any, end: Any, kind: str, way: Any) -> Any:
     if way is None or way.raised is None or end.status != "ok":
         return _TOLD(execution, step, run, end, kind, way)
@@ -246,6 +250,7 @@ MUTATIONS = (
     Mutation("6: fail_fast of a playbook", lambda: _off(Machine, "_stop", _never_fails_fast)),
     Mutation("22: fail_fast of a loop", lambda: _off(LoopMachine, "_stop", _never_fails_fast)),
     Mutation("19a: failures belong to a run", lambda: _off(routes, "_failed", _handled_by_name)),
+    Mutation("22: chunks count what failed", lambda: _off(FailureLog, "merged", _only_the_last)),
     Mutation("34: a route that raises is an error", lambda: _off(templates, "predicate", _raising_is_no_match)),
     Mutation("34: a step whose way raises fails", lambda: _off(exits, "_told", _done_whatever_the_way)),
     Mutation("34: a way that raises hides no failure", lambda: _off(exits, "route", _fails_by_its_way_alone)),

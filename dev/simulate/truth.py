@@ -8,10 +8,10 @@ from typing import Any
 from dev.simulate.stops import is_handled, is_stopped
 from dev.simulate.story import Finding, Story, Tale
 from dev.simulate.tasks import RAISING
+from noetl_temporal.machine import failure_log
 from noetl_temporal.machine.commands import CallTool, Cancel, Finish, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import CancelRequested, ChunkFinished, ToolFinished
-from noetl_temporal.machine.failure_log import KEPT
 
 __all__ = ["check_truth"]
 
@@ -77,8 +77,8 @@ def _told(finish: Finish, step: str, run: str) -> bool:
 
 def _items(story: Story, finish: Finish) -> None:
     """Every failed item counts, and so does what is kept of failures."""
-    log = finish.failures
-    if len(log.kept) != min(log.total, 2 * KEPT) or len(log.first) != min(log.total, KEPT):
+    log, kept = finish.failures, failure_log.KEPT
+    if len(log.kept) != min(log.total, 2 * kept) or len(log.first) != min(log.total, kept):
         raise Finding("failures are lost", f"{len(log.first)} and {len(log.last)} are kept of {log.total}")
     if (log.cause is None) != (log.unhandled == 0):
         raise Finding("failures are lost", f"{log.unhandled} are unhandled, the first {log.cause}")
@@ -180,8 +180,8 @@ def _counts(tale: Tale) -> None:
     if stats["total"] != stats["success"] + stats["failed"] + stats["skipped"]:
         raise Finding("counts of a loop are wrong", f"{stats} do not add up")
     failing = sorted(one.meta["iteration"] for one in tale.events if one.type == "loop.iteration.failed")
-    kept = [one.iteration for one in report.failures.kept]
-    if report.failures.total != len(failing) or kept != [*failing[:KEPT], *failing[KEPT:][-KEPT:]]:
+    kept, most = [one.iteration for one in report.failures.kept], failure_log.KEPT
+    if report.failures.total != len(failing) or kept != [*failing[:most], *failing[most:][-most:]]:
         raise Finding("failures are lost", f"{report.failures.total} counted and {len(kept)} kept of {len(failing)}")
     ends = Counter(event.type for event in tale.events)
     if stats["success"] != ends["loop.iteration.done"] or stats["failed"] != ends["loop.iteration.failed"]:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.attention import Attention
-from noetl_temporal.machine.failure_log import Failure, FailureLog, told
+from noetl_temporal.machine.failure_log import Failure, FailureCount, FailureLog, told
 
 __all__ = ["Ended"]
 
@@ -118,7 +118,9 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 def _failures(log: FailureLog) -> Iterator[str]:
-    """Each failure; of a step with more than SHOWN of them their counts, with the first and the last."""
+    """Each failure; of a step with more than SHOWN of them, or some that are not kept, their counts, the first and the
+    last.
+    """
     steps = [*(one.step for one in log.kept), *(one.step for one in log.counts)]
     for step in dict.fromkeys(steps):
         counts = [one for one in log.counts if one.step == step]
@@ -127,13 +129,16 @@ def _failures(log: FailureLog) -> Iterator[str]:
         if total <= SHOWN and len(kept) == total:
             yield from (_told(one) for one in kept)
             continue
-        of_items = any(one.iteration is not None for one in kept)
-        handled = sum(one.handled for one in counts)
-        forgiven = " (handled)" if handled == total else f" ({handled:,} handled)" if handled else ""
-        what = "items failed" if of_items else "failures"
-        shown = "; the first and the last:" if kept else ""
-        yield f"{escape(step)}: {total:,} {what}: {escape(told(counts))}{forgiven}{shown}"
-        yield from (f"  {_told(one)}" for one in (kept if len(kept) <= 2 else (kept[0], kept[-1])))
+        yield f"{escape(step)}: {_counted(counts, kept)}{'; the first and the last:' if kept else ''}"
+        yield from (f"  {_told(one)}" for one in dict.fromkeys((*kept[:1], *kept[-1:])))
+
+
+def _counted(counts: list[FailureCount], kept: list[Failure]) -> str:
+    """``1,000 items failed: 998 http, 2 timeout (handled)``."""
+    total, handled = sum(one.count for one in counts), sum(one.handled for one in counts)
+    forgiven = " (handled)" if handled == total else f" ({handled:,} handled)" if handled else ""
+    what = "items failed" if any(one.iteration is not None for one in kept) else "failures" if total > 1 else "failure"
+    return f"{total:,} {what}: {escape(told(counts))}{forgiven}"
 
 
 def _told(failure: Failure) -> str:

@@ -53,7 +53,7 @@ def _emit_end(execution: Execution, status: Status, is_refused: bool) -> None:
         "total_steps": sum(1 for name in summary_of(execution) if state.records[name].status != "skipped"),
         "failed_steps_count": len(failed),
         "failed_steps": failed or None,
-        "failures": msgspec.to_builtins(state.failures.counts) or None,
+        "failures": msgspec.to_builtins(list(state.failures.counts)) or None,
         "stopped_by": state.stop.kind if state.stop else None,
         "result_refused": is_refused or None,
         "reason": state.stop.reason or None if state.stop else None,

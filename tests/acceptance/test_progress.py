@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import io
 import json
 from typing import Any, NamedTuple
@@ -122,6 +123,53 @@ def test_text_names_the_place_and_escapes_markup() -> None:
     ended(failures=FailureLog().plus(FAILURE), steps=steps).show(Console(file=out, width=80))
     assert "p.yaml:12:9: fetch/page: HTTP 503 [x]" in out.getvalue()
     assert "fetch  failed" in out.getvalue()
+
+
+def item(index: int, kind: str = "http", *, handled: bool = False) -> Failure:
+    return Failure("load", f"no {index}", file="p.yaml", line=3, col=5, kind=kind, iteration=index, handled=handled)
+
+
+FEW = [item(0), FAILURE, item(2)]
+MANY = [FAILURE, *(item(index, "timeout" if index < 2 else "http") for index in range(1500))]
+
+
+@pytest.mark.parametrize(
+    ("failures", "lines"),
+    [
+        ([], []),
+        (
+            FEW,
+            [
+                "p.yaml:3:5: load[0]: no 0",
+                "p.yaml:3:5: load[2]: no 2",
+                "p.yaml:12:9: fetch/page: HTTP 503 [x]",
+            ],
+        ),
+        (
+            MANY,
+            [
+                "p.yaml:12:9: fetch/page: HTTP 503 [x]",
+                "load: 1,500 items failed: 1,498 http, 2 timeout; the first and the last:",
+                "  p.yaml:3:5: load[0]: no 0",
+                "  p.yaml:3:5: load[1499]: no 1499",
+            ],
+        ),
+        (
+            [*(item(index) for index in range(100)), FAILURE, *(item(index, handled=True) for index in range(100))],
+            [
+                "load: 200 items failed: 200 http (100 handled); the first and the last:",
+                "  p.yaml:3:5: load[0]: no 0",
+                "  p.yaml:3:5: load[99]: no 99 (handled)",
+                "fetch: 1 failure: 1 of no kind",
+            ],
+        ),
+    ],
+)
+def test_many_failures_of_a_step_are_told_by_their_counts(failures: list[Failure], lines: list[str]) -> None:
+    out = io.StringIO()
+    log = functools.reduce(FailureLog.plus, failures, FailureLog())
+    ended(failures=log).show(Console(file=out, width=80))
+    assert out.getvalue().splitlines()[:-1] == lines
 
 
 WARNING = Row(
