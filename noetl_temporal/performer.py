@@ -32,6 +32,7 @@ from temporalio.exceptions import (
     TimeoutError as TemporalTimeoutError,
 )
 
+from noetl_compiler.graph import Json
 from noetl_temporal.attempt_details import attempts_in
 from noetl_temporal.frames.wire import FRAME_KIND, FrameEnd, FrameInput
 from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, kept_arguments, parted
@@ -48,7 +49,7 @@ from noetl_temporal.machine.commands import (
     StartTimer,
 )
 from noetl_temporal.machine.events import ChunkFinished, ChunkReport, Event, TimerFired, ToolFinished
-from noetl_temporal.machine.failing import error_outcome, failure_at
+from noetl_temporal.machine.failing import error_outcome
 from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, child_workflow_id, summary, tool_queue
 from noetl_temporal.stored_values import keep, kept_fact, load, loaded_fact
 from noetl_temporal.trail import Trail
@@ -282,11 +283,8 @@ def _chunk_finished(command: RunChunk, task: _Task) -> Event:
 
 def _loop_failed(command: RunChunk, kind: str, message: str) -> ChunkReport:
     """The report of a loop that made none: nothing is known of its items."""
-    input_ = command.input
-    place = input_.step.loop.span if input_.step.loop else input_.step.span
-    outcome = error_outcome(kind, message)
-    failure = failure_at(input_.source, input_.step.name, outcome, place, run=input_.run)
-    return ChunkReport("error", [None] * input_.size, _none_succeeded(command), (failure,))
+    results: list[Json] = [None] * command.input.size
+    return ChunkReport("error", results, _none_succeeded(command), failure=error_outcome(kind, message))
 
 
 def _none_succeeded(command: RunChunk) -> dict[str, int]:

@@ -6,7 +6,7 @@ import msgspec
 
 from noetl_compiler.graph import Graph, Json
 from noetl_temporal.limits import INLINE_BYTES
-from noetl_temporal.machine.events import Failure
+from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.packed_trail import PackedTrail
 from noetl_temporal.shared_part import SharedPart
 
@@ -48,7 +48,7 @@ class RunReport(msgspec.Struct, frozen=True, omit_defaults=True):
     status: str
     execution_id: int
     result: Json = None
-    failures: tuple[Failure, ...] = ()
+    failures: FailureLog = FailureLog()
     steps: dict[str, dict[str, Json]] = {}
     started: int = 0
     trail: PackedTrail | None = None

@@ -66,10 +66,9 @@ class PlaybookWorkflow:
             workflow.set_current_details(self._overview.markdown())
 
     def _end(self, given: RunInput, finish: Finish) -> RunReport:
-        unhandled = [failure for failure in finish.failures if not failure.handled]
         changes = [STATUS.value_set(finish.status)]
-        if unhandled:
-            changes.append(STEP.value_set(keyword(unhandled[0].step)))
+        if finish.failures.cause is not None:
+            changes.append(STEP.value_set(keyword(finish.failures.cause.step)))
         workflow.upsert_search_attributes(changes)  # pyright: ignore[reportUnknownMemberType] - the SDK's type
         trail = self.trail.take()
         report = RunReport(
@@ -107,8 +106,11 @@ class PlaybookWorkflow:
 
 
 def _why(finish: Finish) -> str:
-    failure = next(failure for failure in finish.failures if not failure.handled)
-    return f"{failure.file}:{failure.line}:{failure.col}: step {failure.step!r} failed: {failure.message}"
+    cause, more = finish.failures.cause, finish.failures.unhandled - 1
+    if cause is None:
+        return finish.status
+    told = f"{cause.file}:{cause.line}:{cause.col}: step {cause.step!r} failed: {cause.message}"
+    return f"{told} (and {more:,} more)" if more else told
 
 
 @workflow.defn(name=LOOP_WORKFLOW, sandboxed=False)

@@ -141,7 +141,7 @@ def sides(client: NoetlClient) -> dict[str, Side]:
         handle = await client.submit(compile_or_raise(text), content=text)
         report = await handle.result()
         if report.status != "completed":
-            raise SystemExit(f"the playbook {report.status}: {report.failures}")
+            raise SystemExit(f"the playbook {report.status}: {report.failures.cause}")
         return handle.workflow_id
 
     return {

@@ -102,7 +102,7 @@ async def measure(address: str, dsn: str, sizes: list[int], playbook: str) -> No
                 report = await handle.result()
             seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
             if report.status != "completed" or report.result["results"] != list(range(size)):
-                raise SystemExit(f"the playbook {report.status}: {report.failures[:3]}")
+                raise SystemExit(f"the playbook {report.status}: {report.failures.kept[:3]}")
             await asyncio.sleep(1)
             found = await histories(noetl.temporal, handle.workflow_id)
             rate = f"{size / seconds:.0f}", f"{cpu * 1000 / size:.2f}", f"{peak[0] / 1e6:.0f}"

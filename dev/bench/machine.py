@@ -150,7 +150,7 @@ class Meter:
                     if machine.report is not None:
                         yield partial(ChunkFinished, chunk_id=chunk_id, report=machine.report)
                 case Finish(status, failures=failures) if status != "completed":
-                    raise SystemExit(f"the playbook {status}: {failures[:1]}")
+                    raise SystemExit(f"the playbook {status}: {failures.cause}")
                 case _:
                     pass
 

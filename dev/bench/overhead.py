@@ -239,7 +239,7 @@ async def measure(noetl: NoetlClient, shapes: list[Shape], rounds: int) -> None:
         handle = await noetl.submit(graphs[shape.title])
         report = await handle.result()
         if report.status != "completed":
-            raise SystemExit(f"the playbook {report.status}: {report.failures}")
+            raise SystemExit(f"the playbook {report.status}: {report.failures.cause}")
         return handle.workflow_id
 
     graphs = {shape.title: compile_or_raise(shape.playbook) for shape in shapes}

@@ -98,7 +98,7 @@ async def _histories(
             histories = await _closed(session)
             report = await (await client.handle(session.handle.workflow_id)).result()
     if report.status != recording.ends:
-        raise NotShownError(f"has {report.status}, not {recording.ends}: {report.failures}")
+        raise NotShownError(f"has {report.status}, not {recording.ends}: {report.failures.cause}")
     seen = [EventType.Name(event.event_type).removeprefix("EVENT_TYPE_") for one in histories for event in one.events]
     if missing := set(recording.shows) - set(seen):
         raise NotShownError(f"does not show {', '.join(sorted(missing))}")

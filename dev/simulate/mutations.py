@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import msgspec
+from msgspec.structs import replace
 
 from dev.simulate.runs import simulate
 from noetl_compiler import templates
 from noetl_temporal.machine import playbook, protocol, quantities
 from noetl_temporal.machine.budget import Budget, ResultSizes
 from noetl_temporal.machine.engine import Engine
+from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops import chunks
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -99,9 +101,19 @@ def _never_skips(self: Any, event: Any) -> None:
 
 def _handled_by_name(execution: Any, step: Any, run: Any, end: Any, targets: Any) -> Any:
     if targets:
-        failures = execution.state.failures
-        execution.state.failures = [_HANDLED(one) if one.step == step.name else one for one in failures]
+        log = execution.state.failures
+        kept = [replace(one, handled=True) if one.step == step.name else one for one in log.kept]
+        execution.state.failures = FailureLog(
+            tuple(replace(one, handled=one.count) if one.step == step.name else one for one in log.counts),
+            tuple(kept[: len(log.first)]),
+            tuple(kept[len(log.first) :]),
+            next((one for one in kept if not one.handled), None),
+        )
     return _FAILED(execution, step, run, end, targets)
+
+
+def _only_the_last(_: Any, other: Any) -> Any:
+    return other
 
 
 def _done_whatever_the_way(execution: Any, step: Any, run: Any, end: Any, kind: str, way: Any) -> Any:
@@ -211,7 +223,6 @@ def _plain_names() -> list[Any]:
 
 
 _FAILED: Any = getattr(routes, "_failed")  # noqa: B009 - what is private may be switched off, too
-_HANDLED: Any = getattr(routes, "_handled")  # noqa: B009
 _TOLD: Any = getattr(exits, "_told")  # noqa: B009
 _EMIT_END: Any = getattr(exits, "_emit_end")  # noqa: B009
 _ROUTE: Any = routes.route
@@ -239,6 +250,7 @@ MUTATIONS = (
     Mutation("6: fail_fast of a playbook", lambda: _off(Machine, "_stop", _never_fails_fast)),
     Mutation("22: fail_fast of a loop", lambda: _off(LoopMachine, "_stop", _never_fails_fast)),
     Mutation("19a: failures belong to a run", lambda: _off(routes, "_failed", _handled_by_name)),
+    Mutation("22: chunks count what failed", lambda: _off(FailureLog, "merged", _only_the_last)),
     Mutation("34: a route that raises is an error", lambda: _off(templates, "predicate", _raising_is_no_match)),
     Mutation("34: a step whose way raises fails", lambda: _off(exits, "_told", _done_whatever_the_way)),
     Mutation("34: a way that raises hides no failure", lambda: _off(exits, "route", _fails_by_its_way_alone)),

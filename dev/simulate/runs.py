@@ -12,6 +12,7 @@ from dev.simulate.playbooks import playbook
 from dev.simulate.story import Finding, Story
 from dev.simulate.world import World
 from noetl_compiler import compile_text
+from noetl_temporal.machine import failure_log
 from noetl_temporal.machine.loops import chunks
 
 __all__ = ["Result", "simulate"]
@@ -35,7 +36,10 @@ def simulate(seed: int) -> Result:
         return Result(seed, text, None)
     story = Story(seed, text, graph)
     try:
-        with patch.object(chunks, "CHUNK_ITEMS", random.Random(f"{seed}/chunks").choice((1, 2, 3, 400))):
+        with (
+            patch.object(chunks, "CHUNK_ITEMS", random.Random(f"{seed}/chunks").choice((1, 2, 3, 400))),
+            patch.object(failure_log, "KEPT", random.Random(f"{seed}/kept").choice((1, 3, 50))),
+        ):
             World(story).run()
             check(story)
     except Finding as finding:

@@ -82,7 +82,7 @@ async def _compared(addresses: Addresses, count: int, first: int) -> int:
             report = await asyncio.wait_for(run.result(), RUN_SECONDS)
         await follow_execution(client.temporal, addresses.postgres, run.workflow_id)
         rows = await _rows(addresses.postgres, run.execution_id)
-        failures = Counter(_failure(one) for one in report.failures)
+        failures = Counter(_failure(one) for one in report.failures.kept)
         there = Told(report.status, report.result, failures, rows, await _stored(addresses.playbooks))
         told = list(_differences(alone, there))
         print(f"{number:4} seed {seed}: {alone.status}, {alone.rows.total()} rows, {'same' if not told else 'DIFFERS'}")
@@ -140,7 +140,7 @@ def _told(story: Story) -> Told:
     events = [event for tale in story.tales.values() for event in tale.events]
     rows = Counter(_row(one.type, one.node, one.status, one.meta.get("iteration")) for one in events)
     kept = Counter({row: count for row, count in rows.items() if not row.startswith(DERIVED)})
-    failures = Counter(_failure(one) for one in finish.failures)
+    failures = Counter(_failure(one) for one in finish.failures.kept)
     return Told(finish.status, finish.result, failures, kept, Counter(story.stored))
 
 

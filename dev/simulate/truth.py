@@ -9,6 +9,7 @@ from dev.simulate.stops import is_handled, is_stopped
 from dev.simulate.store import Store
 from dev.simulate.story import Finding, Story, Tale
 from dev.simulate.tasks import RAISING
+from noetl_temporal.machine import failure_log
 from noetl_temporal.machine.commands import CallTool, Cancel, Finish, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import CancelRequested, ChunkFinished, ChunkReport, ToolFinished
@@ -26,6 +27,7 @@ def check_truth(story: Story) -> None:
     _status(story, finish)
     _steps(story, finish)
     _raising(story, finish)
+    _items(story, finish)
     for tale in story.tales.values():
         if tale.name and tale.report is not None:
             _counts(tale, story.store)
@@ -33,10 +35,11 @@ def check_truth(story: Story) -> None:
 
 
 def _status(story: Story, finish: Finish) -> None:
-    unhandled = [one for one in finish.failures if not one.handled]
+    unhandled = finish.failures.unhandled
     stopped = is_stopped(story)
     if (finish.status == "completed") != (not unhandled and not stopped):
-        raise Finding("the status does not follow", f"{finish.status}, unhandled {unhandled[:2]}, stopped {stopped}")
+        detail = f"{finish.status}, unhandled {unhandled}, the first {finish.failures.cause}, stopped {stopped}"
+        raise Finding("the status does not follow", detail)
     cancels = any(isinstance(turn.fact, CancelRequested) for turn in story.main.turns)
     if finish.status == "cancelled" and not cancels:
         raise Finding("the status does not follow", "cancelled, and nobody asked for it")
@@ -66,8 +69,29 @@ def _steps(story: Story, finish: Finish) -> None:
 
 
 def _told(finish: Finish, step: str, run: str) -> bool:
-    """A failure of this run, or where failures do not tell their run of the step."""
-    return any(one.step == step and one.run == run and not one.handled for one in finish.failures)
+    """A failure of this run that is kept, or where some are not, one that is counted."""
+    if any(one.step == step and one.run == run and not one.handled for one in finish.failures.kept):
+        return True
+    counted = any(one.step == step and one.handled < one.count for one in finish.failures.counts)
+    return counted and len(finish.failures.kept) < finish.failures.total
+
+
+def _items(story: Story, finish: Finish) -> None:
+    """Every failed item counts, and so does what is kept of failures."""
+    log, kept = finish.failures, failure_log.KEPT
+    if len(log.kept) != min(log.total, 2 * kept) or len(log.first) != min(log.total, kept):
+        raise Finding("failures are lost", f"{len(log.first)} and {len(log.last)} are kept of {log.total}")
+    if (log.cause is None) != (log.unhandled == 0):
+        raise Finding("failures are lost", f"{log.unhandled} are unhandled, the first {log.cause}")
+    failed: Counter[str] = Counter()
+    for tale in story.tales.values():
+        if tale.name and tale.report is not None:
+            failed[tale.given.step.name] += tale.report.stats["failed"]
+    counted: Counter[str] = Counter()
+    for one in log.counts:
+        counted[one.step] += one.count
+    if failed - counted:
+        raise Finding("failures are lost", f"{dict(failed)} items failed, counted are {dict(counted)}")
 
 
 def _reached(story: Story, ends: dict[str, DomainEvent], finish: Finish) -> None:
@@ -138,7 +162,9 @@ def _failed_by_its_way(event: DomainEvent, end: DomainEvent | None, finish: Fini
     if end is None or end.type != "step.failed" or "source" not in event.meta or event.meta["chosen"]:
         raise Finding("a way that raises fails no step", f"{event.node}: {end and end.type}, {event.meta}")
     run = event.meta["step_run_id"]
-    told = [one for one in finish.failures if one.run == run and not one.handled]
+    if len(finish.failures.kept) < finish.failures.total:
+        return
+    told = [one for one in finish.failures.kept if one.run == run and not one.handled]
     missing = {event.error, end.error}.difference(one.message[:500] for one in told)
     if end.error != event.error and any(one.iteration is not None for one in told):
         missing.discard(end.error)  # the failures of the items say more than that there were some
@@ -155,6 +181,10 @@ def _counts(tale: Tale, store: Store) -> None:
         raise Finding("counts of a loop are wrong", f"{stats} and {len(results)} results of {items} items")
     if stats["total"] != stats["success"] + stats["failed"] + stats["skipped"]:
         raise Finding("counts of a loop are wrong", f"{stats} do not add up")
+    failing = sorted(one.meta["iteration"] for one in tale.events if one.type == "loop.iteration.failed")
+    kept, most = [one.iteration for one in report.failures.kept], failure_log.KEPT
+    if report.failures.total != len(failing) or kept != [*failing[:most], *failing[most:][-most:]]:
+        raise Finding("failures are lost", f"{report.failures.total} counted and {len(kept)} kept of {len(failing)}")
     ends = Counter(event.type for event in tale.events)
     if stats["success"] != ends["loop.iteration.done"] or stats["failed"] != ends["loop.iteration.failed"]:
         done, failed = ends["loop.iteration.done"], ends["loop.iteration.failed"]

@@ -18,7 +18,8 @@ from dev.simulate.story import Finding, Story, Tale
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import ChunkInput, Finish
-from noetl_temporal.machine.events import ChunkReport, Failure, LimitReached, RestRequested, Started
+from noetl_temporal.machine.events import ChunkReport, LimitReached, RestRequested, Started
+from noetl_temporal.machine.failing import error_outcome
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 
@@ -182,8 +183,8 @@ class World:
         given: ChunkInput = host.tale.given
         total = len(given.items)
         stats = {"total": total, "success": 0, "failed": 0, "skipped": total}
-        failure = Failure(given.step.name, "the loop's workflow was terminated", kind="loop_lost", run=given.run)
-        host.parent.chunk_finished(host.chunk_id, ChunkReport("error", [None] * total, stats, (failure,)))
+        failure = error_outcome("loop_lost", "the loop's workflow was terminated")
+        host.parent.chunk_finished(host.chunk_id, ChunkReport("error", [None] * total, stats, failure=failure))
 
 
 def _weather(chance: random.Random) -> Weather:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 from rich.console import Console
 from rich.markup import escape
@@ -10,9 +12,12 @@ from rich.table import Table
 
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.attention import Attention
-from noetl_temporal.machine.events import Failure
+from noetl_temporal.machine.failure_log import Failure, FailureCount, FailureLog, told
 
 __all__ = ["Ended"]
+
+SHOWN = 10
+"""Failures of one step that are told one by one."""
 
 COLOURS = {
     "completed": "green",
@@ -42,7 +47,7 @@ class Ended(msgspec.Struct, frozen=True):
     status: str
     result: Json = None
     steps: dict[str, dict[str, Json]] = {}
-    failures: tuple[Failure, ...] = ()
+    failures: FailureLog = FailureLog()
     events: int = 0
     events_complete: bool = False
     duration_seconds: float = 0.0
@@ -53,22 +58,27 @@ class Ended(msgspec.Struct, frozen=True):
     reason: str = ""
 
     def json(self) -> str:
-        """One object. Of a failure only what a reader needs: {step, task, file, line, col, message}."""
-        told = msgspec.to_builtins(self)
-        told["failures"] = [
+        """One object. Of a failure only what a reader needs: {step, task, file, line, col, message}; of many the first
+        and the last. ``failure_counts`` has them all: {step, kind, count, handled}.
+        """
+        found = msgspec.to_builtins(self)
+        found["failures"] = [
             {key: getattr(failure, key) for key in ("step", "task", "file", "line", "col", "message")}
-            for failure in self.failures
+            for failure in self.failures.kept
         ]
-        return msgspec.json.encode(told).decode()
+        found["failure_counts"] = [
+            {key: getattr(count, key) for key in ("step", "kind", "count", "handled")} for count in self.failures.counts
+        ]
+        return msgspec.json.encode(found).decode()
 
     def show(self, console: Console) -> None:
-        """The steps, the result, each failure at its place, and where to look further."""
+        """The steps, the result, failures at their places, and where to look further."""
         if self.steps:
             console.print(self._table())
         for warning in self.warnings:
             console.print(f"[yellow]{escape(warning)}[/]", highlight=False, soft_wrap=True)
-        for failure in self.failures:
-            console.print(_told(failure), soft_wrap=True)
+        for line in _failures(self.failures):
+            console.print(line, soft_wrap=True)
         if self.result is not None:
             console.print(Pretty(self.result, max_length=20, max_string=500))
         colour = COLOURS.get(self.status, "cyan")
@@ -105,6 +115,30 @@ class Ended(msgspec.Struct, frozen=True):
                 "" if seconds is None else f"{seconds:.2f}",
             )
         return table
+
+
+def _failures(log: FailureLog) -> Iterator[str]:
+    """Each failure; of a step with more than SHOWN of them, or some that are not kept, their counts, the first and the
+    last.
+    """
+    steps = [*(one.step for one in log.kept), *(one.step for one in log.counts)]
+    for step in dict.fromkeys(steps):
+        counts = [one for one in log.counts if one.step == step]
+        kept = [one for one in log.kept if one.step == step]
+        total = sum(one.count for one in counts)
+        if total <= SHOWN and len(kept) == total:
+            yield from (_told(one) for one in kept)
+            continue
+        yield f"{escape(step)}: {_counted(counts, kept)}{'; the first and the last:' if kept else ''}"
+        yield from (f"  {_told(one)}" for one in dict.fromkeys((*kept[:1], *kept[-1:])))
+
+
+def _counted(counts: list[FailureCount], kept: list[Failure]) -> str:
+    """``1,000 items failed: 998 http, 2 timeout (handled)``."""
+    total, handled = sum(one.count for one in counts), sum(one.handled for one in counts)
+    forgiven = " (handled)" if handled == total else f" ({handled:,} handled)" if handled else ""
+    what = "items failed" if any(one.iteration is not None for one in kept) else "failures" if total > 1 else "failure"
+    return f"{total:,} {what}: {escape(told(counts))}{forgiven}"
 
 
 def _told(failure: Failure) -> str:

@@ -48,7 +48,7 @@ class Keeper:
         self._attempt = activity.info().attempt
         self._entries: list[msgspec.Raw] = []
         self._bytes = 0
-        self._kept = (len(state.results), len(state.assigns), len(state.failures))
+        self._kept = (len(state.results), len(state.assigns))
         self._taken_at = self._now()
         self._storing: asyncio.Task[str] | None = None
         self._is_new = heart.details.head is not None
@@ -101,19 +101,18 @@ class Keeper:
 
     def _segment(self, calls: Iterable[InFlight], report: ChunkReport | None = None) -> Segment:
         state = self._machine.state
-        results, assigns, failures = self._kept
-        bare = msgspec.structs.replace(state, results={}, assigns={}, failures=[])
+        results, assigns = self._kept
+        bare = msgspec.structs.replace(state, results={}, assigns={})
         segment = Segment(
             older=self._heart.details.head,
             entries=self._entries,
             results=dict(islice(state.results.items(), results, None)),
             assigns=dict(islice(state.assigns.items(), assigns, None)),
-            failures=state.failures[failures:],
             state=state_snapshot(bare),
             calls=list(calls),
             report=report,
         )
-        self._kept = (len(state.results), len(state.assigns), len(state.failures))
+        self._kept = (len(state.results), len(state.assigns))
         self._entries, self._bytes, self._taken_at, self._is_new = [], 0, self._now(), False
         return segment
 

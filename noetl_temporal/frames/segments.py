@@ -14,7 +14,7 @@ import msgspec
 
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.call import AttemptRecord, ToolCall
-from noetl_temporal.machine.events import ChunkReport, Failure
+from noetl_temporal.machine.events import ChunkReport
 from noetl_temporal.value_store import ValueStore, until_done
 
 __all__ = ["FrameDetails", "InFlight", "Resumption", "Segment", "packed", "read", "resumed"]
@@ -32,15 +32,14 @@ class InFlight(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``results``, ``assigns`` and ``failures`` are those since the segment before; they are not in ``state``, the
-    machine's snapshot, so that it stays as small as what is in flight. ``report`` is there once the frame has ended.
+    """``results`` and ``assigns`` are those since the segment before; they are not in ``state``, the machine's
+    snapshot, so that it stays as small as what is in flight. ``report`` is there once the frame has ended.
     """
 
     older: str | None
     entries: list[msgspec.Raw]
     results: dict[int, Json] = {}
     assigns: dict[int, list[tuple[str, Json]]] = {}
-    failures: list[Failure] = []
     state: dict[str, Json] = {}
     calls: list[InFlight] = []
     report: ChunkReport | None = None
@@ -77,16 +76,14 @@ async def resumed(values: ValueStore, head: str) -> Resumption:
     """Read the segments back, however long that takes. Raises LookupError for one that is gone."""
     last = await read(values, head)
     state = dict(last.state)
-    results, assigns, failures = dict(last.results), dict(last.assigns), [last.failures]
+    results, assigns = dict(last.results), dict(last.assigns)
     older = last.older
     while older is not None:
         segment = await read(values, older)
         results |= segment.results
         assigns |= segment.assigns
-        failures.append(segment.failures)
         older = segment.older
-    in_order = [failure for part in reversed(failures) for failure in part]
-    told = {"results": results, "assigns": assigns, "failures": in_order}
+    told = {"results": results, "assigns": assigns}
     return Resumption({**state, **msgspec.to_builtins(told, str_keys=True)}, last.calls, last.report)
 
 

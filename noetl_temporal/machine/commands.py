@@ -9,7 +9,7 @@ import msgspec
 from noetl_compiler.graph import Json, SourceRef, Step
 from noetl_temporal.machine.call import Part, Stored, ToolCall
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import Failure
+from noetl_temporal.machine.failure_log import FailureLog
 
 __all__ = [
     "CallTool",
@@ -141,7 +141,7 @@ class Finish(msgspec.Struct, frozen=True, tag=True):
 
     status: Literal["completed", "failed", "cancelled"]
     result: Json = None
-    failures: tuple[Failure, ...] = ()
+    failures: FailureLog = FailureLog()
     steps: dict[str, dict[str, Json]] = {}
     """name -> {status, attempts, duration_seconds}"""
     started: int = 0

@@ -24,7 +24,7 @@ def finish(execution: Execution, limit: int) -> Finish:
         message = f"the result has over {limit:,} bytes: store it in a sink, or set NOETL_POSTGRES"
         span = execution.graph.steps[execution.graph.final].span
         outcome = error_outcome("too_large", message)
-        state.failures.append(failure_at(execution.graph.source, execution.graph.final, outcome, span))
+        state.failures = state.failures.plus(failure_at(execution.graph.source, execution.graph.final, outcome, span))
         result, is_refused = None, True
     status = _status(execution)
     if state.playbook_id:
@@ -32,7 +32,7 @@ def finish(execution: Execution, limit: int) -> Finish:
     return Finish(
         status,
         result=result,
-        failures=tuple(state.failures),
+        failures=state.failures,
         steps=summary_of(execution),
         started=state.started,
     )
@@ -42,21 +42,23 @@ def _status(execution: Execution) -> Status:
     state = execution.state
     if state.stop is not None and state.stop.kind == "cancel":
         return "cancelled"
-    return "failed" if any(not failure.handled for failure in state.failures) else "completed"
+    return "failed" if state.failures.unhandled else "completed"
 
 
 def _emit_end(execution: Execution, status: Status, is_refused: bool) -> None:
     state, emit = execution.state, execution.journal.emit
-    unhandled = [failure for failure in state.failures if not failure.handled]
+    failed = [name for name, record in state.records.items() if record.status == "failed"]
     meta: dict[str, Any] = {
         "evaluated_by_end_step": execution.graph.final in state.records,
         "total_steps": sum(1 for name in summary_of(execution) if state.records[name].status != "skipped"),
-        "failed_steps_count": sum(1 for record in state.records.values() if record.status == "failed"),
+        "failed_steps_count": len(failed),
+        "failed_steps": failed or None,
+        "failures": msgspec.to_builtins(list(state.failures.counts)) or None,
         "stopped_by": state.stop.kind if state.stop else None,
         "result_refused": is_refused or None,
         "reason": state.stop.reason or None if state.stop else None,
     }
-    error = unhandled[0].message if unhandled else None
+    error = state.failures.cause.message if state.failures.cause else None
     for type_, node, kind, began in (
         ("workflow.finished", "workflow", "workflow", state.workflow_id),
         (f"playbook.{status}", execution.graph.source.path, "playbook", state.playbook_id),

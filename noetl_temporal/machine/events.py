@@ -7,7 +7,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from noetl_compiler.graph import Json
-from noetl_temporal.machine.call import Stored, ToolReport
+from noetl_temporal.machine.call import Outcome, Stored, ToolReport
+from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.undefined import Mistake
 
 __all__ = [
@@ -16,7 +17,6 @@ __all__ = [
     "ChunkReport",
     "Continued",
     "Event",
-    "Failure",
     "HoldRequested",
     "Kept",
     "LimitReached",
@@ -30,38 +30,22 @@ __all__ = [
 ]
 
 
-class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something that failed, at its place in the playbook: in one ``run`` of a step (``<step>#<n>``).
-
-    ``handled`` when the playbook routed on from it.
-    """
-
-    step: str
-    message: str
-    task: str | None = None
-    file: str = ""
-    line: int = 0
-    col: int = 0
-    kind: str = ""
-    iteration: int | None = None
-    handled: bool = False
-    run: str = ""
-
-
 class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a chunk of a loop came to, or a whole loop.
 
-    ``results`` has one entry an item in index order, ``stats`` counts {total, success, failed, skipped}; ``assigns``
-    are (target, value) pairs for the playbook's ctx in index order, ``ctx`` what later iterations of a sequential loop
-    see of them, ``attempts`` all tool calls. ``rest`` is how many items at the end were given back; neither results nor
-    stats have them. ``clock`` is the last millisecond of which the chunk had ids, 0 when its workflow ended without a
-    report. ``mistakes`` are warnings, one a place. Large results are ``stored``, and then there are none in ``results``.
+    ``results`` has one entry an item in index order, ``stats`` counts {total, success, failed, skipped}, ``failures``
+    are those of items; ``failure`` is how the loop itself failed, as an outcome. ``assigns`` are (target, value) pairs
+    for the playbook's ctx in index order, ``ctx`` what later iterations of a sequential loop see of them, ``attempts``
+    all tool calls. ``rest`` is how many items at the end were given back; neither results nor stats have them.
+    ``clock`` is the last millisecond of which the chunk had ids, 0 when its workflow ended without a report.
+    ``mistakes`` are warnings, one a place. Large results are ``stored``, and then there are none in ``results``.
     """
 
     status: Literal["ok", "error", "cancelled"]
     results: list[Json] = []
     stats: dict[str, int] = {}
-    failures: tuple[Failure, ...] = ()
+    failures: FailureLog = FailureLog()
+    failure: Outcome | None = None
     assigns: tuple[tuple[str, Json], ...] = ()
     ctx: dict[str, Json] = {}
     attempts: int = 0

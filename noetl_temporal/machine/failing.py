@@ -5,9 +5,13 @@ from __future__ import annotations
 from noetl_compiler.graph import Json, SourceRef, Span
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import Outcome
-from noetl_temporal.machine.events import Failure
+from noetl_temporal.machine.failure_log import Failure
 
 __all__ = ["cancelled_outside", "error_outcome", "failed_by_rule", "failure_at", "template_outcome"]
+
+MESSAGE_LENGTH = 1000
+KIND_LENGTH = 40
+"""Characters of a failure's texts that are kept: a run remembers many of them."""
 
 
 def error_outcome(kind: str, message: str) -> Outcome:
@@ -40,16 +44,20 @@ def failure_at(
     task: str | None = None,
     iteration: int | None = None,
 ) -> Failure:
-    """A failure with its place."""
+    """A failure with its place, its message cut to what is kept of one."""
     error: dict[str, Json] = outcome.get("error") or {}
     return Failure(
         step=step,
-        message=str(error.get("message") or "failed"),
+        message=_cut(str(error.get("message") or "failed")),
         task=task,
         file=source.file,
         line=span.line,
         col=span.col,
-        kind=str(error.get("kind") or ""),
+        kind=str(error.get("kind") or "")[:KIND_LENGTH],
         iteration=iteration,
         run=run,
     )
+
+
+def _cut(message: str) -> str:
+    return message if len(message) <= MESSAGE_LENGTH else f"{message[: MESSAGE_LENGTH - 3]}..."

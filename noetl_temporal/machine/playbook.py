@@ -27,6 +27,7 @@ from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import ChunkFinished, ChunkReport, LimitReached, Started, ValuesKept
 from noetl_temporal.machine.failing import cancelled_outside, error_outcome, failure_at, template_outcome
+from noetl_temporal.machine.failure_log import Failure
 from noetl_temporal.machine.join import Joins
 from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.loops.chunks import joined, take_report
@@ -39,7 +40,7 @@ from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.exits import in_time, leave, skip
 from noetl_temporal.machine.steps.host import StepHost
 from noetl_temporal.machine.steps.loops import begin_chunk, emit_loop_end, open_loop, record_slot
-from noetl_temporal.machine.steps.routes import OK, Ended, add_failures
+from noetl_temporal.machine.steps.routes import OK, Ended
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.rendering import seconds_of
 
@@ -101,7 +102,7 @@ class Machine(Engine[PlaybookState, StepRun]):
     def _refuse(self, failure: templates.TemplateFailure, requested: int) -> None:
         """The workload has no value, so nothing may run."""
         span = failure.span or self.graph.steps[self.graph.entry].span
-        self.state.failures.append(failure_at(self.graph.source, "workload", template_outcome(failure), span))
+        self._failed(failure_at(self.graph.source, "workload", template_outcome(failure), span))
         path, emit = self.graph.source.path, self._journal.emit
         for type_ in ("playbook.request.evaluated", "playbook.failed"):
             emit(type_, path, "playbook", "FAILED", parent=requested, error=failure.message, span=span)
@@ -123,7 +124,10 @@ class Machine(Engine[PlaybookState, StepRun]):
 
     def _fail(self, kind: str, step: str, message: str) -> None:
         span = self.graph.steps[step if step in self.graph.steps else self.graph.entry].span
-        self.state.failures.append(failure_at(self.graph.source, step, error_outcome(kind, message), span))
+        self._failed(failure_at(self.graph.source, step, error_outcome(kind, message), span))
+
+    def _failed(self, failure: Failure) -> None:
+        self.state.failures = self.state.failures.plus(failure)
 
     def _chunk_finished(self, run: StepRun, event: ChunkFinished, *, was_asked: bool) -> None:
         step, progress, report = self.graph.steps[run.step], _loop_of(run), event.report
@@ -136,9 +140,6 @@ class Machine(Engine[PlaybookState, StepRun]):
         take_report(progress, chunk, report, goes_on=goes_on)
         for one in report.mistakes:
             self._host(run).warn(one.message, one.span)
-        is_tolerant = step.loop is not None and step.loop.failure == "best_effort"
-        of_items = tuple(one for one in report.failures if one.iteration is not None)
-        add_failures(self._execution, of_items, handled=is_tolerant)
         is_ready = run.id in self.state.ready
         if not goes_on:
             self._ask(progress.chunks)
@@ -170,8 +171,7 @@ class Machine(Engine[PlaybookState, StepRun]):
         end = loop_end(step, self.graph.source.dialect, results, report.stats, report.stored)
         if self._is_stopped(run) and (report.status == "cancelled" or report.stats["skipped"]):
             return end._replace(status="cancelled")
-        whole = next((one for one in report.failures if one.iteration is None), None)
-        failure = progress.failure or (whole and error_outcome(whole.kind, whole.message)) or refused
+        failure = progress.failure or report.failure or refused
         return end if failure is None else end._replace(status="error", outcome={**end.outcome, **failure})
 
     # ---- tokens ---------------------------------------------------------------------------------------------------
@@ -399,4 +399,5 @@ def _loop_of(run: StepRun) -> LoopProgress:
 def _is_cut(step: Step, progress: LoopProgress, report: ChunkReport) -> bool:
     """Whether nothing more of the loop may begin: an item failed under fail_fast, or the loop failed as a whole."""
     is_fail_fast = step.loop is not None and step.loop.on_error == "fail_fast"
-    return progress.failure is not None or any(is_fail_fast or one.iteration is None for one in report.failures)
+    is_failed = progress.failure is not None or report.failure is not None
+    return is_failed or (is_fail_fast and report.failures.total > 0)

@@ -13,7 +13,8 @@ from noetl_compiler.graph import Json
 from noetl_temporal.machine.budget import ResultSizes
 from noetl_temporal.machine.call import Outcome, Part, Stored
 from noetl_temporal.machine.commands import FrameLimits
-from noetl_temporal.machine.events import ChunkReport, Event, Failure, Kept
+from noetl_temporal.machine.events import ChunkReport, Event, Kept
+from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops.items import Selection
 from noetl_temporal.machine.stored import LoadedValue
@@ -143,11 +144,11 @@ class LoopProgress(msgspec.Struct, omit_defaults=True):
     """How far the loop of a step's run is (loops/chunks.py).
 
     ``ranges`` are (first, size) of items that no chunk has yet, in order; ``chunks`` are in flight, by id; ``reports``
-    are those of chunks that ended, by their first item. ``scope`` has what the body's templates name, ``ctx`` what the
-    iterations so far hand on. Chunks run as activities where there is a ``frame``. ``failure`` is that of the loop as a
-    whole: nothing more begins then. Of a large loop neither the ``items``, ``total`` of them, nor the scope stand here,
-    once they have been stored: ``kept`` has where the items of each range lie, by its first item, ``kept_scope`` the
-    scope's key.
+    are those of chunks that ended, by their first item; their ``failures`` are merged here. ``scope`` has what the
+    body's templates name, ``ctx`` what the iterations so far hand on. Chunks run as activities where there is a
+    ``frame``. ``failure`` is that of the loop as a whole: nothing more begins then. Of a large loop neither the
+    ``items``, ``total`` of them, nor the scope stand here, once they have been stored: ``kept`` has where the items of
+    each range lie, by its first item, ``kept_scope`` the scope's key.
     """
 
     id: str
@@ -158,6 +159,7 @@ class LoopProgress(msgspec.Struct, omit_defaults=True):
     ranges: list[tuple[int, int]]
     chunks: dict[str, Chunk] = {}
     reports: dict[int, ChunkReport] = {}
+    failures: FailureLog = FailureLog()
     ctx: dict[str, Json] = {}
     frame: FrameLimits | None = None
     failure: Outcome | None = None
@@ -246,7 +248,7 @@ class PlaybookState(MachineState, omit_defaults=True):
     arrivals: list[tuple[str, str]] = []
     waiting: dict[str, list[str]] = {}
     leads: list[str] = []
-    failures: list[Failure] = []
+    failures: FailureLog = FailureLog()
     lost_slots: list[int] = []
     idle_starts: int = 0
     warned: list[str] = []
@@ -254,8 +256,9 @@ class PlaybookState(MachineState, omit_defaults=True):
 
 class LoopState(MachineState, omit_defaults=True):
     """A run of a chunk of a loop. Results and assigns wait under their index until the end, where large results lie
-    under ``stored``; ``succeeded`` counts those that ended well. ``is_closed`` when no further item may begin here.
-    ``mistakes`` are what the playbook is to warn of. ``kept`` is where the results lie that are here, once they do.
+    under ``stored``; ``succeeded`` counts those that ended well; ``failures`` are those of items, ``failure`` is how
+    the loop itself failed. ``is_closed`` when no further item may begin here. ``mistakes`` are what the playbook is to
+    warn of. ``kept`` is where the results lie that are here, once they do.
     """
 
     next: int = 0
@@ -265,7 +268,8 @@ class LoopState(MachineState, omit_defaults=True):
     kept: Kept | None = None
     assigns: dict[int, list[tuple[str, Json]]] = {}
     ctx: dict[str, Json] = {}
-    failures: list[Failure] = []
+    failures: FailureLog = FailureLog()
+    failure: Outcome | None = None
     succeeded: int = 0
     attempts: int = 0
     is_closed: bool = False

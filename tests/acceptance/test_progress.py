@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import io
 import json
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from noetl_temporal.cli.event_words import event_words
 from noetl_temporal.cli.log_facts import LogFacts
 from noetl_temporal.cli.progress import Progress
 from noetl_temporal.cli.view import Lines
-from noetl_temporal.machine.events import Failure
+from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.mirror.read import Event
 
 FAILURE = Failure("fetch", "HTTP 503 [x]", task="page", file="p.yaml", line=12, col=9)
@@ -90,7 +91,7 @@ def ended(**rest: Any) -> Ended:
 
 
 def test_json_has_every_field_and_plain_failures() -> None:
-    told = json.loads(ended(failures=(FAILURE,)).json())
+    told = json.loads(ended(failures=FailureLog().plus(FAILURE)).json())
     assert set(told) == {
         "execution_id",
         "workflow_id",
@@ -100,6 +101,7 @@ def test_json_has_every_field_and_plain_failures() -> None:
         "result",
         "steps",
         "failures",
+        "failure_counts",
         "events",
         "events_complete",
         "duration_seconds",
@@ -112,14 +114,62 @@ def test_json_has_every_field_and_plain_failures() -> None:
     assert told["failures"] == [
         {"step": "fetch", "task": "page", "file": "p.yaml", "line": 12, "col": 9, "message": "HTTP 503 [x]"}
     ]
+    assert told["failure_counts"] == [{"step": "fetch", "kind": "", "count": 1, "handled": 0}]
 
 
 def test_text_names_the_place_and_escapes_markup() -> None:
     out = io.StringIO()
     steps = {"fetch": {"status": "failed", "attempts": 2, "duration_seconds": 1.0}}
-    ended(failures=(FAILURE,), steps=steps).show(Console(file=out, width=80))
+    ended(failures=FailureLog().plus(FAILURE), steps=steps).show(Console(file=out, width=80))
     assert "p.yaml:12:9: fetch/page: HTTP 503 [x]" in out.getvalue()
     assert "fetch  failed" in out.getvalue()
+
+
+def item(index: int, kind: str = "http", *, handled: bool = False) -> Failure:
+    return Failure("load", f"no {index}", file="p.yaml", line=3, col=5, kind=kind, iteration=index, handled=handled)
+
+
+FEW = [item(0), FAILURE, item(2)]
+MANY = [FAILURE, *(item(index, "timeout" if index < 2 else "http") for index in range(1500))]
+
+
+@pytest.mark.parametrize(
+    ("failures", "lines"),
+    [
+        ([], []),
+        (
+            FEW,
+            [
+                "p.yaml:3:5: load[0]: no 0",
+                "p.yaml:3:5: load[2]: no 2",
+                "p.yaml:12:9: fetch/page: HTTP 503 [x]",
+            ],
+        ),
+        (
+            MANY,
+            [
+                "p.yaml:12:9: fetch/page: HTTP 503 [x]",
+                "load: 1,500 items failed: 1,498 http, 2 timeout; the first and the last:",
+                "  p.yaml:3:5: load[0]: no 0",
+                "  p.yaml:3:5: load[1499]: no 1499",
+            ],
+        ),
+        (
+            [*(item(index) for index in range(100)), FAILURE, *(item(index, handled=True) for index in range(100))],
+            [
+                "load: 200 items failed: 200 http (100 handled); the first and the last:",
+                "  p.yaml:3:5: load[0]: no 0",
+                "  p.yaml:3:5: load[99]: no 99 (handled)",
+                "fetch: 1 failure: 1 of no kind",
+            ],
+        ),
+    ],
+)
+def test_many_failures_of_a_step_are_told_by_their_counts(failures: list[Failure], lines: list[str]) -> None:
+    out = io.StringIO()
+    log = functools.reduce(FailureLog.plus, failures, FailureLog())
+    ended(failures=log).show(Console(file=out, width=80))
+    assert out.getvalue().splitlines()[:-1] == lines
 
 
 WARNING = Row(

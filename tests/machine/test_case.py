@@ -99,7 +99,7 @@ def test_vars_of_the_root_are_parameters() -> None:
     text = f"{HEAD}vars: {{a: 1, b: 2}}\nworkload: {{b: 3}}\nworkflow:\n  - step: start\n"
     rule = "{when: '{{ vars.a == 1 and workload.b == 3 }}', then: {fail: '{{ vars.b }}'}}"
     found = run_text(f"{text}    tool: {{kind: noop}}\n    case: [{rule}]\n", Activity(echoed))
-    assert [failure.message for failure in found.finish.failures] == ["3"]
+    assert [failure.message for failure in found.finish.failures.kept] == ["3"]
 
 
 def test_what_a_way_binds_comes_over_the_tools_own_names() -> None:
@@ -203,7 +203,7 @@ def test_a_call_again_after_an_error_fails_when_no_call_is_left() -> None:
 """
     found, activity = run(case(rule), lambda call: error("broken") if call.step == "start" else None)
     assert activity.attempts.count("start_task") == 2
-    assert [failure.message for failure in found.finish.failures] == ["broken"]
+    assert [failure.message for failure in found.finish.failures.kept] == ["broken"]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_a_call_again_after_an_error_fails_when_no_call_is_left() -> None:
 def test_a_rule_fails_a_call_that_went_well(then: str, status: str, message: str) -> None:
     found, _ = run(case(f"      - {{when: \"{{{{ event.name == 'call.done' }}}}\", then: {then}}}\n"))
     assert found.finish.status == status
-    assert "".join(failure.message for failure in found.finish.failures) == message
+    assert "".join(failure.message for failure in found.finish.failures.kept) == message
 
 
 def test_a_skipped_error_may_lead_on() -> None:
@@ -358,8 +358,8 @@ def test_what_no_retry_mends_is_handled_by_the_next_rule() -> None:
 
 def test_a_failure_stays_the_calls_when_the_task_beside_it_fails_too() -> None:
     found, _ = run(case(BESIDE.replace("          - next: other\n", "")), lambda _: error("gone"))
-    assert [failure.message for failure in found.finish.failures][:1] == ["gone"]
-    assert found.finish.failures[0].task == "start_task"
+    assert [failure.message for failure in found.finish.failures.kept][:1] == ["gone"]
+    assert found.finish.failures.kept[0].task == "start_task"
 
 
 def test_every_matching_rule_of_an_inclusive_case_works() -> None:

@@ -14,11 +14,11 @@ from noetl_temporal.machine.events import (
     ChunkFinished,
     ChunkReport,
     Continued,
-    Failure,
     HoldRequested,
     Started,
     TimerFired,
 )
+from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.machine.loops import chunks
 from noetl_temporal.machine.loops.chunks import cut
 from noetl_temporal.machine.playbook import Machine
@@ -168,12 +168,12 @@ def test_a_failure_under_fail_fast_ends_the_other_chunks() -> None:
     run = Watched(16, "mode: parallel, max_in_flight: 4, on_error: fail_fast")
     failure = Failure("start", "boom", iteration=1, run="start#1", kind="tool")
     stats = {"total": 4, "success": 1, "failed": 1, "skipped": 2}
-    run.done("start/1", 4, status="error", failures=(failure,), stats=stats)
+    run.done("start/1", 4, status="error", failures=FailureLog().plus_item(failure), stats=stats)
     assert run.commands[-1] == Cancel("start/1/4")
     cut_off = {"total": 4, "success": 0, "failed": 0, "skipped": 4}
     run.done("start/1/4", 4, status="cancelled", results=[None] * 4, stats=cut_off)
     assert len(run.chunks()) == 2
-    assert (run.finish().status, [one.message for one in run.finish().failures]) == ("failed", ["boom"])
+    assert (run.finish().status, [one.message for one in run.finish().failures.kept]) == ("failed", ["boom"])
 
 
 @pytest.mark.parametrize("stop", ["cancel", "timeout"])
@@ -194,7 +194,7 @@ def test_a_chunk_that_is_cancelled_from_outside_fails_the_loop_and_ends_the_othe
     assert run.commands[-1] == Cancel("start/1/4")
     run.done("start/1/4", 4)
     assert run.finish().status == "failed"
-    assert [(one.step, one.kind) for one in run.finish().failures] == [("start", "cancelled")]
+    assert [(one.step, one.kind) for one in run.finish().failures.kept] == [("start", "cancelled")]
 
 
 def test_a_chunk_that_waits_for_a_hold_to_end_is_dropped_with_its_loop() -> None:
@@ -212,6 +212,6 @@ def test_a_chunk_that_waits_for_a_hold_to_end_is_dropped_with_its_loop() -> None
 def test_failures_of_items_are_told_of_every_chunk() -> None:
     text = looped(10, "mode: parallel, max_in_flight: 3")
     run = run_text(text, lambda call: error("odd") if call.config["message"] % 3 == 0 else 1)
-    assert [one.iteration for one in run.finish.failures] == [0, 3, 6, 9]
+    assert [one.iteration for one in run.finish.failures.kept] == [0, 3, 6, 9]
     [failed] = run.of("loop.failed")
     assert failed.meta["stats"] == {"total": 10, "success": 6, "failed": 4, "skipped": 0}

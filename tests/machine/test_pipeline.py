@@ -158,7 +158,7 @@ def test_each_page_is_a_task_execution_of_its_own() -> None:
 def test_a_path_that_is_not_there_fails_the_step() -> None:
     run = run_text(PAGES.replace("MAX", "9").replace("STRATEGY", "append").replace("PATH", "nothing"), a_page)
     assert run.finish.status == "failed"
-    assert "nothing to collect" in run.finish.failures[0].message
+    assert "nothing to collect" in run.finish.failures.kept[0].message
 
 
 def test_set_renders_everything_against_the_scope_before() -> None:

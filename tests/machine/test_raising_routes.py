@@ -57,7 +57,7 @@ def test_a_way_that_raises_fails_the_step_that_went_well(dialect: str) -> None:
     assert run.finish.steps["start"]["status"] == "failed"
     assert "a" not in run.finish.steps
     assert ends_of_start(run)[-2:] == [("step.failed", "FAILED"), ("next.evaluated", "FAILED")]
-    [failure] = run.finish.failures
+    [failure] = run.finish.failures.kept
     for event in run.of("step.failed") + run.of("next.evaluated")[:1]:
         assert event.error == failure.message
         assert event.meta["source"]["line"] == failure.line > 0
@@ -68,17 +68,17 @@ def test_a_way_that_raises_fails_the_step_that_went_well(dialect: str) -> None:
 def test_what_failed_before_its_way_raised_is_told_beside_it() -> None:
     text = v10(f'tool: {{kind: noop}}, next: {{arcs: [{{step: a, when: "{AFTER_FAILURE}"}}]}}')
     run = run_text(text, lambda call: error("no service", "http") if call.step == "start" else None)
-    assert [(one.kind, one.handled) for one in run.finish.failures] == [("http", False), ("template", False)]
-    assert run.finish.failures[0].message == "no service"
+    assert [(one.kind, one.handled) for one in run.finish.failures.kept] == [("http", False), ("template", False)]
+    assert run.finish.failures.kept[0].message == "no service"
     [failed], routed = run.of("step.failed"), run.of("next.evaluated")[0]
     assert failed.error == "no service"
-    assert (routed.status, routed.error) == ("FAILED", run.finish.failures[1].message)
+    assert (routed.status, routed.error) == ("FAILED", run.finish.failures.kept[1].message)
 
 
 def test_two_failures_with_the_same_words_are_two() -> None:
     message = 'tool: {kind: noop, message: "{{ 1 / workload.zero }}"}'
     run = run_text(v10(f'{message}, next: {{arcs: [{{step: a, when: "{AFTER_FAILURE}"}}]}}'), lambda _call: None)
-    one, other = run.finish.failures
+    one, other = run.finish.failures.kept
     assert one.message == other.message
     assert one.col < other.col
 

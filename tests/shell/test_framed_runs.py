@@ -87,8 +87,7 @@ async def run(shell: Shell, client: NoetlClient, dsn: str, calls: Counter[str], 
         await follow_execution(client.temporal, dsn, handle.workflow.id)
     rows = await rows_of(dsn, handle.execution_id)
     assert await audit_execution(dsn, handle.execution_id) == []
-    failures = sorted(report.failures, key=lambda failure: (failure.run, failure.iteration or 0))
-    failures = [msgspec.structs.replace(one, line=0, col=0) for one in failures]
+    failures = [msgspec.structs.replace(one, line=0, col=0) for one in report.failures.kept]
     return Run(report.status, report.result, failures, rows, Counter(calls))
 
 

@@ -76,7 +76,7 @@ async def test_a_failed_playbook_fails_its_workflow_with_the_place(shell: Shell)
         handle = await shell.submit(client, "  - step: start\n    tool: {kind: noop}\n")
         found = await handle.result()
     assert found.status == "failed"
-    assert [(failure.step, failure.line) for failure in found.failures] == [("start", 6)]
+    assert [(failure.step, failure.line) for failure in found.failures.kept] == [("start", 6)]
     last = (await history_of(handle)).events[-1]
     failure = last.workflow_execution_failed_event_attributes.failure
     assert failure.message == "shell.yaml:6:11: step 'start' failed: busy"
@@ -119,7 +119,7 @@ async def test_a_tool_that_raises_fails_its_task_not_the_worker(shell: Shell) ->
     async with shell.client(answer) as client:
         first = await (await shell.submit(client, text, n=1)).result()
         second = await (await shell.submit(client, text, n=2)).result()
-    assert [(one.failures[0].kind, one.failures[0].message) for one in (first, second)] == [
+    assert [(one.failures.kept[0].kind, one.failures.kept[0].message) for one in (first, second)] == [
         ("config", "a url is missing"),
         ("internal", "ZeroDivisionError: oops"),
     ]
@@ -132,7 +132,7 @@ async def test_a_timeout_is_an_error_outcome(shell: Shell) -> None:
     async with shell.client(answer) as client:
         handle = await shell.submit(client, "  - step: start\n    tool: {kind: noop, spec: {timeout: 0.2}}\n")
         found = await handle.result()
-    assert found.failures[0].kind == "timeout"
+    assert found.failures.kept[0].kind == "timeout"
 
 
 async def test_secrets_never_leave_the_activity(shell: Shell) -> None:

@@ -10,6 +10,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowHistory
 
 from noetl_activities.tool import Request, ToolContext
+from noetl_temporal.machine.failure_log import KEPT
 from tests.shell.conftest import Shell, history_of
 
 CLEANUP = "  - step: end\n    tool: {kind: noop, message: clean}\n"
@@ -87,7 +88,7 @@ async def test_a_poll_ends_at_the_timeout_of_its_playbook(shell: Shell) -> None:
     async with shell.client(calls) as client:
         handle = await shell.submit(client, POLLS + CLEANUP, "executor: {spec: {timeout: 2s}}\n")
         found = await asyncio.wait_for(handle.result(), 60)
-    assert (found.status, [failure.kind for failure in found.failures]) == ("failed", ["timeout"])
+    assert (found.status, [failure.kind for failure in found.failures.kept]) == ("failed", ["timeout"])
     assert calls.told[-1] == "clean"
 
 
@@ -166,7 +167,7 @@ async def test_a_cancelled_loop_child_fails_its_step(shell: Shell) -> None:
         await asyncio.wait_for(entered.wait(), 30)
         await client.temporal.get_workflow_handle(f"{handle.workflow_id}/start/1").cancel()
         found = await asyncio.wait_for(handle.result(), 60)
-    assert (found.status, found.failures[0].kind) == ("failed", "cancelled")
+    assert (found.status, found.failures.kept[0].kind) == ("failed", "cancelled")
 
 
 async def test_more_branches_than_temporal_takes_at_once(shell: Shell) -> None:
@@ -207,7 +208,7 @@ async def test_many_items_that_fail_before_any_call_lose_no_row(shell: Shell) ->
         handle = await shell.submit(client, loop)
         found = await asyncio.wait_for(handle.result(), 120)
     assert found.status == "failed"
-    assert len(found.failures) == 3000
+    assert (found.failures.total, len(found.failures.kept)) == (3000, 2 * KEPT)
 
 
 async def test_a_where_over_many_items_is_asked_in_several_workflow_tasks(shell: Shell) -> None:

@@ -19,7 +19,8 @@ import msgspec
 
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.commands import FrameLimits
-from noetl_temporal.machine.events import ChunkReport, Failure
+from noetl_temporal.machine.events import ChunkReport
+from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.loops.keeping import joined_results
 from noetl_temporal.machine.state import Chunk, LoopProgress
 
@@ -97,7 +98,8 @@ def _free_share(progress: LoopProgress) -> int:
 
 def take_report(progress: LoopProgress, chunk: Chunk, report: ChunkReport, *, goes_on: bool) -> None:
     """Keep what a chunk came to. What it gave back comes next, where the loop ``goes_on``."""
-    progress.reports[chunk.first] = report
+    progress.reports[chunk.first] = msgspec.structs.replace(report, failures=FailureLog())
+    progress.failures = progress.failures.merged(report.failures)
     if not goes_on:
         progress.ranges.clear()
     elif report.rest:
@@ -117,19 +119,19 @@ def joined(progress: LoopProgress) -> ChunkReport:
             results[first : first + len(report.results)] = report.results
     success = sum(report.stats.get("success", 0) for report in reports)
     failed = sum(report.stats.get("failed", 0) for report in reports)
-    failures = tuple(failure for report in reports for failure in report.failures)
+    failure = next((report.failure for report in reports if report.failure is not None), None)
     return ChunkReport(
-        status=_status(reports, failures),
+        status=_status(reports),
         results=results,
         stats={"total": total, "success": success, "failed": failed, "skipped": total - success - failed},
-        failures=failures,
+        failures=progress.failures,
+        failure=failure,
         assigns=tuple(pair for report in reports for pair in report.assigns),
         attempts=sum(report.attempts for report in reports),
         stored=stored,
     )
 
 
-def _status(reports: list[ChunkReport], failures: tuple[Failure, ...]) -> Literal["ok", "error", "cancelled"]:
-    if any(report.status == "cancelled" for report in reports):
-        return "cancelled"
-    return "error" if failures else "ok"
+def _status(reports: list[ChunkReport]) -> Literal["ok", "error", "cancelled"]:
+    found = {report.status for report in reports}
+    return "cancelled" if "cancelled" in found else "error" if "error" in found else "ok"

@@ -74,8 +74,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
 
     def _limit_reached(self, event: LimitReached) -> None:
         if self.state.stop is None:
-            outcome = error_outcome("too_large", event.message)
-            self._add_failure(outcome)
+            self.state.failure = error_outcome("too_large", event.message)
             self._stop("limit", event.message)
 
     # ---- iterations -----------------------------------------------------------------------------------------------
@@ -162,7 +161,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
         failure = failure_at(
             source, step.name, end.outcome, end.span, run=self.input.run, task=end.task, iteration=index
         )
-        self.state.failures.append(failure)
+        self.state.failures = self.state.failures.plus_item(failure)
         if step.loop is not None and step.loop.on_error == "fail_fast":
             self._stop("fail_fast", f"item {index} failed")
 
@@ -207,18 +206,19 @@ class LoopMachine(Engine[LoopState, Iteration]):
             results = [state.results.get(index) for index in indices]
             refused = too_large(results, self._limit)
             if refused is not None:
-                self._add_failure(refused)
+                state.failure = state.failure or refused
                 results = []
-        failed = sum(1 for one in state.failures if one.iteration is not None)
+        failed = state.failures.total
         status: Literal["ok", "error", "cancelled"] = (
-            "cancelled" if self.is_cancelled else "error" if state.failures else "ok"
+            "cancelled" if self.is_cancelled else "error" if failed or state.failure else "ok"
         )
         skipped = total - state.succeeded - failed
         self.report = ChunkReport(
             status=status,
             results=results,
             stats={"total": total, "success": state.succeeded, "failed": failed, "skipped": skipped},
-            failures=tuple(sorted(state.failures, key=lambda failure: failure.iteration or 0)),
+            failures=state.failures,
+            failure=state.failure,
             assigns=tuple(pair for index in indices for pair in state.assigns.get(index, [])),
             ctx=state.ctx if self.input.is_sequential else {},
             attempts=state.attempts,
@@ -234,10 +234,3 @@ class LoopMachine(Engine[LoopState, Iteration]):
         }
         self._drop_loads()
         self._journal.send(Finish(ended[status], started=state.started))
-
-    def _add_failure(self, outcome: dict[str, Json]) -> None:
-        """A failure of the loop as a whole."""
-        span = self.input.step.loop.span if self.input.step.loop else self.input.step.span
-        self.state.failures.append(
-            failure_at(self.input.source, self.input.step.name, outcome, span, run=self.input.run)
-        )

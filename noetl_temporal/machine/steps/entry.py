@@ -72,8 +72,8 @@ def _routed(execution: Execution, step: Step) -> dict[str, Json]:
     """What the final step's start says of failures that led there (failure-handling seed)."""
     if step.name != execution.graph.final:
         return {}
-    unhandled = [failure.step for failure in execution.state.failures if not failure.handled]
-    return {"routed_to_end": True, "original_failed_step": unhandled[0]} if unhandled else {}
+    cause = execution.state.failures.cause
+    return {"routed_to_end": True, "original_failed_step": cause.step} if cause else {}
 
 
 def enter(execution: Execution, step: Step, run: StepRun) -> float | None:

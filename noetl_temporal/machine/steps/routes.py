@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Step
 from noetl_temporal.machine.call import Outcome
-from noetl_temporal.machine.events import Failure
 from noetl_temporal.machine.failing import failure_at, template_outcome
 from noetl_temporal.machine.loops.result import ITEMS_FAILED
 from noetl_temporal.machine.routing import Selection, select
@@ -20,7 +19,7 @@ from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.undefined import Mistake, is_reported
 
-__all__ = ["OK", "Ended", "Way", "add_failures", "decide", "route"]
+__all__ = ["OK", "Ended", "Way", "decide", "route"]
 
 OK: Outcome = {"status": "ok", "result": None}
 """What a step comes to that called nothing."""
@@ -73,6 +72,8 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
     that raised is the failure itself, or one more beside it.
     """
     failed = status == "failed"
+    targets = () if way is None else tuple(arc.to for arc in way.chosen.arcs)
+    _add_items(execution, step, run, handled=failed and bool(targets))
     if way is None:
         return _failed(execution, step, run, end, ()) if failed else Ended(step.name, (execution.graph.final,))
     _emit(execution, step, run, way)
@@ -80,11 +81,10 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
         execution.host(step, run).warn(one.message, one.span)
     if way.values:
         execution.host(step, run).tell_of_set(way.values)
-    targets = tuple(arc.to for arc in way.chosen.arcs)
     if failed:
         ended = _failed(execution, step, run, end, targets)
         if way.raised is not None and way.raised is not end:
-            add_failures(execution, (_failure(execution, step, run, way.raised),), handled=False)
+            _add(execution, step, run, way.raised, handled=False)
         return ended
     if not targets and step.route.on_no_match == "end":
         targets = (execution.graph.final,)
@@ -132,24 +132,23 @@ def _failed(execution: Execution, step: Step, run: StepRun, end: End, targets: t
     Failures belong to one run of a step: what handles this run's forgives no other's. Those of a loop's items are
     recorded already, and say more than that some of them failed.
     """
-    state, handled = execution.state, bool(targets)
-    if handled:
-        state.failures = [_handled(one) if one.run == run.id else one for one in state.failures]
+    handled = bool(targets)
     error: dict[str, Any] = end.outcome.get("error") or {}
-    if not (error.get("kind") == ITEMS_FAILED and any(one.run == run.id for one in state.failures)):
-        add_failures(execution, (_failure(execution, step, run, end),), handled)
+    if not (error.get("kind") == ITEMS_FAILED and run.loop is not None and run.loop.failures.total):
+        _add(execution, step, run, end, handled=handled)
     stops = not handled and (step.failure or execution.graph.failure) == "fail_fast"
     return Ended(step.name, targets or (execution.graph.final,), stops)
 
 
-def _failure(execution: Execution, step: Step, run: StepRun, end: End) -> Failure:
-    return failure_at(execution.graph.source, step.name, end.outcome, end.span, run=run.id, task=end.task)
+def _add(execution: Execution, step: Step, run: StepRun, end: End, *, handled: bool) -> None:
+    failure = failure_at(execution.graph.source, step.name, end.outcome, end.span, run=run.id, task=end.task)
+    execution.state.failures = execution.state.failures.plus(replace(failure, handled=handled))
 
 
-def add_failures(execution: Execution, failures: tuple[Failure, ...], handled: bool) -> None:
-    """Remember what failed."""
-    execution.state.failures.extend(_handled(failure) if handled else failure for failure in failures)
-
-
-def _handled(failure: Failure) -> Failure:
-    return replace(failure, handled=True)
+def _add_items(execution: Execution, step: Step, run: StepRun, *, handled: bool) -> None:
+    """Failures of a loop's items are told with the end of its step, when it is known what becomes of them."""
+    if step.loop is None or run.loop is None:
+        return
+    failures = run.loop.failures
+    is_forgiven = handled or step.loop.failure == "best_effort"
+    execution.state.failures = execution.state.failures.then(failures.as_handled() if is_forgiven else failures)

@@ -1,0 +1,162 @@
+"""What failed: counted whole, kept in part.
+
+How it works. A loop of a million items may fail a million times, and a run must remain small. So a log of failures
+counts them all by step and kind, and keeps the first KEPT and the last KEPT of them whole. Two logs become one in one
+of two orders: those of a loop's chunks in the order of its items, whatever order the chunks ended in (``merged``);
+those of a playbook in the order of its story (``then``). Both give the log that all failures in that order would give,
+since the first and the last of the whole are among the first and the last of the parts.
+
+Kinds come from tools, so their number is limited: of one step at most MAX_KINDS are counted apart, the rest as OTHER.
+Those are the first in the alphabet: then no part counted one of them as OTHER that the whole counts apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+__all__ = ["KEPT", "MAX_KINDS", "OTHER", "Failure", "FailureCount", "FailureLog", "told"]
+
+KEPT = 50
+"""Failures kept whole, of the first and of the last."""
+
+MAX_KINDS = 20
+"""Of one step's failures, which are counted apart."""
+
+OTHER = "other"
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something that failed, at its place in the playbook: in one ``run`` of a step (``<step>#<n>``).
+
+    ``handled`` when the playbook routed on from it.
+    """
+
+    step: str
+    message: str
+    task: str | None = None
+    file: str = ""
+    line: int = 0
+    col: int = 0
+    kind: str = ""
+    iteration: int | None = None
+    handled: bool = False
+    run: str = ""
+
+
+class FailureCount(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Failures of one ``step`` of one ``kind``: ``count`` in all, of which the playbook ``handled`` so many."""
+
+    step: str
+    kind: str
+    count: int
+    handled: int = 0
+
+
+class FailureLog(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``counts`` has every failure, sorted by step and kind. ``first`` and ``last`` are kept whole, in order; ``last``
+    is empty until there are more than KEPT. ``cause`` is the first that was not handled.
+    """
+
+    counts: tuple[FailureCount, ...] = ()
+    first: tuple[Failure, ...] = ()
+    last: tuple[Failure, ...] = ()
+    cause: Failure | None = None
+
+    @property
+    def total(self) -> int:
+        """How many failed."""
+        return sum(one.count for one in self.counts)
+
+    @property
+    def unhandled(self) -> int:
+        """How many failed from which the playbook did not route on."""
+        return sum(one.count - one.handled for one in self.counts)
+
+    @property
+    def kept(self) -> tuple[Failure, ...]:
+        """Those that are known whole, in order; between first and last some may be missing."""
+        return self.first + self.last
+
+    def plus(self, failure: Failure) -> FailureLog:
+        """One more, the last of the story."""
+        return self.then(_of(failure))
+
+    def plus_item(self, failure: Failure) -> FailureLog:
+        """One more, of a loop's item."""
+        return self.merged(_of(failure))
+
+    def then(self, later: FailureLog) -> FailureLog:
+        """This log, and after it what failed ``later``."""
+        return _joined(self, later, self.kept + later.kept, self.cause or later.cause)
+
+    def merged(self, other: FailureLog) -> FailureLog:
+        """Both logs of one loop, in the order of its items."""
+        kept = self.kept + other.kept
+        if self.kept and other.kept and _index(other.kept[0]) < _index(self.kept[-1]):
+            kept = tuple(sorted(kept, key=_index))
+        causes = [one.cause for one in (self, other) if one.cause is not None]
+        return _joined(self, other, kept, min(causes, key=_index, default=None))
+
+    def as_handled(self) -> FailureLog:
+        """The same failures, all of them handled."""
+        return FailureLog(
+            counts=tuple(msgspec.structs.replace(one, handled=one.count) for one in self.counts),
+            first=_handled(self.first),
+            last=_handled(self.last),
+        )
+
+
+def _of(failure: Failure) -> FailureLog:
+    count = FailureCount(failure.step, failure.kind, 1, int(failure.handled))
+    return FailureLog((count,), (failure,), (), None if failure.handled else failure)
+
+
+def _index(failure: Failure) -> int:
+    return failure.iteration or 0
+
+
+def _joined(one: FailureLog, other: FailureLog, kept: tuple[Failure, ...], cause: Failure | None) -> FailureLog:
+    return FailureLog(_added(one.counts, other.counts), kept[:KEPT], kept[KEPT:][-KEPT:], cause)
+
+
+def _added(some: tuple[FailureCount, ...], more: tuple[FailureCount, ...]) -> tuple[FailureCount, ...]:
+    """Both counts in one, each step with at most MAX_KINDS kinds beside OTHER."""
+    sums = {(one.step, one.kind): one for one in some}
+    known = len(sums)
+    for one in more:
+        _add(sums, one)
+    if len(sums) > known:
+        sums = _limited(sums)
+    return tuple(sums.values())
+
+
+def _add(sums: dict[tuple[str, str], FailureCount], more: FailureCount) -> None:
+    key = more.step, more.kind
+    found = sums.get(key)
+    sums[key] = more if found is None else FailureCount(*key, found.count + more.count, found.handled + more.handled)
+
+
+def _limited(counts: dict[tuple[str, str], FailureCount]) -> dict[tuple[str, str], FailureCount]:
+    found: dict[tuple[str, str], FailureCount] = {}
+    kinds: dict[str, int] = {}
+    for (step, kind), one in sorted(counts.items()):
+        if kind != OTHER:
+            kinds[step] = kinds.get(step, 0) + 1
+        is_own = kind == OTHER or kinds[step] <= MAX_KINDS
+        _add(found, one if is_own else msgspec.structs.replace(one, kind=OTHER))
+    return dict(sorted(found.items()))
+
+
+def _handled(failures: tuple[Failure, ...]) -> tuple[Failure, ...]:
+    return tuple(msgspec.structs.replace(one, handled=True) for one in failures)
+
+
+def told(counts: Iterable[FailureCount]) -> str:
+    """How many failed of each kind, most of them first: ``999,998 http, 2 timeout``."""
+    sums: dict[str, int] = {}
+    for one in counts:
+        sums[one.kind] = sums.get(one.kind, 0) + one.count
+    ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count:,} {kind or 'of no kind'}" for kind, count in ordered)
