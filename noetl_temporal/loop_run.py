@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
-from temporalio.common import RawValue
 
 from noetl_compiler.graph import Json, SourceRef, Step
 from noetl_temporal.limits import INLINE_BYTES
@@ -13,7 +14,7 @@ from noetl_temporal.packed_trail import PackedTrail
 from noetl_temporal.shared_part import SharedPart
 from noetl_temporal.stored_values import reference
 
-__all__ = ["LoopBody", "LoopEnd", "LoopRun", "joined", "kept_arguments", "parted", "with_kept"]
+__all__ = ["LoopBody", "LoopEnd", "LoopRun", "items_and_scope", "joined", "parted", "with_items"]
 
 
 class LoopBody(SharedPart, frozen=True):
@@ -42,28 +43,28 @@ class LoopEnd(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def parted(given: ChunkInput) -> tuple[ChunkItems, LoopBody]:
-    """A chunk's input as what is its own and what it shares with others."""
+    """A chunk's input as what is its own, without its items and its scope, and what it shares with others."""
     own = {name: getattr(given, name) for name in ChunkItems.__struct_fields__}
-    return ChunkItems(**own), LoopBody(given.source, given.step)
+    return ChunkItems(**{**own, "items": [], "scope": {}}), LoopBody(given.source, given.step)
 
 
-def kept_arguments(given: ChunkItems) -> list[RawValue]:
-    """The list that has the items, and the scope, where they lie elsewhere: arguments of their own, so that whoever
-    starts the workflow need not have them.
+def items_and_scope(own: ChunkItems, items: list[Json], scope: dict[str, Json]) -> tuple[Any, Any]:
+    """The third and the fourth argument: the values, or where they lie, so that whoever starts the workflow need not
+    have them.
     """
-    return [] if given.kept_items is None else [reference(given.kept_items.key), reference(given.kept_scope)]
+    if own.kept_items is None:
+        return items, scope
+    return reference(own.kept_items.key), reference(own.kept_scope)
 
 
-def joined(
-    own: ChunkItems, body: LoopBody, items: list[Json] | None = None, scope: dict[str, Json] | None = None
-) -> ChunkInput:
-    """What was ``parted``, with its ``kept_arguments``."""
+def joined(own: ChunkItems, body: LoopBody, items: list[Json], scope: dict[str, Json]) -> ChunkInput:
+    """The chunk's input out of all four arguments."""
     given = ChunkInput(**msgspec.structs.asdict(own), source=body.source, step=body.step)
-    return given if items is None or own.kept_items is None else with_kept(given, items, scope or {})
+    return with_items(given, items, scope)
 
 
-def with_kept(given: ChunkInput, items: list[Json], scope: dict[str, Json]) -> ChunkInput:
-    """The input with what lay elsewhere; ``items`` may have others around its own."""
+def with_items(given: ChunkInput, items: list[Json], scope: dict[str, Json]) -> ChunkInput:
+    """The input with its items and its scope; where they lay elsewhere, ``items`` may have others around its own."""
     part = given.kept_items
     own = items if part is None else items[part.start : part.start + part.count]
     return msgspec.structs.replace(given, items=own, scope=scope, kept_items=None, kept_scope="")

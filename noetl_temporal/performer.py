@@ -35,7 +35,7 @@ from temporalio.exceptions import (
 from noetl_compiler.graph import Json
 from noetl_temporal.attempt_details import attempts_in
 from noetl_temporal.frames.wire import FRAME_KIND, FrameEnd, FrameInput
-from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, kept_arguments, parted
+from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, items_and_scope, parted
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import (
     CallTool,
@@ -177,7 +177,7 @@ class Performer:
     def _run_chunk(self, command: RunChunk) -> None:
         """In a child workflow, or as a frame in one activity: both end with the same report."""
         given, start = self._as_child(command) if command.input.frame is None else self._as_frame(command)
-        size = self.size_of(given)
+        size = self.size_of(command.input)
         if size > self._limit:
             report = _loop_failed(command, "too_large", self._too_large("loop", size))
             self.note(ChunkFinished(now(), command.chunk_id, report))
@@ -200,7 +200,7 @@ class Performer:
             "LoopEnd",
             await workflow.execute_child_workflow(
                 LOOP_WORKFLOW,
-                args=[given, body, *kept_arguments(given.input)],
+                args=[given, body, *items_and_scope(given.input, command.input.items, command.input.scope)],
                 id=child_workflow_id(info.workflow_id, *command.chunk_id.split("/")),
                 id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
                 result_type=LoopEnd,

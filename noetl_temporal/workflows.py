@@ -15,7 +15,7 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from noetl_compiler.graph import Json
-from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, joined, kept_arguments
+from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, items_and_scope, joined
 from noetl_temporal.machine.commands import Emit, Finish
 from noetl_temporal.machine.events import Resumed, Started
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -118,9 +118,7 @@ class LoopWorkflow:
     """Runs the iterations of one loop step."""
 
     @workflow.init
-    def __init__(
-        self, given: LoopRun, body: LoopBody, items: list[Any] | None = None, scope: dict[str, Any] | None = None
-    ) -> None:
+    def __init__(self, given: LoopRun, body: LoopBody, items: list[Any], scope: dict[str, Any]) -> None:
         state: dict[str, Any] = given.state or {}
         self.trail = Trail()
         input_ = joined(given.input, body, items, scope)
@@ -129,11 +127,8 @@ class LoopWorkflow:
         self._host = WorkflowHost(self._machine, self._performer, given.limit)
 
     @workflow.run
-    async def run(
-        self, given: LoopRun, body: LoopBody, items: list[Any] | None = None, scope: dict[str, Any] | None = None
-    ) -> LoopEnd:
+    async def run(self, given: LoopRun, body: LoopBody, items: list[Any], scope: dict[str, Any]) -> LoopEnd:
         """Ends well whatever became of the iterations: the report tells."""
-        del items, scope
         self._host.feed(Started(now()) if given.state is None else Resumed(now()))
         finish = await self._host.drive()
         await self.trail.recorded()
@@ -141,7 +136,7 @@ class LoopWorkflow:
             kept = {"machine": self._machine.snapshot()}
             after = self._machine.state.ids.last
             given = msgspec.structs.replace(given, state=kept, after=after, trail=self.trail.take())
-            workflow.continue_as_new(args=[given, body, *kept_arguments(given.input)])
+            workflow.continue_as_new(args=[given, body, *items_and_scope(given.input, items, scope)])
         return LoopEnd(self._machine.report, self.trail.take())
 
     @workflow.query

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES, STORED_BYTES
-from noetl_temporal.loop_run import with_kept
+from noetl_temporal.loop_run import with_items
 from noetl_temporal.machine.call import Outcome, Part, Stored, ToolReport
 from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.events import Kept
@@ -89,4 +89,4 @@ class Store:
         if given.kept_items is None:
             return given
         items = cast("list[Any]", self.value(given.kept_items.key))
-        return with_kept(given, items, self.value(given.kept_scope))
+        return with_items(given, items, self.value(given.kept_scope))

@@ -25,7 +25,7 @@ from noetl_temporal.frames.host import FrameHost
 from noetl_temporal.frames.keeper import Keeper
 from noetl_temporal.frames.segments import resumed
 from noetl_temporal.frames.wire import FRAME_ACTIVITY, FrameEnd, FrameInput
-from noetl_temporal.loop_run import with_kept
+from noetl_temporal.loop_run import with_items
 from noetl_temporal.machine.call import AttemptStatus
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.run_tool import MAX_LOST
@@ -106,7 +106,7 @@ class _Frame:
         keys = [own.kept_items.key, own.kept_scope]
         found = await until_done("the frame's items cannot be read", lambda: self._values.get_all(keys))
         items, scope = (msgspec.json.decode(found[key]) for key in keys)
-        return replace(given, input=with_kept(own, items, scope))
+        return replace(given, input=with_items(own, items, scope))
 
     async def _kept(self, end: FrameEnd) -> FrameEnd:
         """The end, once it lies where Temporal looks for it."""
