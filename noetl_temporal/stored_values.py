@@ -52,7 +52,9 @@ SECONDS = timedelta(minutes=5)
 """Of one attempt."""
 
 _RETRY = RetryPolicy(
-    initial_interval=timedelta(milliseconds=100), maximum_interval=timedelta(seconds=10), non_retryable_error_types=[GONE]
+    initial_interval=timedelta(milliseconds=100),
+    maximum_interval=timedelta(seconds=10),
+    non_retryable_error_types=[GONE],
 )
 _REFERENCE = JSONProtoPayloadConverter()
 

@@ -190,6 +190,8 @@ def _failure(
         path, names = _missing_path(source, scope, error.name)
         hint = nearest(error.name, names)
         return TemplateFailure(f'"{path}" is undefined{f": {hint}" if hint else ""}{where}', span, path)
+    if isinstance(error, TemplateFailure):  # of a deferred value
+        return TemplateFailure(f"{error.message}{where}", span)
     if isinstance(error, BudgetExceededError | NotDataError | SecurityError):
         return TemplateFailure(f"{error}{where}", span)
     if isinstance(error, RecursionError):

@@ -17,9 +17,7 @@ ITEMS_FAILED = "loop"
 """The kind of error of a loop of which items failed."""
 
 
-def loop_end(
-    step: Step, dialect: str, results: list[Json], stats: dict[str, int], stored: Stored | None = None
-) -> End:
+def loop_end(step: Step, dialect: str, results: list[Json], stats: dict[str, int], stored: Stored | None = None) -> End:
     """The step fails when an iteration did, unless the loop says best_effort (semantics.md 22). Results may lie
     elsewhere.
     """
@@ -31,9 +29,7 @@ def loop_end(
     return End("error", {**outcome, **error_outcome(ITEMS_FAILED, message)}, None, step.span)
 
 
-def loop_result(
-    dialect: str, results: list[Json], stats: dict[str, int], stored: Stored | None = None
-) -> Outcome:
+def loop_result(dialect: str, results: list[Json], stats: dict[str, int], stored: Stored | None = None) -> Outcome:
     """Results in index order with their counts; the older dialects know them as a plain list."""
     has_stats, outcome = dialect in ("v10", "case"), {"status": "ok", "meta": {"stats": stats}}
     if stored is not None:

@@ -1,0 +1,298 @@
+"""Values that lie outside of the machine (machine/stored.py): facts wait for them, loops pass on where they lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from noetl_compiler import compile_or_raise
+from noetl_temporal.event_ids import EPOCH_MS
+from noetl_temporal.limits import INLINE_BYTES, STORED_BYTES
+from noetl_temporal.machine.call import Part, Stored, ToolReport
+from noetl_temporal.machine.commands import CallTool, Command, Emit, Finish, KeepValues, LoadValue, RunChunk
+from noetl_temporal.machine.events import (
+    CancelRequested,
+    ChunkFinished,
+    ChunkReport,
+    Kept,
+    Resumed,
+    Started,
+    TimerFired,
+    ToolFinished,
+    ValueLoaded,
+    ValuesKept,
+)
+from noetl_temporal.machine.loops import chunks, keeping
+from noetl_temporal.machine.loops.keeping import joined_results, stored_results
+from noetl_temporal.machine.loops.loop import LoopMachine
+from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.state import LoopProgress, LoopState
+
+from .driver import ok
+from .playbooks import playbook
+
+LARGE = Stored((Part("large"),), 100_000, is_one=True)
+TWO_CALLS = """
+  - step: start
+    tool: {kind: noop}
+    next: {arcs: [{step: after}]}
+  - step: after
+    tool: {kind: noop, message: "%s"}
+"""
+LOOP = """
+  - step: start
+    loop: {in: "{{ range(8) | list }}", iterator: item, spec: {mode: parallel, max_in_flight: 4}}
+    tool: {kind: noop, message: "{{ iter.item }} of {{ workload.name }}"}
+    next: {arcs: [{step: after}]}
+  - step: after
+    tool: {kind: noop, message: "%s"}
+"""
+
+
+class Watched:
+    """A playbook's machine with a payload store, restored from its snapshot before every fact."""
+
+    def __init__(self, workflow: str, head: str = "", limit: int = STORED_BYTES) -> None:
+        graph = compile_or_raise(playbook(workflow, head))
+        self.make = lambda state: Machine(graph, execution_id=1, state=state, limit=limit)
+        self.machine = self.make(None)
+        self.now = EPOCH_MS
+        self.commands: list[Command] = []
+        self.feed(Started, {"name": "many"})
+
+    def feed(self, fact: Any, *given: Any, **more: Any) -> list[Command]:
+        self.now += 10
+        if fact is not Started:
+            self.machine = self.make(self.machine.snapshot())
+        found = self.machine.feed(fact(self.now, *given, **more))
+        self.commands += found
+        return found
+
+    def call(self, step: str) -> CallTool | None:
+        return next((one for one in self.commands if isinstance(one, CallTool) and one.call.step == step), None)
+
+    def finish(self) -> Finish:
+        assert isinstance(self.commands[-1], Finish)
+        return self.commands[-1]
+
+
+def stored_result() -> ToolReport:
+    return ToolReport({"status": "ok"}, stored=LARGE)
+
+
+def loads(commands: list[Command]) -> list[str]:
+    return [one.id for one in commands if isinstance(one, LoadValue)]
+
+
+def waiting(template: str) -> tuple[Watched, str]:
+    """A run whose second step needs a stored result, and the id of the load for which it waits."""
+    run = Watched(TWO_CALLS % template)
+    found = run.feed(ToolFinished, "start#1:start_task:1", stored_result())
+    [load] = loads(found)
+    assert found == [LoadValue(load, LARGE)]
+    return run, load
+
+
+def test_a_result_that_nobody_reads_is_never_loaded() -> None:
+    run = Watched(TWO_CALLS % "no result")
+    assert not loads(run.feed(ToolFinished, "start#1:start_task:1", stored_result()))
+    assert run.call("after") is not None
+    assert not loads(run.feed(ToolFinished, "after#1:after_task:1", ok(1)))
+    assert run.finish().result == 1
+
+
+def test_a_fact_waits_for_the_value_that_a_template_reads() -> None:
+    run, load = waiting("{{ start.rows | length }}")
+    assert run.call("after") is None
+    run.feed(ValueLoaded, load, {"rows": [1, 2, 3]})
+    call = run.call("after")
+    assert call is not None
+    assert call.call.config == {"message": 3}
+    assert not run.machine.state.loaded
+
+
+def test_a_value_that_is_passed_on_whole_is_loaded_and_not_kept() -> None:
+    run, load = waiting("{{ start }}")
+    run.feed(ValueLoaded, load, {"rows": [1]})
+    call = run.call("after")
+    assert call is not None
+    assert call.call.config == {"message": {"rows": [1]}}
+    assert b"rows" not in msgspec.json.encode(run.machine.snapshot()["records"])  # type: ignore[index]
+
+
+def test_what_ends_meanwhile_is_taken_afterwards_in_its_order() -> None:
+    fork = """
+  - step: start
+    tool: {kind: noop}
+    next: {spec: {mode: inclusive}, arcs: [{step: left}, {step: right}]}
+  - step: left
+    tool: {kind: noop}
+    next: {arcs: [{step: after}]}
+  - step: right
+    tool: {kind: noop}
+  - step: after
+    tool: {kind: noop, message: "{{ left | length }}"}
+"""
+    run = Watched(fork)
+    run.feed(ToolFinished, "start#1:start_task:1", ok())
+    [load] = loads(run.feed(ToolFinished, "left#1:left_task:1", stored_result()))
+    assert run.feed(ToolFinished, "right#1:right_task:1", ok()) == []
+    found = run.feed(ValueLoaded, load, [1, 2])
+    ended = [one.event.node for one in found if isinstance(one, Emit) and one.event.type == "step.done"]
+    assert ended == ["left", "right"]
+    assert run.machine.state.deferred == []
+
+
+def test_a_value_that_is_gone_fails_the_template_that_reads_it() -> None:
+    run, load = waiting("{{ start | length }}")
+    run.feed(ValueLoaded, load, error="a stored value cannot be read: it is gone")
+    assert run.finish().status == "failed"
+    assert run.finish().failures.kept[0].message == "a stored value cannot be read: it is gone"
+    assert run.finish().failures.kept[0].line
+
+
+def test_a_value_over_the_limit_fails_the_template_that_reads_it() -> None:
+    run = Watched(TWO_CALLS % "{{ start | length }}")
+    stored = Stored((Part("huge"),), STORED_BYTES + 1, is_one=True)
+    run.feed(ToolFinished, "start#1:start_task:1", ToolReport({"status": "ok"}, stored=stored))
+    assert run.finish().status == "failed"
+    assert "a stored value of 64,000,001 bytes is read" in run.finish().failures.kept[0].message
+
+
+@pytest.mark.parametrize("stop", ["cancel", "timeout"])
+def test_a_stop_does_not_wait_for_a_value(stop: str) -> None:
+    run = Watched(TWO_CALLS % "{{ start | length }}", "executor: {spec: {timeout: 1h}}\n")
+    [load] = loads(run.feed(ToolFinished, "start#1:start_task:1", stored_result()))
+    run.feed(CancelRequested) if stop == "cancel" else run.feed(TimerFired, "playbook:timeout")
+    assert run.machine.state.stop is not None
+    found = run.feed(ValueLoaded, load, [1])
+    assert not any(isinstance(one, CallTool) for one in found)
+    assert {one.event.type for one in found if isinstance(one, Emit)} >= {"task.done"}
+
+
+def test_a_machine_that_is_restored_while_it_loads_asks_again() -> None:
+    run, load = waiting("{{ start | length }}")
+    assert loads(run.feed(Resumed)) == [load]
+    run.feed(ValueLoaded, load, [1])
+    assert run.call("after") is not None
+
+
+def test_a_run_that_ends_needs_no_value_any_more() -> None:
+    run, load = waiting("{{ start | length }}")
+    run.feed(CancelRequested)
+    run.feed(CancelRequested)
+    found = run.feed(ValueLoaded, load, [1])
+    assert isinstance(found[-1], Finish)
+    assert not run.machine.state.pending
+
+
+# ---- loops -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "CHUNK_ITEMS", 4)
+    monkeypatch.setattr(keeping, "KEPT_FROM_BYTES", 1)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_items_of_a_loop_are_stored_before_the_first_begins_and_leave_the_state() -> None:
+    run = Watched(LOOP % "done", "workload: {name: x}\n")
+    [keep] = [one for one in run.commands if isinstance(one, KeepValues)]
+    assert keep.values == ([0, 1, 2, 3], [4, 5, 6, 7], {"workload": {"name": "many"}})
+    assert not any(isinstance(one, RunChunk) for one in run.commands)
+    found = run.feed(ValuesKept, keep.id, (Kept("a", 9), Kept("b", 9), Kept("scope", 30)))
+    inputs = [one.input for one in found if isinstance(one, RunChunk)]
+    assert [(one.kept_items, one.kept_scope, one.items, one.first, one.total) for one in inputs] == [
+        (Part("a", 0, 4), "scope", [], 0, 8),
+        (Part("b", 0, 4), "scope", [], 4, 8),
+    ]
+    progress = run.machine.state.runs["start#1"].loop
+    assert progress is not None
+    assert (progress.items, progress.scope) == ([], {})
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_items_that_a_chunk_gave_back_are_the_last_of_its_part() -> None:
+    run = Watched(LOOP % "done", "workload: {name: x}\n")
+    run.feed(ValuesKept, "start/1:items", (Kept("a", 9), Kept("b", 9), Kept("scope", 30)))
+    stats = {"total": 1, "success": 1, "failed": 0, "skipped": 0}
+    found = run.feed(ChunkFinished, "start/1", ChunkReport("ok", [1], stats, rest=3, clock=EPOCH_MS))
+    [again] = [one.input for one in found if isinstance(one, RunChunk)]
+    assert (again.first, again.kept_items) == (1, Part("a", 1, 3))
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_nothing_is_stored_where_there_is_no_store() -> None:
+    run = Watched(LOOP % "done", "workload: {name: x}\n", limit=INLINE_BYTES)
+    assert not any(isinstance(one, KeepValues) for one in run.commands)
+    assert any(isinstance(one, RunChunk) for one in run.commands)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_stop_while_the_items_are_stored_begins_no_chunk() -> None:
+    run = Watched(LOOP % "done", "workload: {name: x}\n")
+    run.feed(CancelRequested)
+    run.feed(ValuesKept, "start/1:items", (Kept("a", 9), Kept("b", 9), Kept("scope", 30)))
+    assert not any(isinstance(one, RunChunk) for one in run.commands)
+    assert run.finish().status == "cancelled"
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize(
+    ("template", "is_loaded"),
+    [("{{ start.stats.success }}", False), ("{{ start.results | sum }}", True), ("{{ start }}", True)],
+)
+def test_the_counts_of_a_loop_are_read_without_its_results(template: str, is_loaded: bool) -> None:
+    run = Watched(LOOP % template, "workload: {name: x}\n")
+    run.feed(ValuesKept, "start/1:items", (Kept("a", 9), Kept("b", 9), Kept("scope", 30)))
+    stats = {"total": 4, "success": 4, "failed": 0, "skipped": 0}
+    for id_, key in (("start/1", "c"), ("start/1/4", "d")):
+        stored = Stored((Part(key, 0, 4),), 9)
+        run.feed(ChunkFinished, id_, ChunkReport("ok", [], stats, stored=stored, clock=EPOCH_MS))
+    found = [one for one in run.commands if isinstance(one, LoadValue)]
+    assert bool(found) is is_loaded
+    if found:
+        assert found[0].stored.parts == (Part("c", 0, 4), Part("d", 0, 4))
+        run.feed(ValueLoaded, found[0].id, [1] * 8)
+    assert run.call("after") is not None
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_chunk_stores_its_results_before_it_ends() -> None:
+    run = Watched(LOOP % "done", "workload: {name: x}\n", limit=INLINE_BYTES)
+    given = next(one.input for one in run.commands if isinstance(one, RunChunk))
+    machine = LoopMachine(given, limit=STORED_BYTES)
+    calls = [one.call for one in machine.feed(Started(EPOCH_MS)) if isinstance(one, CallTool)]
+    found: list[Command] = []
+    for place, call in enumerate(calls):
+        report = stored_result() if place == 1 else ok(place)
+        found += machine.feed(ToolFinished(EPOCH_MS + 1, call.id, report))
+        calls += [one.call for one in found if isinstance(one, CallTool) and one.call not in calls]
+    [keep] = [one for one in found if isinstance(one, KeepValues)]
+    assert keep.values == ([0, 2, 3],)
+    assert machine.report is None
+    machine.feed(ValuesKept(EPOCH_MS + 2, keep.id, (Kept("r", 7),)))
+    assert machine.report is not None
+    assert machine.report.results == []
+    parts = (Part("r", 0, 1), Part("large"), Part("r", 1, 2))
+    assert machine.report.stored == Stored(parts, 100_007)
+
+
+def test_parts_that_follow_each_other_are_one() -> None:
+    state = LoopState(results={0: 1, 1: 2, 4: 3}, stored={5: LARGE})
+    found = stored_results(state, range(7), Kept("r", 7))
+    assert found.parts == (Part("r", 0, 2), Part(count=2), Part("r", 2, 1), Part("large"), Part(count=1))
+
+
+def test_results_of_all_chunks_are_told_in_the_order_of_the_items() -> None:
+    progress = LoopProgress("start/1", 9, [], {}, 2, [])
+    stats = {"total": 2}
+    progress.reports[4] = ChunkReport("ok", [], stats, stored=Stored((Part("b", 0, 2),), 20))
+    progress.reports[0] = ChunkReport("ok", [1, 2], stats)
+    progress.reports[6] = ChunkReport("error", [], stats)
+    assert joined_results(progress) == Stored(
+        (Part(given=[1, 2]), Part(count=2), Part("b", 0, 2), Part(count=3)), 20 + len("[1,2]") + len("[]")
+    )

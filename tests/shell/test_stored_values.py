@@ -1,0 +1,123 @@
+"""Large values on the real stack: a run copies none of them, loads what a template reads, and waits while it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowHistory
+
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.testing import FakeTool
+from noetl_activities.tool import Request, ToolContext
+from noetl_compiler import compile_or_raise
+from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.worker import serving
+
+from .conftest import HEAD, history_of
+from .servers import proxy_to
+
+LARGE = 200_000
+
+ROUNDS = """
+  - step: start
+    tool: {kind: noop, message: large}
+    next: {arcs: [{step: again, set: {ctx.n: 0}}]}
+  - step: again
+    tool: {kind: noop, message: "{{ ctx.n }}"}
+    set: {ctx.n: "{{ ctx.n + 1 }}"}
+    next: {arcs: [{step: again, when: "{{ ctx.n < 30 }}"}, {step: last}]}
+  - step: last
+    tool: {kind: noop, message: "{{ start | length }}"}
+"""
+LOOP = """
+  - step: start
+    loop: {in: "{{ range(900) | list }}", iterator: item, spec: {mode: parallel, max_in_flight: 50}FRAME}
+    tool: {kind: noop, message: "{{ iter.item }} {{ workload.text }}"}
+    next: {arcs: [{step: after}]}
+  - step: after
+    tool: {kind: noop, message: "{{ start.results | map('length') | sum }} of {{ start.stats.success }}"}
+"""
+
+
+def answer(request: Request, _context: ToolContext) -> Any:
+    return "x" * LARGE if request.config["message"] == "large" else request.config["message"]
+
+
+async def submit(client: NoetlClient, workflow: str, **payload: Any) -> RunHandle:
+    return await client.submit(compile_or_raise(f"{HEAD}workload: {{text: ''}}\nworkflow:\n{workflow}"), payload)
+
+
+def inputs(history: WorkflowHistory) -> int:
+    """Bytes of the arguments with which the run began, as they stand in history."""
+    started = history.events[0].workflow_execution_started_event_attributes
+    return sum(one.ByteSize() for one in started.input.payloads)
+
+
+def markers(history: WorkflowHistory) -> list[str]:
+    """The local activities of the run."""
+    told = [one.marker_recorded_event_attributes.details for one in history.events]
+    return [json.loads(one["data"].payloads[0].data)["activity_type"] for one in told if "data" in one]
+
+
+async def test_no_continued_run_has_a_large_result_in_its_state(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
+    tools = {"noop": FakeTool("noop", answer)}
+    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
+    async with serving(client.temporal, tools, CredentialSource(environment={})):
+        handle = await submit(client, ROUNDS)
+        found = await handle.result()
+        last = await client.temporal.get_workflow_handle(handle.workflow_id).fetch_history()
+    assert found.result == LARGE
+    assert last.events[0].workflow_execution_started_event_attributes.continued_execution_run_id
+    assert inputs(last) < 10_000
+    assert markers(last) == ["noetl.load"]
+
+
+@pytest.mark.parametrize("frame", ["", ", frame: {max_rows: 300}"])
+async def test_the_playbook_s_run_of_a_long_loop_has_neither_items_nor_results(servers: Addresses, frame: str) -> None:
+    tools = {"noop": FakeTool("noop", answer)}
+    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
+    text = "t" * 200
+    async with serving(client.temporal, tools, CredentialSource(environment={})):
+        handle = await submit(client, LOOP.replace("FRAME", frame), text=text)
+        found = await handle.result()
+        history = await history_of(handle)
+    digits = 10 + 90 * 2 + 800 * 3
+    assert found.result == f"{900 * 201 + digits} of 900"
+    assert markers(history) == ["noetl.keep", "noetl.load"]
+    assert sum(len(one.SerializeToString()) for one in history.events) < 40_000
+
+
+async def test_a_run_waits_for_a_store_that_is_away_and_calls_nothing_again(servers: Addresses) -> None:
+    calls: list[Any] = []
+    is_answered, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: Request, context: ToolContext) -> Any:
+        calls.append(request.config["message"])
+        if calls[-1] == 0:
+            is_answered.set()
+            await may_answer.wait()
+        return answer(request, context)
+
+    tools = {"noop": FakeTool("noop", slow)}
+    workflow = ROUNDS.replace("ctx.n < 30", "ctx.n < 1")
+    async with proxy_to(servers.postgres) as proxy:
+        client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
+        distant = await NoetlClient.connect(servers.temporal, dsn=proxy.dsn, tools=tools)
+        async with serving(distant.temporal, tools, CredentialSource(environment={})):
+            handle = await submit(client, workflow)
+            await is_answered.wait()
+            await proxy.cut()
+            may_answer.set()
+            await asyncio.sleep(3)
+            assert calls == ["large", 0]
+            await proxy.open()
+            found = await handle.result()
+    assert found.result == LARGE
+    assert calls == ["large", 0, LARGE]
