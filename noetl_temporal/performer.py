@@ -35,7 +35,7 @@ from temporalio.exceptions import (
 from noetl_compiler.graph import Json
 from noetl_temporal.attempt_details import attempts_in
 from noetl_temporal.frames.wire import FRAME_KIND, FrameEnd, FrameInput
-from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, items_and_scope, parted
+from noetl_temporal.loop_run import LoopEnd, LoopRun, items_and_scope, parted
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import (
     CallTool,
@@ -176,31 +176,28 @@ class Performer:
 
     def _run_chunk(self, command: RunChunk) -> None:
         """In a child workflow, or as a frame in one activity: both end with the same report."""
-        given, start = self._as_child(command) if command.input.frame is None else self._as_frame(command)
         size = self.size_of(command.input)
         if size > self._limit:
             report = _loop_failed(command, "too_large", self._too_large("loop", size))
             self.note(ChunkFinished(now(), command.chunk_id, report))
             return
-        self._track(command.chunk_id, start(), lambda ended: _chunk_finished(command, ended))
+        task = self._frame(command) if command.input.frame is not None else asyncio.create_task(self._child(command))
+        self._track(command.chunk_id, task, lambda ended: _chunk_finished(command, ended))
 
-    def _as_child(self, command: RunChunk) -> tuple[LoopRun, Callable[[], _Task]]:
-        items, body = parted(command.input)
-        given = LoopRun(items, dict(self._queues), limit=self._limit)
-        return given, lambda: asyncio.create_task(self._child(command, given, body))
+    def _frame(self, command: RunChunk) -> _Task:
+        given = FrameInput(command.input, limit=self._limit)
+        return self._activity(FRAME_KIND, command.chunk_id, FRAME_KIND, given, FrameEnd, command.summary)
 
-    def _as_frame(self, command: RunChunk) -> tuple[FrameInput, Callable[[], _Task]]:
-        given, id_ = FrameInput(command.input, limit=self._limit), command.chunk_id
-        return given, lambda: self._activity(FRAME_KIND, id_, FRAME_KIND, given, FrameEnd, command.summary)
-
-    async def _child(self, command: RunChunk, given: LoopRun, body: LoopBody) -> LoopEnd:
+    async def _child(self, command: RunChunk) -> LoopEnd:
         """A reset of this run replaces the child that the run before started."""
-        info = workflow.info()
+        info, input_ = workflow.info(), command.input
+        own, body = parted(input_)
+        given = LoopRun(own, dict(self._queues), limit=self._limit)
         return cast(
             "LoopEnd",
             await workflow.execute_child_workflow(
                 LOOP_WORKFLOW,
-                args=[given, body, *items_and_scope(given.input, command.input.items, command.input.scope)],
+                args=[given, body, *items_and_scope(own, input_.items, input_.scope)],
                 id=child_workflow_id(info.workflow_id, *command.chunk_id.split("/")),
                 id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
                 result_type=LoopEnd,

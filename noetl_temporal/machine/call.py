@@ -77,8 +77,9 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     ``id`` is unique in its workflow, ``key`` stable over attempts, workers and replays. ``scope`` holds exactly what
     the rules' and sinks' templates name. ``rules`` None means no policy: ok continues, an error fails. ``event_id``
     is that of the call's ``task.started`` event, parent of every attempt. ``store`` is set for a call that is nothing
-    but its sinks, after the last page: the outcome to store, whose result may lie elsewhere. The sinks of an ``aside`` see the names in ``scope``
-    before those of its own outcome. ``idempotency_key`` is the header in which the call sends its key.
+    but its sinks, after the last page: the outcome to store, whose result may lie elsewhere. The sinks of an ``aside``
+    see the names in ``scope`` before those of its own outcome. ``idempotency_key`` is the header in which the call
+    sends its key.
     """
 
     id: str

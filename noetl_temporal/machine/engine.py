@@ -1,13 +1,9 @@
-"""The engine of both machines: which facts are admitted, where calls begin, how a machine stops.
+"""The engine of both machines: what a fact lets go on, where calls begin, how a machine stops.
 
 How it works. A machine has *runs*: runs of steps in a playbook's machine, iterations in a loop's. A run works through
-a pipeline of tasks (tasks/pipeline.py), or waits for its loop. ``feed`` takes one fact, lets the run that it concerns
-go on, and then *settles*: new runs start (``_proceed``) and calls begin (``_begin_ready``), until nothing more can
+a pipeline of tasks (tasks/pipeline.py), or waits for its loop. A fact (intake.py) lets the run that it concerns go on;
+then the machine *settles*: new runs start (``_proceed``) and calls begin (``_begin_ready``), until nothing more can
 happen without a new fact or the budget of the workflow task is spent. What was left over stays in the state.
-
-Facts are checked against two tables before anything changes (protocol.py): which facts a phase admits, and which kind
-of pending thing each fact answers. A fact that does not fit raises ProtocolError, and so does every later one: the
-machine's state is then unknown to its shell (h11's rule).
 
 The law of stopping
 -------------------
@@ -25,7 +21,7 @@ The law of stopping
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
@@ -33,11 +29,7 @@ import msgspec
 from msgspec.structs import replace
 
 from noetl_compiler.graph import Json
-from noetl_temporal.limits import inline_bytes
-from noetl_temporal.machine.budget import FACT_WORK, Budget
-from noetl_temporal.machine.call import Stored
-from noetl_temporal.machine.checkpoint import copied
-from noetl_temporal.machine.commands import Cancel, Command, LoadValue, StartTimer
+from noetl_temporal.machine.commands import Cancel, StartTimer
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import (
     CancelRequested,
@@ -51,14 +43,12 @@ from noetl_temporal.machine.events import (
     Started,
     TimerFired,
     ToolFinished,
-    ValueLoaded,
     ValuesKept,
 )
 from noetl_temporal.machine.failing import cancelled_outside
-from noetl_temporal.machine.journal import Journal
-from noetl_temporal.machine.protocol import unexpected
+from noetl_temporal.machine.intake import Intake
 from noetl_temporal.machine.state import MachineState, Pending, PipelineState, Run, Stop, state_snapshot
-from noetl_temporal.machine.stored import AtHand, LoadedValue, NotLoaded, load_id, using, with_stored
+from noetl_temporal.machine.stored import with_stored
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.pipeline import End, Pipeline
 
@@ -68,22 +58,13 @@ S = TypeVar("S", bound=MachineState)
 R = TypeVar("R", bound=Run)
 
 
-class Engine(ABC, Generic[S, R]):
-    """Runs of pipelines under one stop, one budget, one log. ``limit`` is the bytes that a result may have."""
-
-    def __init__(self, state: S, file: str, limit: int) -> None:
-        self.budget = Budget(inline_bytes(limit))
-        self._limit = limit
-        self._file = file
-        self._broken: str | None = None
-        self._mount(state)
+class Engine(Intake[S], Generic[S, R]):
+    """Runs of pipelines under one stop, one budget, one log."""
 
     def _mount(self, state: S) -> None:
-        """Go on from this state, and forget any other."""
-        self.state = state
+        super()._mount(state)
         self._runs = self._runs_in(state)
         self._pipelines: dict[str, Pipeline] = {}
-        self._journal = Journal(state.ids, self._file, self.budget)
 
     # ---- what a shell sees ----------------------------------------------------------------------------------------
 
@@ -106,109 +87,6 @@ class Engine(ABC, Generic[S, R]):
     def is_cancelled(self) -> bool:
         """Someone asked the run to stop."""
         return self.state.stop is not None and self.state.stop.kind == "cancel"
-
-    def feed(self, event: Event) -> list[Command]:
-        """Take one fact; perform the commands in their order. Raises ProtocolError, and then on every later call."""
-        self._broken = self._broken or unexpected(event, self.state)
-        if self._broken is not None:
-            raise ProtocolError(self._broken)
-        try:
-            return self._fed(event)
-        except BaseException as error:
-            self._broken = f"the machine failed before: {type(error).__name__}: {error}"
-            raise
-
-    # ---- stored values --------------------------------------------------------------------------------------------
-
-    def _fed(self, event: Event) -> list[Command]:
-        """While facts wait for a value, others wait behind them; only what the host asks for does not."""
-        match event:
-            case ValueLoaded():
-                return self._value_loaded(event)
-            case Resumed():
-                return self._resumed(event)
-            case _ if self.state.deferred and self._waits_its_turn(event):
-                self.state.deferred.append(event)
-                return []
-            case _:
-                return self._taken(event)
-
-    def _waits_its_turn(self, event: Event) -> bool:
-        """Whether something ended that this machine began. Stops and what the host asks for come before that."""
-        if isinstance(event, TimerFired):
-            timer = self.state.timers.get(event.timer_id)
-            return timer is None or timer.kind != "deadline"
-        return isinstance(event, ToolFinished | ChunkFinished | ValuesKept)
-
-    def _taken(self, event: Event) -> list[Command]:
-        """Take the fact, or defer it until the stored value that it needs has been loaded."""
-        if _brings_stored(event):
-            self.state.has_stored = True
-        before = copied(self.state) if self.state.has_stored else None
-        self._journal.open(event.at)
-        self.budget.open()
-        self.budget.work(FACT_WORK)
-        try:
-            with using(AtHand(self.state.loaded, self._limit)):
-                self._take(event)
-                self._settle()
-        except NotLoaded as found:
-            if before is None:
-                raise ProtocolError(f"{found} is needed where nothing is stored") from found
-            self._mount(before)
-            return self._defer(event, found.stored)
-        finally:
-            self.budget.close()
-        return self._journal.commands
-
-    def _defer(self, event: Event, stored: Stored) -> list[Command]:
-        state, id_ = self.state, load_id(stored)
-        state.deferred.insert(len(state.deferred) if self._waits_its_turn(event) else 0, event)
-        if id_ in state.pending:
-            return []
-        state.pending[id_] = Pending("load", "")
-        return [LoadValue(id_, stored)]
-
-    def _value_loaded(self, event: ValueLoaded) -> list[Command]:
-        del self.state.pending[event.load_id]
-        self.state.loaded[event.load_id] = LoadedValue(event.value, event.error)
-        return self._take_deferred(event.at)
-
-    def _resumed(self, event: Resumed) -> list[Command]:
-        """Nobody loads or keeps anything here yet: what needs it asks again."""
-        pending, runs = self.state.pending, self._runs
-        for id_, one in [found for found in pending.items() if found[1].kind in ("keep", "load")]:
-            del pending[id_]
-            if one.owner:
-                self._ready(runs[one.owner])
-        waiting, self.state.deferred = self.state.deferred, []
-        commands = self._taken(event)
-        self.state.deferred += waiting
-        return commands + self._take_deferred(event.at)
-
-    def _take_deferred(self, at: int) -> list[Command]:
-        """Take the facts that wait, in their order, as if they came now, up to one that needs another value."""
-        waiting, self.state.deferred = self.state.deferred, []
-        commands: list[Command] = []
-        while waiting and not self.state.deferred and self.state.phase == "running":
-            fact = replace(waiting.pop(0), at=at)
-            problem = unexpected(fact, self.state)
-            if problem is not None:
-                raise ProtocolError(problem)
-            commands += self._taken(fact)
-        if self.state.phase == "running":
-            self.state.deferred += waiting
-        if not self.state.deferred:
-            self.state.loaded.clear()
-        return commands
-
-    def _drop_loads(self) -> None:
-        """The machine ends: nobody needs a value any more."""
-        state = self.state
-        state.deferred.clear()
-        for id_ in [id_ for id_, one in state.pending.items() if one.kind == "load"]:
-            del state.pending[id_]
-            self._journal.send(Cancel(id_))
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
@@ -348,6 +226,9 @@ class Engine(ABC, Generic[S, R]):
 
     def _is_waiting_for_budget(self) -> bool:
         return bool(self.state.ready) and self.state.phase == "running"
+
+    def _begin_again(self, owner: str) -> None:
+        self._ready(self._runs[owner])
 
     def _ready(self, run: R) -> None:
         """The run's next call may begin."""
@@ -492,12 +373,3 @@ class Engine(ABC, Generic[S, R]):
     def _rest_requested(self) -> None:
         """Begin no further item, and give back those that are left."""
         raise ProtocolError("this machine has no items to give back")
-
-
-def _brings_stored(event: Event) -> bool:
-    """Whether a template may need a value that this fact tells of, but does not have."""
-    match event:
-        case ToolFinished() | ChunkFinished():
-            return event.report.stored is not None
-        case _:
-            return False

@@ -10,8 +10,8 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Json
 from noetl_temporal.machine import trees
 from noetl_temporal.machine.scope import Chain, Late, own_step
-from noetl_temporal.machine.stored import result_in, view_of
 from noetl_temporal.machine.state import PlaybookState, StepRecord, StepRun, TaskRecord
+from noetl_temporal.machine.stored import result_in, view_of
 from noetl_temporal.machine.views import ErrorView, ResultView, result_view
 
 __all__ = ["LOOP", "assign", "playbook_scope", "record_view", "task_view"]

@@ -28,8 +28,8 @@ from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import ChunkFinished, ChunkReport, LimitReached, Started, ValuesKept
 from noetl_temporal.machine.failing import cancelled_outside, error_outcome, failure_at, template_outcome
 from noetl_temporal.machine.failure_log import Failure
-from noetl_temporal.machine.join import Joins
 from noetl_temporal.machine.ids import fitted
+from noetl_temporal.machine.join import Joins
 from noetl_temporal.machine.loops.chunks import joined, take_report
 from noetl_temporal.machine.loops.keeping import items_to_keep, take_kept
 from noetl_temporal.machine.loops.result import loop_end, too_large

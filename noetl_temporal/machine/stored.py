@@ -44,7 +44,7 @@ _OWN = ("result", "stored")
 """The keys of an outcome that are about its result."""
 
 
-class NotLoaded(BaseException):  # noqa: N818 - no error: the value is fetched and the fact taken again
+class NotLoaded(BaseException):
     """A value is needed that is not here. It is no Exception, so that whoever handles a failure does not handle it."""
 
     def __init__(self, stored: Stored) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 from temporalio import workflow
 
@@ -40,12 +41,12 @@ class SandboxedLoop(LoopWorkflow):
     """A loop."""
 
     @workflow.init
-    def __init__(self, given: LoopRun, body: LoopBody) -> None:
-        super().__init__(given, body)
+    def __init__(self, given: LoopRun, body: LoopBody, items: list[Any], scope: dict[str, Any]) -> None:
+        super().__init__(given, body, items, scope)
 
     @workflow.run
-    async def run(self, given: LoopRun, body: LoopBody) -> LoopEnd:
-        return await super().run(given, body)
+    async def run(self, given: LoopRun, body: LoopBody, items: list[Any], scope: dict[str, Any]) -> LoopEnd:
+        return await super().run(given, body, items, scope)
 
 
 @workflow.defn(name=PLAYBOOK_WORKFLOW)

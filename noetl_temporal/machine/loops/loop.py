@@ -27,8 +27,8 @@ from noetl_temporal.machine.failing import error_outcome, failure_at
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.journal import RESULT_BYTES
 from noetl_temporal.machine.loops.host import IterationHost, iteration_ids
-from noetl_temporal.machine.loops.result import too_large
 from noetl_temporal.machine.loops.keeping import results_to_keep, stored_results
+from noetl_temporal.machine.loops.result import too_large
 from noetl_temporal.machine.state import Iteration, LoopState, Pending, restored
 from noetl_temporal.machine.stored import preview, stored_in, whole_result
 from noetl_temporal.machine.tasks.pipeline import End

@@ -12,10 +12,10 @@ from noetl_temporal.machine.journal import RESULT_BYTES
 from noetl_temporal.machine.names import record_view
 from noetl_temporal.machine.scope import call_names
 from noetl_temporal.machine.state import StepRecord, StepRun
-from noetl_temporal.machine.stored import preview, with_result
 from noetl_temporal.machine.steps.entry import emit_started
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.routes import OK, Ended, Way, decide, route
+from noetl_temporal.machine.stored import preview, with_result
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
 

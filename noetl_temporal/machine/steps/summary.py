@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from noetl_compiler.graph import Json
-from noetl_temporal.machine.stored import whole_result
 from noetl_temporal.machine.steps.execution import Execution
+from noetl_temporal.machine.stored import whole_result
 
 __all__ = ["result_of", "summary_of"]
 
