@@ -73,9 +73,6 @@ class SinkBatches:
         name = perform, frozenset(login.items()), place
         gathering: Gathering[Wanted, Answer] | None = self._gatherings.get(name)
         if gathering is None:
-            gathering = self._gatherings[name] = Gathering(partial(perform, login))
-        try:
-            return await gathering.want(wanted, size)
-        finally:
-            if gathering.is_idle:
-                self._gatherings.pop(name, None)
+            gathering = Gathering(partial(perform, login), partial(self._gatherings.pop, name))
+            self._gatherings[name] = gathering
+        return await gathering.want(wanted, size)

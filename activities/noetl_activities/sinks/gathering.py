@@ -43,17 +43,17 @@ class Waiting(Generic[Wanted, Answer]):
 
 
 class Gathering(Generic[Wanted, Answer]):
-    """Of one place. ``perform`` does a batch and settles those of it for whom it is done; it raises nothing."""
+    """Of one place. ``perform`` does a batch and settles those of it for whom it is done. ``on_idle`` is called when
+    nobody waits for anything any more.
+    """
 
-    def __init__(self, perform: Callable[[Sequence[Waiting[Wanted, Answer]]], Awaitable[None]]) -> None:
+    def __init__(
+        self, perform: Callable[[Sequence[Waiting[Wanted, Answer]]], Awaitable[None]], on_idle: Callable[[], object]
+    ) -> None:
         self._perform = perform
+        self._on_idle = on_idle
         self._waiting: deque[Waiting[Wanted, Answer]] = deque()
         self._task: asyncio.Task[None] | None = None
-
-    @property
-    def is_idle(self) -> bool:
-        """Nobody waits for anything."""
-        return self._task is None
 
     async def want(self, wanted: Wanted, size: int) -> Answer | None:
         """The answer; None when the call has to do by itself what it wanted."""
@@ -70,6 +70,7 @@ class Gathering(Generic[Wanted, Answer]):
                 await self._done(batch)
         finally:
             self._task = None
+            self._on_idle()
 
     def _next(self) -> list[Waiting[Wanted, Answer]]:
         batch: list[Waiting[Wanted, Answer]] = []
