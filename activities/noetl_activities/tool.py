@@ -7,7 +7,7 @@ workflows. Built-in tools and third-party ones register by the same entry-point 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
@@ -15,7 +15,7 @@ import msgspec
 
 from noetl_activities.outcome import Json, Outcome
 
-__all__ = ["Credential", "Json", "Request", "Tool", "ToolContext", "ToolSpec", "load_tools"]
+__all__ = ["Credential", "Json", "Request", "Tool", "ToolContext", "ToolSpec", "load_tools", "tool_names"]
 
 Credential: TypeAlias = Mapping[str, Any]
 """``{"type": "postgres", "db_host": ...}``: resolved, secret, never logged."""
@@ -93,11 +93,23 @@ def load_tools(group: str = "noetl.tools") -> Mapping[str, Tool]:
 
     Raises ValueError naming both distributions when two register the same kind.
     """
-    found: dict[str, tuple[Tool, str]] = {}
-    for point in entry_points(group=group):
-        owner = point.dist.name if point.dist else "?"
-        if point.name in found:
-            raise ValueError(f"tool {point.name!r} is registered by both {found[point.name][1]} and {owner}")
-        loader = cast("Callable[[], Tool]", point.load)
-        found[point.name] = (loader(), owner)
-    return MappingProxyType({kind: tool for kind, (tool, _) in sorted(found.items())})
+    loaders = {kind: cast("Callable[[], Tool]", point.load) for kind, point in _registered(group).items()}
+    return MappingProxyType({kind: load() for kind, load in loaders.items()})
+
+
+def tool_names(group: str = "noetl.tools") -> frozenset[str]:
+    """The kinds of ``load_tools``, without importing any of the tools. Raises the same."""
+    return frozenset(_registered(group))
+
+
+def _registered(group: str) -> dict[str, EntryPoint]:
+    found: dict[str, EntryPoint] = {}
+    for point in sorted(entry_points(group=group), key=lambda point: point.name):
+        other = found.setdefault(point.name, point)
+        if other is not point:
+            raise ValueError(f"tool {point.name!r} is registered by both {_owner(other)} and {_owner(point)}")
+    return found
+
+
+def _owner(point: EntryPoint) -> str:
+    return point.dist.name if point.dist else "?"

@@ -23,8 +23,8 @@ from noetl_temporal.cli.ended import Ended
 from noetl_temporal.cli.interrupts import Interrupts
 from noetl_temporal.cli.reading import problems_of, until_read
 from noetl_temporal.cli.view import View
-from noetl_temporal.client import NoetlClient, NoEventLogError, RunHandle
-from noetl_temporal.machine.playbook import CLEANUP_SECONDS
+from noetl_temporal.machine.cleanup import CLEANUP_SECONDS
+from noetl_temporal.runs import NoEventLogError, RunHandle, Runs
 
 __all__ = ["Following"]
 
@@ -46,14 +46,14 @@ class Following:
 
     def __init__(
         self,
-        client: NoetlClient,
+        runs: Runs,
         handle: RunHandle,
         view: View,
         graph: Graph,
         timeout: float | None,
         interrupts: Interrupts,
     ) -> None:
-        self._client, self._handle, self._view = client, handle, view
+        self._runs, self._handle, self._view = runs, handle, view
         self._graph, self._timeout, self._interrupts = graph, timeout, interrupts
         self._stops = 0
         self._left = asyncio.Event()
@@ -79,7 +79,7 @@ class Following:
         finally:
             for task in (shown, watched, *self._stopping):
                 task.cancel()
-        ended = await account_of(self._client, self._handle, ui)
+        ended = await account_of(self._runs, self._handle, ui)
         if timed_out and ended.status in STOPPED:
             ended = msgspec.structs.replace(ended, status="timed_out", reason="")
         return ended, self._interrupts.count > 0
@@ -88,7 +88,7 @@ class Following:
         """Let the event log tell all of a run that has ended, where it can."""
         with contextlib.suppress(TimeoutError, RPCError):
             async with asyncio.timeout(SETTLE_SECONDS):
-                if await until_read(self._client, self._handle):
+                if await until_read(self._runs, self._handle):
                     await asyncio.wait([shown])
 
     # ---- stopping ---------------------------------------------------------------------------------------------------
@@ -159,8 +159,8 @@ class Following:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             with contextlib.suppress(RPCError):
-                found = await attention_of(self._client.temporal, self._handle.workflow_id, self._handle.execution_id)
-                found += await problems_of(self._client, self._handle)
+                found = await attention_of(self._runs.temporal, self._handle.workflow_id, self._handle.execution_id)
+                found += await problems_of(self._runs, self._handle)
                 self._view.warn([one.line() for one in found])
 
 

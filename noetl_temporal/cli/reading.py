@@ -15,9 +15,9 @@ import click
 from noetl_temporal.cli.attention import Attention, unread
 from noetl_temporal.cli.event_log import event_log
 from noetl_temporal.cli.log_facts import FACT_EVENTS, LogFacts
-from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.mirror.read import events_of, reading
+from noetl_temporal.runs import RunHandle, Runs
 
 __all__ = ["Reading", "problems_of", "read_log", "reading_of", "until_read"]
 
@@ -37,13 +37,13 @@ class Reading(NamedTuple):
     reason: str = ""
 
 
-async def reading_of(client: NoetlClient, handle: RunHandle, run_id: str) -> Reading:
+async def reading_of(runs: Runs, handle: RunHandle, run_id: str) -> Reading:
     """Of a run; nothing where there is no log to be had, and why there is none is told on stderr."""
-    if client.dsn is None:
+    if runs.dsn is None:
         return Reading()
     try:
-        async with event_log(client.dsn) as log:
-            return await read_log(log, client.temporal.namespace, handle.workflow_id, run_id, handle.execution_id)
+        async with event_log(runs.dsn) as log:
+            return await read_log(log, runs.temporal.namespace, handle.workflow_id, run_id, handle.execution_id)
     except DeploymentError as problem:
         click.echo(f"no events: {problem}", err=True)
         return Reading()
@@ -59,26 +59,26 @@ async def read_log(
     return Reading(events, found.is_complete, tuple(map(unread, found.problems)), facts.warnings, facts.reason)
 
 
-async def problems_of(client: NoetlClient, handle: RunHandle) -> tuple[Attention, ...]:
+async def problems_of(runs: Runs, handle: RunHandle) -> tuple[Attention, ...]:
     """Why the mirror cannot read the run on, where it cannot and the log can be asked."""
-    if client.dsn is None:
+    if runs.dsn is None:
         return ()
     with contextlib.suppress(DeploymentError):
-        async with event_log(client.dsn) as log:
-            found = await reading(log, client.temporal.namespace, handle.workflow_id, "")
+        async with event_log(runs.dsn) as log:
+            found = await reading(log, runs.temporal.namespace, handle.workflow_id, "")
             return tuple(map(unread, found.problems))
     return ()
 
 
-async def until_read(client: NoetlClient, handle: RunHandle) -> bool:
+async def until_read(runs: Runs, handle: RunHandle) -> bool:
     """Wait until the log of a run that has ended is complete; False where it cannot become so. Raises RPCError."""
-    if client.dsn is None:
+    if runs.dsn is None:
         return False
     run_id = (await handle.workflow.describe()).run_id
     with contextlib.suppress(DeploymentError):
-        async with event_log(client.dsn) as log:
+        async with event_log(runs.dsn) as log:
             while True:
-                found = await reading(log, client.temporal.namespace, handle.workflow_id, run_id)
+                found = await reading(log, runs.temporal.namespace, handle.workflow_id, run_id)
                 if found.is_complete or found.problems:
                     return found.is_complete
                 await asyncio.sleep(_ASK_SECONDS)

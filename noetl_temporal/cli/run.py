@@ -78,11 +78,11 @@ def run_command(
 
 
 def _order(playbook: Playbook, request: dict[str, Json], credentials: Path | None, timeout: float | None) -> Order:
-    from noetl_activities.tool import load_tools
+    from noetl_activities.tool import tool_names
     from noetl_temporal.cli.credentials import check_credentials
     from noetl_temporal.cli.execute import Order
 
-    tools = load_tools()
+    tools = tool_names()
     check_support(playbook, tools)
     if credentials:
         check_credentials(credentials)

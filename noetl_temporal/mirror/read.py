@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import asyncpg
 import msgspec
 from asyncpg.pool import PoolConnectionProxy
 
 from noetl_temporal.mirror import sql
-from noetl_temporal.mirror.payloads import Json
 
 __all__ = [
     "Event",
@@ -47,9 +46,9 @@ class Event(msgspec.Struct, frozen=True):
     node_type: str
     status: str
     duration: float | None
-    context: dict[str, Json] | None
-    result: dict[str, Json] | None
-    meta: dict[str, Json]
+    context: dict[str, Any] | None
+    result: dict[str, Any] | None
+    meta: dict[str, Any]
     error: str | None
     worker_id: str | None
 

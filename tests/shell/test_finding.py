@@ -13,8 +13,8 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.cli.account import account_of
 from noetl_temporal.client import NoetlClient, NoEventLogError, RunHandle, UnknownRunError
 from noetl_temporal.codec import data_converter
-from noetl_temporal.naming import PATH
 from noetl_temporal.replay import NoHistoryError, histories_of, history_in, open_histories, replay
+from noetl_temporal.search_attributes import PATH
 from noetl_temporal.stack.addresses import Addresses
 from tests.mirror.resets import reset
 
