@@ -5,7 +5,6 @@ Apart from client.py, which submits them: whoever only looks at runs needs no co
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any, cast
@@ -25,6 +24,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from noetl_compiler.graph import Json
 from noetl_temporal.config import connect_temporal
 from noetl_temporal.environment import dsn_from_environment
+from noetl_temporal.mirror.pace import Pace
 from noetl_temporal.mirror.read import Event, EventTail
 from noetl_temporal.naming import CANCEL_SIGNAL, PLAYBOOK_WORKFLOW, REPORT_MEMO
 from noetl_temporal.run_input import RunReport
@@ -35,9 +35,6 @@ __all__ = ["NoEventLogError", "RunHandle", "Runs", "UnknownRunError"]
 
 REPORTING = ("PlaybookFailed", "PlaybookCancelled")
 """Failures of a workflow that have its RunReport in their details."""
-
-LAST_EVENTS = frozenset({"playbook.completed", "playbook.failed", "playbook.cancelled"})
-"""One of these is a run's last event."""
 
 
 class NoEventLogError(RuntimeError):
@@ -165,7 +162,7 @@ class RunHandle:
         """Steps so far, as the workflow itself knows them. Raises RPCError when no worker answers in time."""
         return cast("dict[str, dict[str, Json]]", await self.workflow.query("progress", rpc_timeout=within))
 
-    async def events(self, poll: float = 0.2) -> AsyncIterator[Event]:
+    async def events(self) -> AsyncIterator[Event]:
         """The event log from its start until the run's last event, as rows appear. Raises NoEventLogError."""
         if self._dsn is None:
             raise NoEventLogError(
@@ -173,14 +170,13 @@ class RunHandle:
                 "shows, or pass dsn= to NoetlClient.connect"
             )
         async with asyncpg.create_pool(self._dsn, min_size=1, max_size=1) as pool:
-            tail = EventTail(pool, self.execution_id)
-            while True:
-                rows = await tail.read()
+            tail, pace = EventTail(self.execution_id), Pace()
+            while not tail.has_ended:
+                rows = await tail.read(pool)
                 for row in rows:
                     yield row
-                if any(row.event_type in LAST_EVENTS for row in rows):
-                    return
-                await asyncio.sleep(poll)
+                if not tail.has_ended:
+                    await pace.pause(came=bool(rows))
 
 
 def _is_cancelled(found: WorkflowExecutionDescription) -> bool:

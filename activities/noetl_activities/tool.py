@@ -7,15 +7,20 @@ workflows. Built-in tools and third-party ones register by the same entry-point 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
 import msgspec
 
 from noetl_activities.outcome import Json, Outcome
 
-__all__ = ["Credential", "Json", "Request", "Tool", "ToolContext", "ToolSpec", "load_tools", "tool_names"]
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = ["BUILT_IN", "Credential", "Json", "Request", "Tool", "ToolContext", "ToolSpec", "load_tools", "tool_names"]
+
+BUILT_IN = frozenset({"duckdb", "http", "noop", "postgres", "python"})
+"""The kinds that this package registers."""
 
 Credential: TypeAlias = Mapping[str, Any]
 """``{"type": "postgres", "db_host": ...}``: resolved, secret, never logged."""
@@ -103,6 +108,8 @@ def tool_names(group: str = "noetl.tools") -> frozenset[str]:
 
 
 def _registered(group: str) -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points  # slow to import, and not needed where BUILT_IN is enough
+
     found: dict[str, EntryPoint] = {}
     for point in sorted(entry_points(group=group), key=lambda point: point.name):
         other = found.setdefault(point.name, point)

@@ -12,7 +12,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.attention import Attention, attention_of
 from noetl_temporal.cli.ended import Ended
-from noetl_temporal.cli.event_log import event_log
+from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.reading import reading_of
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.event_ids import millisecond_of
@@ -27,7 +27,7 @@ _WITHIN = datetime.timedelta(seconds=5)
 """A run whose workers are away does not answer a query; then the event log tells its steps."""
 
 
-async def account_of(runs: Runs, handle: RunHandle, ui: str | None) -> Ended:
+async def account_of(runs: Runs, handle: RunHandle, log: EventLog | None, ui: str | None) -> Ended:
     """All there is to tell of a run. One that still runs has the steps begun so far and no result.
 
     Raises RPCError."""
@@ -38,7 +38,7 @@ async def account_of(runs: Runs, handle: RunHandle, ui: str | None) -> Ended:
     attention: list[Attention] = []
     if is_running:
         attention = await attention_of(runs.temporal, handle.workflow_id, handle.execution_id)
-    log = await reading_of(runs, handle, found.run_id)
+    read = await reading_of(log, found.namespace, handle, found.run_id)
     started = await _started(runs, handle, found)
     until = found.close_time or datetime.datetime.now(datetime.UTC)
     return Ended(
@@ -48,15 +48,15 @@ async def account_of(runs: Runs, handle: RunHandle, ui: str | None) -> Ended:
         path=found.typed_search_attributes.get(PATH) or "",
         status=report.status,
         result=report.result,
-        steps=report.steps or await _steps(runs, handle, report.status, has_worker=is_running and not attention),
+        steps=report.steps or await _steps(log, handle, report.status, has_worker=is_running and not attention),
         failures=report.failures,
-        events=log.events,
-        events_complete=log.is_complete,
-        warnings=log.warnings,
-        reason=await _cancel_reason(handle) if is_cancelling and not attention else log.reason,
+        events=read.events,
+        events_complete=read.is_complete,
+        warnings=read.warnings,
+        reason=await _cancel_reason(handle) if is_cancelling and not attention else read.reason,
         duration_seconds=round((until - started).total_seconds(), 3),
         ui_url=_page(ui, found.namespace, handle.workflow_id, found.run_id),
-        attention=(*attention, *log.problems),
+        attention=(*attention, *read.problems),
         cancelling=is_cancelling,
     )
 
@@ -86,18 +86,20 @@ async def _started(runs: Runs, handle: RunHandle, found: WorkflowExecutionDescri
         return datetime.datetime.fromtimestamp(millisecond_of(handle.execution_id) / 1000, datetime.UTC)
 
 
-async def _steps(runs: Runs, handle: RunHandle, status: str, *, has_worker: bool) -> dict[str, dict[str, Json]]:
+async def _steps(
+    log: EventLog | None, handle: RunHandle, status: str, *, has_worker: bool
+) -> dict[str, dict[str, Json]]:
     """Of a run that gave no report of them: from the workflow while it runs, else from the event log."""
     if has_worker:
         try:
             return await handle.progress(_WITHIN)
         except RPCError:
             pass  # no worker answers just now
-    if runs.dsn is None:
+    if log is None:
         return {}
     try:
-        async with event_log(runs.dsn) as log:
-            return steps_from_log(await steps_of(log, handle.execution_id), status)
+        async with log.connection() as connection:
+            return steps_from_log(await steps_of(connection, handle.execution_id), status)
     except DeploymentError:
         return {}  # there is no event log to be had: what Temporal knows is told all the same
 

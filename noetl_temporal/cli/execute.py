@@ -18,6 +18,7 @@ from temporalio.service import RPCError
 
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.ended import Ended
+from noetl_temporal.cli.event_log import EventLog, opened_log
 from noetl_temporal.cli.following import Following
 from noetl_temporal.cli.interrupts import taken_interrupts
 from noetl_temporal.cli.playbook import Playbook
@@ -25,7 +26,6 @@ from noetl_temporal.cli.reach import Reach
 from noetl_temporal.cli.submission import submitted
 from noetl_temporal.cli.view import View
 from noetl_temporal.client import NoetlClient
-from noetl_temporal.deployment import check_postgres
 from noetl_temporal.runs import RunHandle
 from noetl_temporal.stack.errors import StackError
 
@@ -47,16 +47,22 @@ async def execute(order: Order, reach: Reach, view: View) -> tuple[Ended, bool]:
     StackError when the connection is lost.
     """
     client = await NoetlClient.connect(tools=order.tools)
-    if client.dsn:
-        await check_postgres(client.dsn)
-    else:
-        click.echo("no progress and no events are shown: NOETL_POSTGRES names no event log", err=True)
-    async with AsyncExitStack() as served:
+    async with opened_log(client.dsn) as log, AsyncExitStack() as served:
+        await _check(log)
         queues = await _serve(served, client, order, reach)
         with taken_interrupts() as interrupts, view:
             handle = await submitted(partial(_submit, client, order, queues), interrupts, view.say)
-            following = Following(client, handle, view, order.playbook.graph, order.timeout, interrupts)
+            following = Following(client, handle, log, view, order.playbook.graph, order.timeout, interrupts)
             return await _follow(following, reach)
+
+
+async def _check(log: EventLog | None) -> None:
+    """Raises DeploymentError."""
+    if log is None:
+        click.echo("no progress and no events are shown: NOETL_POSTGRES names no event log", err=True)
+        return
+    async with log.connection():
+        """That there is one is all."""
 
 
 async def _submit(client: NoetlClient, order: Order, queues: Mapping[str, str], execution_id: int) -> RunHandle:

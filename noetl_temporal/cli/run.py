@@ -17,6 +17,7 @@ from noetl_temporal.cli.playbook import Playbook, check_request, check_support, 
 from noetl_temporal.cli.reach import reach_to_run
 from noetl_temporal.cli.view import console, open_view
 from noetl_temporal.stack.home import Home
+from noetl_temporal.support import tools_for
 
 if TYPE_CHECKING:  # they bring Temporal along, which a wrong call need not wait for
     from noetl_temporal.cli.ended import Ended
@@ -78,11 +79,10 @@ def run_command(
 
 
 def _order(playbook: Playbook, request: dict[str, Json], credentials: Path | None, timeout: float | None) -> Order:
-    from noetl_activities.tool import tool_names
     from noetl_temporal.cli.credentials import check_credentials
     from noetl_temporal.cli.execute import Order
 
-    tools = tool_names()
+    tools = tools_for(playbook.graph)
     check_support(playbook, tools)
     if credentials:
         check_credentials(credentials)
