@@ -13,6 +13,7 @@ from typing import NamedTuple, NoReturn, cast
 import click
 
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED, WRONG
+from noetl_temporal.cli.importing import importing
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
 
@@ -80,7 +81,8 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name].target.partition(":")
-        command: click.Command = getattr(importlib.import_module(f"{__package__}.{module}"), name)
+        with importing():
+            command: click.Command = getattr(importlib.import_module(f"{__package__}.{module}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -11,6 +11,7 @@ import click
 
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED
+from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_to_file
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.playbook import Playbook, check_request, check_support, read_playbook
@@ -66,11 +67,11 @@ def run_command(
       2    the playbook, the call or the deployment is wrong; nothing was started
       130  stopped by Ctrl-C
     """
-    request = read_payload(payload, settings)
-    playbook = read_playbook(file)
-    check_request(request, playbook)
-
-    order = _order(playbook, request, credentials, timeout)
+    with importing():
+        request = read_payload(payload, settings)
+        playbook = read_playbook(file)
+        check_request(request, playbook)
+        order = _order(playbook, request, credentials, timeout)
     ended, interrupted = _run(order, as_json)
     if interrupted:
         sys.exit(INTERRUPTED)

@@ -6,6 +6,7 @@ import asyncio
 
 import click
 
+from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.reach import reach_running
 from noetl_temporal.cli.view import console
 
@@ -25,7 +26,8 @@ def status_command(execution: int | None, as_json: bool) -> None:
     noetl status 754318462739161088 --json
     """
     reach = reach_running()
-    from noetl_temporal.cli.standing import standing_of  # with Temporal, which --help need not wait for
+    with importing():
+        from noetl_temporal.cli.standing import standing_of  # with Temporal, which --help need not wait for
 
     ended = asyncio.run(standing_of(execution, reach))
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from noetl_temporal.cli.commands import COMMANDS, cli
+from noetl_temporal.cli.importing import importing
 from tests.acceptance.site import Site
 
 PROGRAM = """
@@ -95,3 +97,9 @@ def test_on_a_stack_that_is_up_nothing_is_loaded_that_serves(site: Site, tmp_pat
     assert loaded(site, "run", str(playbook)) & (SERVING | {"importlib.metadata"}) == set()
     assert loaded(site, "status", str(told["execution_id"])) & (SERVING | COMPILER) == set()
     assert loaded(site, "events", str(told["execution_id"])) & (SERVING | COMPILER | {"temporalio"}) == set()
+
+
+def test_the_collector_is_held_back_while_modules_are_imported() -> None:
+    with importing():
+        assert not gc.isenabled()
+    assert gc.isenabled()
