@@ -75,7 +75,7 @@ WRAPPED = "import functools\ndef plain(a, b=2): ...\n@functools.wraps(plain)\nde
     ("code", "expected"),
     [
         ("def main(a, /, b, *, c=3, d=4, **rest):\n    return [a, b, c, d, rest]", [1, 2, 3, 5, {"a": 1, "e": 6}]),
-        ("def main(a, b, *args, d):\n    local = 7\n    return [a, b, args, d]", [1, 2, [], 5]),
+        ("def main(a, b, *args, d):\n    local = 7\n    return [a, b, len(args), d]", [1, 2, 0, 5]),
         ("class main:\n    def __new__(cls, a, x=9): return [a, x]", [1, 9]),
         (WRAPPED, {"a": 1, "b": 2}),
     ],
