@@ -9,74 +9,41 @@ async for event in handle.events():
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import asyncpg
-import msgspec
-from temporalio.client import (
-    Client,
-    WorkflowExecutionDescription,
-    WorkflowExecutionStatus,
-    WorkflowFailureError,
-    WorkflowHandle,
-)
+from temporalio.client import Client, WorkflowHandle
 from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
-from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
-from noetl_activities.tool import Tool, load_tools
+from noetl_activities.tool import tool_names
 from noetl_compiler import CompileError, compile_file
 from noetl_compiler.diagnostics import Severity
 from noetl_compiler.graph import Graph, Json
 from noetl_temporal.codec import payload_limit
-from noetl_temporal.config import connect_temporal, dsn_from_environment
-from noetl_temporal.deployment import postgres_problem, rpc_problem
+from noetl_temporal.config import connect_temporal
+from noetl_temporal.deployment import postgres_problem
+from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.ids import new_execution_id
-from noetl_temporal.mirror.read import Event, EventTail
-from noetl_temporal.naming import (
-    CANCEL_SIGNAL,
-    EXECUTION_ID,
-    PATH,
-    PLAYBOOK_WORKFLOW,
-    REPORT_MEMO,
-    STATUS,
-    VERSION,
-    WORKFLOW_QUEUE,
-    keyword,
-    summary,
-    workflow_id,
-)
+from noetl_temporal.naming import PLAYBOOK_WORKFLOW, WORKFLOW_QUEUE, keyword, summary, workflow_id
 from noetl_temporal.queues import resolved_queues
 from noetl_temporal.run_input import Playbook, RunInput, RunReport
+from noetl_temporal.runs import NoEventLogError, RunHandle, Runs, UnknownRunError
+from noetl_temporal.search_attributes import EXECUTION_ID, PATH, STATUS, VERSION
 from noetl_temporal.support import UnsupportedError, unsupported
+from noetl_temporal.temporal_problems import rpc_problem
 
 __all__ = ["NoEventLogError", "NoetlClient", "RunHandle", "UnknownRunError"]
 
-REPORTING = ("PlaybookFailed", "PlaybookCancelled")
-"""Failures of a workflow that have its RunReport in their details."""
 
-LAST_EVENTS = frozenset({"playbook.completed", "playbook.failed", "playbook.cancelled"})
-"""One of these is a run's last event."""
+class NoetlClient(Runs):
+    """Submits playbooks whose tools are among ``tools``, by default those that are installed here."""
 
-
-class NoEventLogError(RuntimeError):
-    """No Postgres is known to read events from: set NOETL_POSTGRES to its DSN, or pass ``dsn`` to `connect`."""
-
-
-class UnknownRunError(LookupError):
-    """Temporal has no such run, or has it no longer."""
-
-
-class NoetlClient:
-    """Submits playbooks. ``temporal`` is the Temporal client beneath."""
-
-    def __init__(self, temporal: Client, dsn: str | None, tools: Mapping[str, Tool]) -> None:
-        self.temporal = temporal
-        self.dsn = dsn
+    def __init__(self, temporal: Client, dsn: str | None, tools: Collection[str]) -> None:
+        super().__init__(temporal, dsn)
         self._tools = tools
 
     @classmethod
@@ -86,13 +53,11 @@ class NoetlClient:
         *,
         namespace: str | None = None,
         dsn: str | None = None,
-        tools: Mapping[str, Tool] | None = None,
+        tools: Collection[str] | None = None,
     ) -> NoetlClient:
-        """Connect to Temporal as the environment says, and remember where the event log is.
-
-        Raises DeploymentError when no server answers."""
+        """As Runs.connect."""
         temporal = await connect_temporal(address, namespace, dsn)
-        return cls(temporal, dsn or dsn_from_environment(), load_tools() if tools is None else tools)
+        return cls(temporal, dsn or dsn_from_environment(), tool_names() if tools is None else tools)
 
     async def submit(
         self,
@@ -151,133 +116,9 @@ class NoetlClient:
             result_type=RunReport,
         )
 
-    async def find(self, execution_id: int) -> RunHandle:
-        """The handle of a run that was submitted before. Raises UnknownRunError, DeploymentError."""
-        query = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND {EXECUTION_ID.name} = {execution_id}"
-        try:
-            async for found in self.temporal.list_workflows(query, limit=1):
-                return RunHandle(self.temporal, self._workflow(found.id), execution_id, self.dsn)
-        except RPCError as error:
-            raise rpc_problem(error, self.temporal.namespace) or error from error
-        raise UnknownRunError(f"Temporal has no run {execution_id}")
-
-    async def handle(self, workflow_id: str) -> RunHandle:
-        """The handle of a run by its workflow id. Raises UnknownRunError, DeploymentError."""
-        workflow = self._workflow(workflow_id)
-        try:
-            found = await workflow.describe()
-        except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND and "amespace" not in error.message:
-                raise UnknownRunError(f"Temporal has no workflow {workflow_id!r}") from error
-            raise rpc_problem(error, self.temporal.namespace) or error from error
-        execution_id = found.typed_search_attributes.get(EXECUTION_ID)
-        if execution_id is None:
-            raise UnknownRunError(f"workflow {workflow_id!r} runs no playbook: it has no {EXECUTION_ID.name}")
-        return RunHandle(self.temporal, workflow, execution_id, self.dsn)
-
-    def _workflow(self, workflow_id: str) -> WorkflowHandle[Any, RunReport]:
-        return self.temporal.get_workflow_handle(workflow_id, result_type=RunReport)
-
 
 def _compile(path: Path) -> tuple[Graph, str]:
     result = compile_file(path)
     if result.graph is None:
         raise CompileError(tuple(one for one in result.diagnostics if one.severity is Severity.ERROR))
     return result.graph, result.source.text
-
-
-class RunHandle:
-    """One run."""
-
-    def __init__(
-        self, temporal: Client, workflow: WorkflowHandle[Any, RunReport], execution_id: int, dsn: str | None
-    ) -> None:
-        self._temporal = temporal
-        self.workflow = workflow
-        self.execution_id = execution_id
-        self._dsn = dsn
-        self._was_cancelled = False
-
-    @property
-    def workflow_id(self) -> str:
-        """``<playbook path>/<execution_id>``, cut where that is long."""
-        return self.workflow.id
-
-    @property
-    def run_id(self) -> str | None:
-        """Of the first run."""
-        return self.workflow.first_execution_run_id or self.workflow.result_run_id
-
-    async def result(self) -> RunReport:
-        """Wait for the end: completed, failed, cancelled, terminated or timed_out is ``status``, never an exception."""
-        try:
-            return await self.workflow.result()
-        except WorkflowFailureError as error:
-            if isinstance(error.cause, TerminatedError) and await self._goes_on():
-                return await RunHandle(self._temporal, self._latest(), self.execution_id, self._dsn).result()
-            return await self._report_of(error.cause)
-
-    async def _goes_on(self) -> bool:
-        """Whether a terminated run was replaced by one that a reset made: then the latest run is not terminated."""
-        try:
-            return (await self._latest().describe()).status is not WorkflowExecutionStatus.TERMINATED
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            return False
-
-    def _latest(self) -> WorkflowHandle[Any, RunReport]:
-        """The workflow by its id alone, so that it means the latest of its runs."""
-        return self._temporal.get_workflow_handle(self.workflow_id, result_type=RunReport)
-
-    async def _report_of(self, cause: BaseException) -> RunReport:
-        if isinstance(cause, ApplicationError) and cause.type in REPORTING:
-            return msgspec.convert(cause.details[0], RunReport)
-        if isinstance(cause, CancelledError):
-            return await self._left_report() or RunReport("cancelled", self.execution_id)
-        status = "terminated" if isinstance(cause, TerminatedError) else "timed_out"
-        return RunReport(status if not isinstance(cause, ApplicationError) else "failed", self.execution_id)
-
-    async def _left_report(self) -> RunReport | None:
-        left = (await (await self.workflow.describe()).memo()).get(REPORT_MEMO)
-        return None if left is None else msgspec.convert(left, RunReport)
-
-    async def cancel(self, reason: str = "") -> bool:
-        """Ask the run to stop; ``result`` tells when it has. What ``end`` does as the cleanup is waited for.
-
-        A run that was asked before is asked to skip its cleanup; then True is returned."""
-        if self._was_cancelled or _is_cancelled(await self.workflow.describe()):
-            await self.workflow.signal(CANCEL_SIGNAL, reason)
-            return True
-        self._was_cancelled = True
-        await self.workflow.cancel(reason=reason)
-        return False
-
-    async def terminate(self, reason: str = "") -> None:
-        """End the run at once, without cleanup; what runs in tools is not asked."""
-        await self.workflow.terminate(reason=reason)
-
-    async def progress(self, within: timedelta | None = None) -> dict[str, dict[str, Json]]:
-        """Steps so far, as the workflow itself knows them. Raises RPCError when no worker answers in time."""
-        return cast("dict[str, dict[str, Json]]", await self.workflow.query("progress", rpc_timeout=within))
-
-    async def events(self, poll: float = 0.2) -> AsyncIterator[Event]:
-        """The event log from its start until the run's last event, as rows appear. Raises NoEventLogError."""
-        if self._dsn is None:
-            raise NoEventLogError(
-                "no Postgres is known to read events from: set NOETL_POSTGRES to its DSN, which `noetl dev status` "
-                "shows, or pass dsn= to NoetlClient.connect"
-            )
-        async with asyncpg.create_pool(self._dsn, min_size=1, max_size=1) as pool:
-            tail = EventTail(pool, self.execution_id)
-            while True:
-                rows = await tail.read()
-                for row in rows:
-                    yield row
-                if any(row.event_type in LAST_EVENTS for row in rows):
-                    return
-                await asyncio.sleep(poll)
-
-
-def _is_cancelled(found: WorkflowExecutionDescription) -> bool:
-    return found.raw_description.workflow_extended_info.cancel_requested

@@ -1,23 +1,19 @@
-"""Where things are: Temporal by its own environment configuration, Postgres by a DSN, credentials by a file."""
+"""Where Temporal is, by its own environment configuration, and how its values are read."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-from pathlib import Path
 from typing import Any, cast
 
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
 
-from noetl_activities.credentials import CredentialSource
 from noetl_temporal.codec import HEADERS, data_converter
-from noetl_temporal.deployment import CONNECT_SECONDS, DeploymentError, check_namespace, temporal_problem
+from noetl_temporal.deployment import CONNECT_SECONDS, DeploymentError
+from noetl_temporal.environment import dsn_from_environment
+from noetl_temporal.temporal_problems import check_namespace, temporal_problem
 
-__all__ = ["DSN_VARIABLE", "connect_temporal", "credential_source", "dsn_from_environment"]
-
-DSN_VARIABLE = "NOETL_POSTGRES"
-CREDENTIALS_VARIABLE = "NOETL_CREDENTIALS"
+__all__ = ["connect_temporal"]
 
 
 async def connect_temporal(address: str | None = None, namespace: str | None = None, dsn: str | None = None) -> Client:
@@ -51,14 +47,3 @@ def _settings(address: str | None, namespace: str | None) -> dict[str, Any]:
     if "://" in settings["target_host"]:
         raise DeploymentError(f"Temporal's address is HOST:PORT, without a scheme: not {settings['target_host']}")
     return settings
-
-
-def dsn_from_environment() -> str | None:
-    """The DSN of the event log's Postgres, None when there is none."""
-    return os.environ.get(DSN_VARIABLE)
-
-
-def credential_source(file: Path | None = None) -> CredentialSource:
-    """Credentials by name: from ``file`` or the one NOETL_CREDENTIALS names, then from the environment."""
-    named = os.environ.get(CREDENTIALS_VARIABLE)
-    return CredentialSource(file or (Path(named) if named else None))

@@ -12,21 +12,13 @@ from __future__ import annotations
 
 import re
 
-from temporalio.common import SearchAttributeKey
-
 from noetl_temporal.shortening import head, unique_within
 
 __all__ = [
     "CANCEL_SIGNAL",
-    "EXECUTION_ID",
     "LOOP_WORKFLOW",
-    "PATH",
     "PLAYBOOK_WORKFLOW",
     "REPORT_MEMO",
-    "SEARCH_ATTRIBUTES",
-    "STATUS",
-    "STEP",
-    "VERSION",
     "WORKFLOW_QUEUE",
     "activity_type",
     "child_workflow_id",
@@ -42,14 +34,6 @@ WORKFLOW_QUEUE = "noetl-workflows"
 CANCEL_SIGNAL = "cancel"
 REPORT_MEMO = "noetl-report"
 """Where the report of a cancelled run stands: a workflow that was cancelled has no result."""
-
-PATH = SearchAttributeKey.for_keyword("NoetlPath")
-VERSION = SearchAttributeKey.for_keyword("NoetlVersion")
-STEP = SearchAttributeKey.for_keyword("NoetlStep")
-STATUS = SearchAttributeKey.for_keyword("NoetlStatus")
-EXECUTION_ID = SearchAttributeKey.for_int("NoetlExecutionId")
-SEARCH_ATTRIBUTES = {key.name: "Keyword" for key in (PATH, VERSION, STEP, STATUS)} | {EXECUTION_ID.name: "Int"}
-"""What a Temporal must know, as its command line writes it: name -> type."""
 
 ID_BYTES = 200
 KEYWORD_BYTES = 255

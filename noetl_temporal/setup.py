@@ -15,9 +15,10 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSe
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from noetl_temporal.deployment import DeploymentError, postgres_problem, rpc_problem
+from noetl_temporal.deployment import DeploymentError, postgres_problem
 from noetl_temporal.mirror.migrations import migrate
-from noetl_temporal.naming import SEARCH_ATTRIBUTES
+from noetl_temporal.search_attributes import SEARCH_ATTRIBUTES
+from noetl_temporal.temporal_problems import rpc_problem
 
 __all__ = ["RefusedError", "commands_by_hand", "register_search_attributes", "set_up_postgres"]
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from noetl_activities.tool import BUILT_IN, tool_names
 from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Span, Step, Task
 from noetl_compiler.graph.contents import templates_in
 from noetl_compiler.overlay import names_in
 
-__all__ = ["UnsupportedError", "unsupported"]
+__all__ = ["UnsupportedError", "tools_for", "unsupported"]
 
 SINKS = frozenset({"postgres", "duckdb"})
 
@@ -20,6 +21,13 @@ class UnsupportedError(ValueError):
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
+
+
+def tools_for(graph: Graph) -> Collection[str]:
+    """The kinds of tools that can be called here; others than the built-in ones are looked for only where the graph
+    asks for one. Raises ValueError as load_tools does."""
+    kinds = {task.kind for step in graph.steps.values() for task in step.tasks}
+    return BUILT_IN if kinds <= BUILT_IN else tool_names()
 
 
 def unsupported(graph: Graph, tools: Collection[str], *, has_store: bool = True) -> list[str]:

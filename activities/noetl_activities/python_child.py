@@ -7,6 +7,9 @@ A playbook's code comes in three forms: it sets ``result``, it defines ``main``,
 is no Python, so then, and only then, the code is made the body of a function; line numbers stay those of the
 playbook's text. What it assigns is then local to it, so the globals of those names become its parameters:
 ``x = int(x)`` reads the input.
+
+A call pays for each import of this file, and twice the interpreter's own start for all that it may need. So what only
+some calls need is imported where they need it.
 """
 
 # Every value here is whatever the task made of it, so strictness has nothing to hold on to.
@@ -14,20 +17,24 @@ playbook's text. What it assigns is then local to it, so the globals of those na
 
 from __future__ import annotations
 
-import ast
 import datetime
-import importlib
-import inspect
 import io
 import json
 import os
 import sys
 import traceback
+import types
 import uuid
-from collections.abc import Callable
-from typing import Any, cast
+
+TYPE_CHECKING = False  # as type checkers read it; ``typing`` itself would have to be imported
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Callable
+    from typing import Any
 
 FILE = "<python task>"
+VAR_KEYWORDS = 0x08
+"""The flag of a code object that takes ``**rest`` (inspect.CO_VARKEYWORDS)."""
 
 
 def main() -> None:
@@ -50,10 +57,10 @@ def main() -> None:
 def run(call: dict[str, Any]) -> Any:
     """The task's result."""
     names = globals_of(call)
-    tree = ast.parse(call["code"], FILE)
-    if returns(tree):
-        return call_returning(tree, names)
-    exec(compile(tree, FILE, "exec"), names)  # noqa: S102 - what this process is for
+    code = compiled(call["code"])
+    if code is None:
+        return call_returning(call["code"], names)
+    exec(code, names)  # noqa: S102 - what this process is for
     function = names.get("main")
     if "result" in names and (not callable(function) or "result" not in call["input"]):
         return names["result"]
@@ -81,6 +88,8 @@ def globals_of(call: dict[str, Any]) -> dict[str, Any]:
         "deep_merge": deep_merge,
         **call["input"],
     }
+    if call["libs"]:
+        import importlib
     for alias, module in call["libs"].items():
         names[alias] = importlib.import_module(module)
     return names
@@ -101,8 +110,22 @@ def deep_merge(under: Any, over: Any) -> Any:
     return over
 
 
+def compiled(text: str) -> types.CodeType | None:
+    """None for code that returns at top level."""
+    try:
+        return compile(text, FILE, "exec")
+    except SyntaxError:
+        import ast
+
+        if not returns(ast.parse(text, FILE)):
+            raise
+        return None
+
+
 def returns(tree: ast.Module) -> bool:
     """Whether the code returns outside of any function."""
+    import ast
+
     waiting: list[ast.AST] = list(tree.body)
     while waiting:
         node = waiting.pop()
@@ -113,7 +136,10 @@ def returns(tree: ast.Module) -> bool:
     return False
 
 
-def call_returning(tree: ast.Module, names: dict[str, Any]) -> Any:
+def call_returning(text: str, names: dict[str, Any]) -> Any:
+    import ast
+
+    tree = ast.parse(text, FILE)
     future = [one for one in tree.body if isinstance(one, ast.ImportFrom) and one.module == "__future__"]
     body = [one for one in tree.body if one not in future]
     assigned = define(body, [], future, dict(names)).__code__
@@ -122,8 +148,11 @@ def call_returning(tree: ast.Module, names: dict[str, Any]) -> Any:
 
 
 def define(body: list[ast.stmt], inputs: list[str], future: list[ast.ImportFrom], names: dict[str, Any]) -> Any:
+    import ast
+
     tree = ast.parse("def __task__(*, " + ", ".join(inputs) + "): pass" if inputs else "def __task__(): pass")
-    cast("ast.FunctionDef", tree.body[0]).body = body
+    function: Any = tree.body[0]
+    function.body = body
     tree.body[:0] = future
     exec(compile(ast.fix_missing_locations(tree), FILE, "exec"), names)  # noqa: S102
     return names["__task__"]
@@ -134,22 +163,38 @@ def arguments(function: Callable[..., Any], call: dict[str, Any]) -> tuple[list[
     name.
     """
     given, special = call["input"], {"context": call["context"], "input_data": call["input"], "args": call["input"]}
-    parameters = inspect.signature(function).parameters.values()
-    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
-    named = [one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
-    positional = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]
+    positional, named, optional, takes_all = parameters(function)
     values = {**{name: special[name] for name in special if name in named}, **given}
     wanted = values if takes_all else {name: values[name] for name in named if name in values}
-    missing = [
-        one.name for one in parameters if one.name in named and one.name not in wanted and one.default is one.empty
-    ]
+    missing = [name for name in named if name not in wanted and name not in optional]
     if len(missing) == 1 and not given:
         wanted[missing[0]] = call["context"]
     return [given[name] for name in positional if name in given], wanted
 
 
+def parameters(function: Callable[..., Any]) -> tuple[list[str], list[str], set[str], bool]:
+    """(positional only, those with a name, those with a default, whether any other name is taken): of a function as it
+    was written from its code, of anything else as ``inspect`` finds them.
+    """
+    if type(function) is type(parameters) and not vars(function):  # a wrapper has its function's __wrapped__
+        code, some_default = function.__code__, function.__defaults__ or ()
+        count, only = code.co_argcount, code.co_posonlyargcount
+        names = list(code.co_varnames[: count + code.co_kwonlyargcount])
+        optional = {*names[count - len(some_default) : count], *(function.__kwdefaults__ or ())}
+        return names[:only], names[only:], optional, bool(code.co_flags & VAR_KEYWORDS)
+    import inspect
+
+    found = inspect.signature(function).parameters.values()
+    return (
+        [one.name for one in found if one.kind is one.POSITIONAL_ONLY],
+        [one.name for one in found if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)],
+        {one.name for one in found if one.default is not one.empty},
+        any(one.kind is one.VAR_KEYWORD for one in found),
+    )
+
+
 def finished(value: Any) -> Any:
-    if inspect.iscoroutine(value):
+    if isinstance(value, types.CoroutineType):
         import asyncio
 
         return asyncio.run(value)

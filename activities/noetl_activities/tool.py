@@ -7,15 +7,20 @@ workflows. Built-in tools and third-party ones register by the same entry-point 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.metadata import entry_points
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
 import msgspec
 
 from noetl_activities.outcome import Json, Outcome
 
-__all__ = ["Credential", "Json", "Request", "Tool", "ToolContext", "ToolSpec", "load_tools"]
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = ["BUILT_IN", "Credential", "Json", "Request", "Tool", "ToolContext", "ToolSpec", "load_tools", "tool_names"]
+
+BUILT_IN = frozenset({"duckdb", "http", "noop", "postgres", "python"})
+"""The kinds that this package registers."""
 
 Credential: TypeAlias = Mapping[str, Any]
 """``{"type": "postgres", "db_host": ...}``: resolved, secret, never logged."""
@@ -93,11 +98,25 @@ def load_tools(group: str = "noetl.tools") -> Mapping[str, Tool]:
 
     Raises ValueError naming both distributions when two register the same kind.
     """
-    found: dict[str, tuple[Tool, str]] = {}
-    for point in entry_points(group=group):
-        owner = point.dist.name if point.dist else "?"
-        if point.name in found:
-            raise ValueError(f"tool {point.name!r} is registered by both {found[point.name][1]} and {owner}")
-        loader = cast("Callable[[], Tool]", point.load)
-        found[point.name] = (loader(), owner)
-    return MappingProxyType({kind: tool for kind, (tool, _) in sorted(found.items())})
+    loaders = {kind: cast("Callable[[], Tool]", point.load) for kind, point in _registered(group).items()}
+    return MappingProxyType({kind: load() for kind, load in loaders.items()})
+
+
+def tool_names(group: str = "noetl.tools") -> frozenset[str]:
+    """The kinds of ``load_tools``, without importing any of the tools. Raises the same."""
+    return frozenset(_registered(group))
+
+
+def _registered(group: str) -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points  # slow to import, and not needed where BUILT_IN is enough
+
+    found: dict[str, EntryPoint] = {}
+    for point in sorted(entry_points(group=group), key=lambda point: point.name):
+        other = found.setdefault(point.name, point)
+        if other is not point:
+            raise ValueError(f"tool {point.name!r} is registered by both {_owner(other)} and {_owner(point)}")
+    return found
+
+
+def _owner(point: EntryPoint) -> str:
+    return point.dist.name if point.dist else "?"

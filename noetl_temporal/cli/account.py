@@ -12,14 +12,14 @@ from temporalio.service import RPCError, RPCStatusCode
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.attention import Attention, attention_of
 from noetl_temporal.cli.ended import Ended
-from noetl_temporal.cli.event_log import event_log
+from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.reading import reading_of
-from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.mirror.read import StepSummary, steps_of
-from noetl_temporal.naming import PATH
 from noetl_temporal.run_input import RunReport
+from noetl_temporal.runs import RunHandle, Runs
+from noetl_temporal.search_attributes import PATH
 
 __all__ = ["account_of", "steps_from_log"]
 
@@ -27,7 +27,7 @@ _WITHIN = datetime.timedelta(seconds=5)
 """A run whose workers are away does not answer a query; then the event log tells its steps."""
 
 
-async def account_of(client: NoetlClient, handle: RunHandle, ui: str | None) -> Ended:
+async def account_of(runs: Runs, handle: RunHandle, log: EventLog | None, ui: str | None) -> Ended:
     """All there is to tell of a run. One that still runs has the steps begun so far and no result.
 
     Raises RPCError."""
@@ -37,9 +37,9 @@ async def account_of(client: NoetlClient, handle: RunHandle, ui: str | None) -> 
     is_cancelling = is_running and found.raw_description.workflow_extended_info.cancel_requested
     attention: list[Attention] = []
     if is_running:
-        attention = await attention_of(client.temporal, handle.workflow_id, handle.execution_id)
-    log = await reading_of(client, handle, found.run_id)
-    started = await _started(client, handle, found)
+        attention = await attention_of(runs.temporal, handle.workflow_id, handle.execution_id)
+    read = await reading_of(log, found.namespace, handle, found.run_id)
+    started = await _started(runs, handle, found)
     until = found.close_time or datetime.datetime.now(datetime.UTC)
     return Ended(
         execution_id=handle.execution_id,
@@ -48,15 +48,15 @@ async def account_of(client: NoetlClient, handle: RunHandle, ui: str | None) -> 
         path=found.typed_search_attributes.get(PATH) or "",
         status=report.status,
         result=report.result,
-        steps=report.steps or await _steps(client, handle, report.status, has_worker=is_running and not attention),
+        steps=report.steps or await _steps(log, handle, report.status, has_worker=is_running and not attention),
         failures=report.failures,
-        events=log.events,
-        events_complete=log.is_complete,
-        warnings=log.warnings,
-        reason=await _cancel_reason(handle) if is_cancelling and not attention else log.reason,
+        events=read.events,
+        events_complete=read.is_complete,
+        warnings=read.warnings,
+        reason=await _cancel_reason(handle) if is_cancelling and not attention else read.reason,
         duration_seconds=round((until - started).total_seconds(), 3),
         ui_url=_page(ui, found.namespace, handle.workflow_id, found.run_id),
-        attention=(*attention, *log.problems),
+        attention=(*attention, *read.problems),
         cancelling=is_cancelling,
     )
 
@@ -71,13 +71,13 @@ async def _cancel_reason(handle: RunHandle) -> str:
     return str(stop.get("reason", ""))
 
 
-async def _started(client: NoetlClient, handle: RunHandle, found: WorkflowExecutionDescription) -> datetime.datetime:
+async def _started(runs: Runs, handle: RunHandle, found: WorkflowExecutionDescription) -> datetime.datetime:
     """When the first of the runs that went on from each other began."""
     first_run = found.raw_description.workflow_execution_info.first_run_id
     if first_run in ("", found.run_id):
         return found.start_time
     try:
-        workflow = client.temporal.get_workflow_handle(handle.workflow_id, run_id=first_run)
+        workflow = runs.temporal.get_workflow_handle(handle.workflow_id, run_id=first_run)
         return (await workflow.describe()).start_time
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
@@ -87,7 +87,7 @@ async def _started(client: NoetlClient, handle: RunHandle, found: WorkflowExecut
 
 
 async def _steps(
-    client: NoetlClient, handle: RunHandle, status: str, *, has_worker: bool
+    log: EventLog | None, handle: RunHandle, status: str, *, has_worker: bool
 ) -> dict[str, dict[str, Json]]:
     """Of a run that gave no report of them: from the workflow while it runs, else from the event log."""
     if has_worker:
@@ -95,11 +95,11 @@ async def _steps(
             return await handle.progress(_WITHIN)
         except RPCError:
             pass  # no worker answers just now
-    if client.dsn is None:
+    if log is None:
         return {}
     try:
-        async with event_log(client.dsn) as log:
-            return steps_from_log(await steps_of(log, handle.execution_id), status)
+        async with log.connection() as connection:
+            return steps_from_log(await steps_of(connection, handle.execution_id), status)
     except DeploymentError:
         return {}  # there is no event log to be had: what Temporal knows is told all the same
 

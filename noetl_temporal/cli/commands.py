@@ -8,31 +8,52 @@ import importlib
 import os
 import sys
 import traceback
-from typing import NoReturn, cast
+from typing import NamedTuple, NoReturn, cast
 
 import click
 
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED, WRONG
+from noetl_temporal.cli.importing import importing
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
 
-__all__ = ["cli", "main"]
+__all__ = ["COMMANDS", "cli", "main"]
+
+
+class LazyCommand(NamedTuple):
+    """``target`` is ``module:name`` in this package, ``help`` the first sentence of the command's own help: to list
+    the commands none is imported.
+    """
+
+    target: str
+    help: str
+
 
 COMMANDS = {
-    "run": "noetl_temporal.cli.run:run_command",
-    "compile": "noetl_temporal.cli.compile:compile_command",
-    "schema": "noetl_temporal.cli.schema:schema_command",
-    "migrate": "noetl_temporal.cli.migrate:migrate_command",
-    "status": "noetl_temporal.cli.status:status_command",
-    "events": "noetl_temporal.cli.events:events_command",
-    "cancel": "noetl_temporal.cli.stop:cancel_command",
-    "terminate": "noetl_temporal.cli.stop:terminate_command",
-    "dev": "noetl_temporal.cli.dev:dev_group",
-    "worker": "noetl_temporal.cli.worker:worker_command",
-    "mirror": "noetl_temporal.cli.mirror:mirror_group",
-    "ledger": "noetl_temporal.cli.ledger:ledger_group",
-    "setup": "noetl_temporal.cli.setup:setup_command",
-    "replay": "noetl_temporal.cli.replay:replay_command",
+    "run": LazyCommand("run:run_command", "Run the playbook FILE and wait for its end."),
+    "compile": LazyCommand("compile:compile_command", "Check playbooks and show their graphs."),
+    "schema": LazyCommand(
+        "schema:schema_command",
+        "Print the JSON Schema of playbooks, with which an editor completes, explains and checks them.",
+    ),
+    "migrate": LazyCommand("migrate:migrate_command", "Write playbooks anew in canonical v10, with their comments."),
+    "status": LazyCommand("status:status_command", "Show how the run ID stands: steps, attempts, failures, result."),
+    "events": LazyCommand("events:events_command", "Show the event log of the run ID, read from Postgres."),
+    "cancel": LazyCommand("stop:cancel_command", "Ask the run ID to stop."),
+    "terminate": LazyCommand("stop:terminate_command", "End the run ID at once, without any cleanup."),
+    "dev": LazyCommand("dev:dev_group", "Keep Temporal, Postgres, a worker and the mirror running in this folder."),
+    "worker": LazyCommand("worker:worker_command", "Run playbooks and tools until stopped."),
+    "mirror": LazyCommand("mirror:mirror_group", "Follow Temporal's history into the event log until stopped."),
+    "ledger": LazyCommand(
+        "ledger:ledger_group", "What SQL calls and sinks keep beside their rows, so that a crash stores nothing twice."
+    ),
+    "setup": LazyCommand(
+        "setup:setup_command",
+        "Prepare Temporal and Postgres for playbooks: register search attributes, create or migrate tables.",
+    ),
+    "replay": LazyCommand(
+        "replay:replay_command", "Tell, run by run, whether this build replays what was begun by another."
+    ),
 }
 
 
@@ -57,12 +78,18 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name, None when there is none."""
         del ctx
-        target = COMMANDS.get(cmd_name)
-        if target is None:
+        if cmd_name not in COMMANDS:
             return None
-        module, _, name = target.partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
+        module, _, name = COMMANDS[cmd_name].target.partition(":")
+        with importing():
+            command: click.Command = getattr(importlib.import_module(f"{__package__}.{module}"), name)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """As click does, which would import all of them for a line of each."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.help) for name, command in COMMANDS.items()])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -43,13 +43,13 @@ def events_command(execution: int | None, last: int | None, as_json: bool) -> No
 
 
 async def _read(execution: int | None) -> list[Event]:
-    from noetl_temporal.cli.past import past_events
-    from noetl_temporal.config import dsn_from_environment
+    from noetl_temporal.cli.logged import logged_events
+    from noetl_temporal.environment import dsn_from_environment
 
     dsn = dsn_from_environment()
     if dsn is None:
         raise StackError("no Postgres is known to read events from: set NOETL_POSTGRES to its DSN")
-    rows = await past_events(dsn, execution or await _latest())
+    rows = await logged_events(dsn, execution or await _latest())
     if not rows:
         raise StackError("the event log is empty" if execution is None else f"the event log has no run {execution}")
     return rows
@@ -63,11 +63,11 @@ def _moment(row: Event) -> tuple[datetime, int]:
 async def _latest() -> int | None:
     """The latest run that Temporal knows; None when it knows none or is away, for the log to say."""
     from noetl_temporal.cli.find import find_run
-    from noetl_temporal.client import NoetlClient, UnknownRunError
     from noetl_temporal.deployment import DeploymentError
+    from noetl_temporal.runs import Runs, UnknownRunError
 
     try:
-        return (await find_run(await NoetlClient.connect(tools={}), None)).execution_id
+        return (await find_run(await Runs.connect(), None)).execution_id
     except (UnknownRunError, DeploymentError):
         return None
 

@@ -7,9 +7,8 @@ and only those, on queues with names of their own.
 
 from __future__ import annotations
 
-import contextlib
-import secrets
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Collection, Mapping
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -17,32 +16,28 @@ from typing import NamedTuple
 import click
 from temporalio.service import RPCError
 
-from noetl_activities.credentials import CredentialSource
-from noetl_activities.tool import Tool
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.ended import Ended
+from noetl_temporal.cli.event_log import EventLog, opened_log
 from noetl_temporal.cli.following import Following
 from noetl_temporal.cli.interrupts import taken_interrupts
 from noetl_temporal.cli.playbook import Playbook
 from noetl_temporal.cli.reach import Reach
 from noetl_temporal.cli.submission import submitted
 from noetl_temporal.cli.view import View
-from noetl_temporal.client import NoetlClient, RunHandle
-from noetl_temporal.config import credential_source
-from noetl_temporal.deployment import check_postgres
-from noetl_temporal.mirror.service import mirroring
+from noetl_temporal.client import NoetlClient
+from noetl_temporal.runs import RunHandle
 from noetl_temporal.stack.errors import StackError
-from noetl_temporal.worker import serving, tool_worker
 
 __all__ = ["Order", "execute"]
 
 
 class Order(NamedTuple):
-    """What to run, and how. ``timeout`` in seconds."""
+    """What to run, and how. ``tools`` are the kinds that can be called, ``timeout`` is in seconds."""
 
     playbook: Playbook
     request: dict[str, Json]
-    tools: Mapping[str, Tool]
+    tools: Collection[str]
     credentials: Path | None
     timeout: float | None
 
@@ -52,15 +47,22 @@ async def execute(order: Order, reach: Reach, view: View) -> tuple[Ended, bool]:
     StackError when the connection is lost.
     """
     client = await NoetlClient.connect(tools=order.tools)
-    if client.dsn:
-        await check_postgres(client.dsn)
-    else:
-        click.echo("no progress and no events are shown: NOETL_POSTGRES names no event log", err=True)
-    async with _served(client, order, reach) as queues:
+    async with opened_log(client.dsn) as log, AsyncExitStack() as served:
+        await _check(log)
+        queues = await _serve(served, client, order, reach)
         with taken_interrupts() as interrupts, view:
             handle = await submitted(partial(_submit, client, order, queues), interrupts, view.say)
-            following = Following(client, handle, view, order.playbook.graph, order.timeout, interrupts)
+            following = Following(client, handle, log, view, order.playbook.graph, order.timeout, interrupts)
             return await _follow(following, reach)
+
+
+async def _check(log: EventLog | None) -> None:
+    """Raises DeploymentError."""
+    if log is None:
+        click.echo("no progress and no events are shown: NOETL_POSTGRES names no event log", err=True)
+        return
+    async with log.connection():
+        """That there is one is all."""
 
 
 async def _submit(client: NoetlClient, order: Order, queues: Mapping[str, str], execution_id: int) -> RunHandle:
@@ -78,26 +80,14 @@ async def _follow(following: Following, reach: Reach) -> tuple[Ended, bool]:
         ) from error
 
 
-@contextlib.asynccontextmanager
-async def _served(client: NoetlClient, order: Order, reach: Reach) -> AsyncGenerator[dict[str, str]]:
-    """Have the run served; the queues its tools are to be called on, where they are not the usual ones."""
-    source = credential_source(order.credentials)
-    async with contextlib.AsyncExitStack() as stack:
-        if reach.serve and client.dsn:
-            await stack.enter_async_context(mirroring(client.temporal, client.dsn))
-            await stack.enter_async_context(serving(client.temporal, order.tools, source))
-            yield {}
-        elif order.credentials:
-            yield await _serve_privately(stack, client, order, source)
-        else:
-            yield {}
+async def _serve(served: AsyncExitStack, client: NoetlClient, order: Order, reach: Reach) -> dict[str, str]:
+    """Have the run served where this process has to; the queues of its tools, where they are not the usual ones."""
+    if not reach.serve and not order.credentials:
+        return {}
+    from noetl_temporal.cli import serving_here  # with all tools and Temporal's worker, which take long to import
 
-
-async def _serve_privately(
-    stack: contextlib.AsyncExitStack, client: NoetlClient, order: Order, source: CredentialSource
-) -> dict[str, str]:
-    token = secrets.token_hex(4)
-    queues = {kind: f"noetl-{kind}-{token}" for kind in order.tools}
-    for kind, tool in order.tools.items():
-        await stack.enter_async_context(tool_worker(client.temporal, tool, source, queues[kind]))
-    return queues
+    if not reach.serve:
+        return await served.enter_async_context(serving_here.tools_alone(client.temporal, order.credentials))
+    if client.dsn:
+        await served.enter_async_context(serving_here.everything(client.temporal, client.dsn, order.credentials))
+    return {}

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from temporalio.service import RPCError
 
-from noetl_temporal.client import NoetlClient, RunHandle, UnknownRunError
-from noetl_temporal.deployment import rpc_problem
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW
+from noetl_temporal.runs import RunHandle, Runs, UnknownRunError
+from noetl_temporal.temporal_problems import rpc_problem
 
 __all__ = ["find_run"]
 
 
-async def find_run(client: NoetlClient, execution_id: int | None) -> RunHandle:
+async def find_run(runs: Runs, execution_id: int | None) -> RunHandle:
     """Raises UnknownRunError when Temporal has no such run, DeploymentError."""
     if execution_id is not None:
-        return await client.find(execution_id)
+        return await runs.find(execution_id)
     try:
-        async for found in client.temporal.list_workflows(f"WorkflowType = '{PLAYBOOK_WORKFLOW}'", limit=1):
-            return await client.handle(found.id)
+        async for found in runs.temporal.list_workflows(f"WorkflowType = '{PLAYBOOK_WORKFLOW}'", limit=1):
+            return await runs.handle(found.id)
     except RPCError as error:
-        raise rpc_problem(error, client.temporal.namespace) or error from error
+        raise rpc_problem(error, runs.temporal.namespace) or error from error
     raise UnknownRunError("nothing has been run here yet")

@@ -12,7 +12,6 @@ import contextlib
 from collections.abc import Generator
 from typing import Any
 
-import asyncpg
 import msgspec
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -20,11 +19,18 @@ from noetl_compiler.graph import Graph
 from noetl_temporal.cli.account import account_of
 from noetl_temporal.cli.attention import attention_of
 from noetl_temporal.cli.ended import Ended
+from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.interrupts import Interrupts
 from noetl_temporal.cli.reading import problems_of, until_read
 from noetl_temporal.cli.view import View
-from noetl_temporal.client import NoetlClient, NoEventLogError, RunHandle
-from noetl_temporal.machine.playbook import CLEANUP_SECONDS
+from noetl_temporal.deployment import DeploymentError
+from noetl_temporal.machine.cleanup import CLEANUP_SECONDS
+from noetl_temporal.mirror.announcements import announce
+from noetl_temporal.mirror.pace import Pace
+from noetl_temporal.mirror.raw import Run
+from noetl_temporal.mirror.read import EventTail
+from noetl_temporal.naming import PLAYBOOK_WORKFLOW
+from noetl_temporal.runs import RunHandle, Runs
 
 __all__ = ["Following"]
 
@@ -46,14 +52,16 @@ class Following:
 
     def __init__(
         self,
-        client: NoetlClient,
+        runs: Runs,
         handle: RunHandle,
+        log: EventLog | None,
         view: View,
         graph: Graph,
         timeout: float | None,
         interrupts: Interrupts,
     ) -> None:
-        self._client, self._handle, self._view = client, handle, view
+        self._runs, self._handle, self._log, self._view = runs, handle, log, view
+        self._pace = Pace()
         self._graph, self._timeout, self._interrupts = graph, timeout, interrupts
         self._stops = 0
         self._left = asyncio.Event()
@@ -79,16 +87,19 @@ class Following:
         finally:
             for task in (shown, watched, *self._stopping):
                 task.cancel()
-        ended = await account_of(self._client, self._handle, ui)
+        ended = await account_of(self._runs, self._handle, self._log, ui)
         if timed_out and ended.status in STOPPED:
             ended = msgspec.structs.replace(ended, status="timed_out", reason="")
         return ended, self._interrupts.count > 0
 
     async def _settle(self, shown: asyncio.Task[None]) -> None:
         """Let the event log tell all of a run that has ended, where it can."""
+        if self._log is None:
+            return
         with contextlib.suppress(TimeoutError, RPCError):
             async with asyncio.timeout(SETTLE_SECONDS):
-                if await until_read(self._client, self._handle):
+                if await until_read(self._log, self._runs.temporal.namespace, self._handle):
+                    self._pace.hurry()
                     await asyncio.wait([shown])
 
     # ---- stopping ---------------------------------------------------------------------------------------------------
@@ -151,16 +162,34 @@ class Following:
 
     async def _show(self) -> None:
         """Progress is worth nothing more than itself: a log that cannot be read takes no run along."""
-        with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError, NoEventLogError):
-            async for row in self._handle.events():
-                self._view.feed(row)
+        if self._log is None:
+            return
+        with contextlib.suppress(DeploymentError):
+            await self._announce(self._log)
+            tail = EventTail(self._handle.execution_id)
+            while not tail.has_ended:
+                async with self._log.connection() as log:
+                    rows = await tail.read(log)
+                for row in rows:
+                    self._view.feed(row)
+                if not tail.has_ended:
+                    await self._pace.pause(came=bool(rows))
+
+    async def _announce(self, log: EventLog) -> None:
+        """Have the run read at once."""
+        workflow, run_id = self._handle.workflow, self._handle.run_id
+        if run_id is not None:
+            async with log.connection() as connection:
+                run = Run(self._runs.temporal.namespace, workflow.id, run_id, PLAYBOOK_WORKFLOW)
+                await announce(connection, run)
 
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             with contextlib.suppress(RPCError):
-                found = await attention_of(self._client.temporal, self._handle.workflow_id, self._handle.execution_id)
-                found += await problems_of(self._client, self._handle)
+                found = await attention_of(self._runs.temporal, self._handle.workflow_id, self._handle.execution_id)
+                if self._log is not None:
+                    found += await problems_of(self._log, self._runs.temporal.namespace, self._handle.workflow_id)
                 self._view.warn([one.line() for one in found])
 
 

@@ -7,6 +7,7 @@ import signal
 from typing import NoReturn
 
 from noetl_temporal.cli.exits import INTERRUPTED
+from noetl_temporal.cli.importing import importing
 
 __all__ = ["main"]
 
@@ -16,7 +17,8 @@ def main() -> NoReturn:
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # not where it is ignored, as in a script's background
         signal.signal(signal.SIGINT, _leave)
-    from noetl_temporal.cli import commands
+    with importing():
+        from noetl_temporal.cli import commands
 
     signal.signal(signal.SIGINT, before)
     commands.main()

@@ -16,11 +16,12 @@ from temporalio.converter import DataConverter
 from noetl_temporal.cli.account import steps_from_log
 from noetl_temporal.cli.ended import Ended
 from noetl_temporal.cli.event_log import event_log
+from noetl_temporal.cli.logged import logged_run
 from noetl_temporal.cli.reading import Reading, read_log
-from noetl_temporal.mirror.read import Event, Execution, events_of, execution, executions, steps_of
+from noetl_temporal.mirror.read import Execution, events_of, steps_of
 from noetl_temporal.run_input import RunReport
 
-__all__ = ["past_account", "past_events"]
+__all__ = ["past_account"]
 
 _CLOSING = """
 SELECT proto FROM noetl.history WHERE (namespace, workflow_id, run_id) = ($1, $2, $3) ORDER BY event_id DESC LIMIT 1
@@ -30,22 +31,8 @@ SELECT proto FROM noetl.history WHERE (namespace, workflow_id, run_id) = ($1, $2
 async def past_account(dsn: str, converter: DataConverter, execution_id: int | None) -> Ended | None:
     """The account of a run, or of the latest; None where the log has none. Raises DeploymentError."""
     async with event_log(dsn) as log:
-        found = await _find(log, execution_id)
+        found = await logged_run(log, execution_id)
         return None if found is None else await _account(log, converter, found)
-
-
-async def past_events(dsn: str, execution_id: int | None) -> list[Event]:
-    """The rows of a run, or of the latest; none where the log has none. Raises DeploymentError."""
-    async with event_log(dsn) as log:
-        found = await _find(log, execution_id)
-        return [] if found is None else await events_of(log, found.execution_id)
-
-
-async def _find(log: asyncpg.Connection, execution_id: int | None) -> Execution | None:
-    if execution_id is not None:
-        return await execution(log, execution_id)
-    latest = [one for one in await executions(log) if one.parent_execution_id is None]
-    return latest[0] if latest else None
 
 
 async def _account(log: asyncpg.Connection, converter: DataConverter, found: Execution) -> Ended:

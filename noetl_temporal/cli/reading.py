@@ -5,7 +5,6 @@ With it comes what the log says of the run as a whole.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from typing import NamedTuple
 
@@ -13,16 +12,16 @@ import asyncpg
 import click
 
 from noetl_temporal.cli.attention import Attention, unread
-from noetl_temporal.cli.event_log import event_log
+from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.log_facts import FACT_EVENTS, LogFacts
-from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.deployment import DeploymentError
+from noetl_temporal.mirror.pace import Pace
 from noetl_temporal.mirror.read import events_of, reading
+from noetl_temporal.runs import RunHandle
 
 __all__ = ["Reading", "problems_of", "read_log", "reading_of", "until_read"]
 
 _COUNT = "SELECT count(*) FROM noetl.event WHERE execution_id = $1"
-_ASK_SECONDS = 0.1
 
 
 class Reading(NamedTuple):
@@ -37,13 +36,13 @@ class Reading(NamedTuple):
     reason: str = ""
 
 
-async def reading_of(client: NoetlClient, handle: RunHandle, run_id: str) -> Reading:
+async def reading_of(log: EventLog | None, namespace: str, handle: RunHandle, run_id: str) -> Reading:
     """Of a run; nothing where there is no log to be had, and why there is none is told on stderr."""
-    if client.dsn is None:
+    if log is None:
         return Reading()
     try:
-        async with event_log(client.dsn) as log:
-            return await read_log(log, client.temporal.namespace, handle.workflow_id, run_id, handle.execution_id)
+        async with log.connection() as connection:
+            return await read_log(connection, namespace, handle.workflow_id, run_id, handle.execution_id)
     except DeploymentError as problem:
         click.echo(f"no events: {problem}", err=True)
         return Reading()
@@ -59,27 +58,24 @@ async def read_log(
     return Reading(events, found.is_complete, tuple(map(unread, found.problems)), facts.warnings, facts.reason)
 
 
-async def problems_of(client: NoetlClient, handle: RunHandle) -> tuple[Attention, ...]:
+async def problems_of(log: EventLog, namespace: str, workflow_id: str) -> tuple[Attention, ...]:
     """Why the mirror cannot read the run on, where it cannot and the log can be asked."""
-    if client.dsn is None:
-        return ()
     with contextlib.suppress(DeploymentError):
-        async with event_log(client.dsn) as log:
-            found = await reading(log, client.temporal.namespace, handle.workflow_id, "")
+        async with log.connection() as connection:
+            found = await reading(connection, namespace, workflow_id, "")
             return tuple(map(unread, found.problems))
     return ()
 
 
-async def until_read(client: NoetlClient, handle: RunHandle) -> bool:
+async def until_read(log: EventLog, namespace: str, handle: RunHandle) -> bool:
     """Wait until the log of a run that has ended is complete; False where it cannot become so. Raises RPCError."""
-    if client.dsn is None:
-        return False
     run_id = (await handle.workflow.describe()).run_id
+    pace = Pace()
     with contextlib.suppress(DeploymentError):
-        async with event_log(client.dsn) as log:
-            while True:
-                found = await reading(log, client.temporal.namespace, handle.workflow_id, run_id)
-                if found.is_complete or found.problems:
-                    return found.is_complete
-                await asyncio.sleep(_ASK_SECONDS)
+        while True:
+            async with log.connection() as connection:
+                found = await reading(connection, namespace, handle.workflow_id, run_id)
+            if found.is_complete or found.problems:
+                return found.is_complete
+            await pace.pause(came=False)
     return False

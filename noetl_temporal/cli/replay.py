@@ -59,7 +59,7 @@ def _file(target: str) -> Path:
 async def _replay(files: list[Path], executions: list[int], of_open: bool) -> bool:
     """Whether all replay."""
     from noetl_temporal.codec import data_converter
-    from noetl_temporal.config import dsn_from_environment
+    from noetl_temporal.environment import dsn_from_environment
 
     converter = data_converter(dsn_from_environment())
     fine = True
@@ -94,22 +94,22 @@ async def _stored(files: list[Path]) -> AsyncIterator[WorkflowHistory]:
 async def _running(executions: list[int], of_open: bool) -> AsyncIterator[WorkflowHistory]:
     from temporalio.service import RPCError
 
-    from noetl_temporal.client import NoetlClient, UnknownRunError
-    from noetl_temporal.deployment import rpc_problem
     from noetl_temporal.replay import histories_of, open_histories
+    from noetl_temporal.runs import Runs, UnknownRunError
+    from noetl_temporal.temporal_problems import rpc_problem
 
     if not executions and not of_open:
         return
-    client = await NoetlClient.connect(tools={})
+    runs = await Runs.connect()
     try:
         for execution in executions:
-            handle = await client.find(execution)
-            async for history in histories_of(client.temporal, handle.workflow_id):
+            handle = await runs.find(execution)
+            async for history in histories_of(runs.temporal, handle.workflow_id):
                 yield history
         if of_open:
-            async for history in open_histories(client.temporal):
+            async for history in open_histories(runs.temporal):
                 yield history
     except UnknownRunError as error:
         raise StackError(str(error)) from None
     except RPCError as error:
-        raise rpc_problem(error, client.temporal.namespace) or error from error
+        raise rpc_problem(error, runs.temporal.namespace) or error from error

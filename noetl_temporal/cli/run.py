@@ -11,12 +11,14 @@ import click
 
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED
+from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_to_file
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.playbook import Playbook, check_request, check_support, read_playbook
 from noetl_temporal.cli.reach import reach_to_run
 from noetl_temporal.cli.view import console, open_view
 from noetl_temporal.stack.home import Home
+from noetl_temporal.support import tools_for
 
 if TYPE_CHECKING:  # they bring Temporal along, which a wrong call need not wait for
     from noetl_temporal.cli.ended import Ended
@@ -65,11 +67,11 @@ def run_command(
       2    the playbook, the call or the deployment is wrong; nothing was started
       130  stopped by Ctrl-C
     """
-    request = read_payload(payload, settings)
-    playbook = read_playbook(file)
-    check_request(request, playbook)
-
-    order = _order(playbook, request, credentials, timeout)
+    with importing():
+        request = read_payload(payload, settings)
+        playbook = read_playbook(file)
+        check_request(request, playbook)
+        order = _order(playbook, request, credentials, timeout)
     ended, interrupted = _run(order, as_json)
     if interrupted:
         sys.exit(INTERRUPTED)
@@ -78,11 +80,10 @@ def run_command(
 
 
 def _order(playbook: Playbook, request: dict[str, Json], credentials: Path | None, timeout: float | None) -> Order:
-    from noetl_activities.tool import load_tools
     from noetl_temporal.cli.credentials import check_credentials
     from noetl_temporal.cli.execute import Order
 
-    tools = load_tools()
+    tools = tools_for(playbook.graph)
     check_support(playbook, tools)
     if credentials:
         check_credentials(credentials)

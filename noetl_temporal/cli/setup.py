@@ -26,7 +26,8 @@ def setup_command() -> None:
 
 
 async def _set_up() -> bool:
-    from noetl_temporal.config import connect_temporal, dsn_from_environment
+    from noetl_temporal.config import connect_temporal
+    from noetl_temporal.environment import dsn_from_environment
     from noetl_temporal.setup import RefusedError, commands_by_hand, register_search_attributes, set_up_postgres
 
     client = await connect_temporal()

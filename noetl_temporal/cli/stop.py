@@ -48,12 +48,12 @@ async def _stop(execution: int, reason: str, *, at_once: bool) -> bool:
     """Whether the cleanup is skipped."""
     from temporalio.service import RPCError, RPCStatusCode
 
-    from noetl_temporal.client import NoetlClient, UnknownRunError
-    from noetl_temporal.deployment import rpc_problem
+    from noetl_temporal.runs import Runs, UnknownRunError
+    from noetl_temporal.temporal_problems import rpc_problem
 
-    client = await NoetlClient.connect(tools={})
+    runs = await Runs.connect()
     try:
-        handle = await client.find(execution)
+        handle = await runs.find(execution)
         if (await handle.workflow.describe()).close_time is not None:
             raise StackError(f"run {execution} has ended already: noetl status {execution}")
         if not at_once:
@@ -64,5 +64,5 @@ async def _stop(execution: int, reason: str, *, at_once: bool) -> bool:
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             raise StackError(f"run {execution} has ended already: noetl status {execution}") from None
-        raise rpc_problem(error, client.temporal.namespace) or error from error
+        raise rpc_problem(error, runs.temporal.namespace) or error from error
     return True

@@ -11,9 +11,9 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.cli.exits import INTERRUPTED
 from noetl_temporal.cli.interrupts import Interrupts
-from noetl_temporal.client import RunHandle
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.ids import new_execution_id
+from noetl_temporal.runs import RunHandle
 from noetl_temporal.stack.errors import StackError
 
 __all__ = ["submitted"]

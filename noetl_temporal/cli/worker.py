@@ -71,7 +71,8 @@ def _build(build_id: str | None, deployment: str | None) -> WorkerDeploymentConf
 async def _serve(only: list[str] | None, grace: float | None, build: WorkerDeploymentConfig | None) -> None:
     from noetl_activities.tool import load_tools
     from noetl_temporal.cli.until import stop_asked
-    from noetl_temporal.config import connect_temporal, credential_source
+    from noetl_temporal.config import connect_temporal
+    from noetl_temporal.credential_source import credential_source
     from noetl_temporal.worker import UNTIL_DONE, serving
 
     client = await connect_temporal()

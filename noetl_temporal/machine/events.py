@@ -9,7 +9,7 @@ import msgspec
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.call import Outcome, Stored, ToolReport
 from noetl_temporal.machine.failure_log import FailureLog
-from noetl_temporal.machine.undefined import Mistake
+from noetl_temporal.machine.mistake import Mistake
 
 __all__ = [
     "CancelRequested",

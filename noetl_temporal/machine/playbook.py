@@ -21,6 +21,7 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Json, Loop, Step
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.beginning import workload_of
+from noetl_temporal.machine.cleanup import CLEANUP_SECONDS
 from noetl_temporal.machine.commands import KeepValues
 from noetl_temporal.machine.ending import finish
 from noetl_temporal.machine.engine import Engine
@@ -44,13 +45,10 @@ from noetl_temporal.machine.steps.routes import OK, Ended
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.rendering import seconds_of
 
-__all__ = ["CLEANUP_SECONDS", "MAX_IDLE_STARTS", "Machine"]
+__all__ = ["MAX_IDLE_STARTS", "Machine"]
 
 MAX_IDLE_STARTS = 10_000
 """Steps that may start without a call ending in between: a cycle of steps without any call would never end."""
-
-CLEANUP_SECONDS = 60.0
-"""How long the final step may take as the cleanup of a stop, where it has no timeout of its own."""
 
 _DEADLINE = "playbook:timeout"
 

@@ -10,22 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import msgspec
-
 from noetl_compiler import templates
-from noetl_compiler.graph import Span
+from noetl_temporal.machine.mistake import Mistake
 
 __all__ = ["SOMETIMES", "Mistake", "is_reported", "left_out", "undefined_name", "unmatched"]
 
 SOMETIMES = frozenset({"error", "last_error", "status_code"})
 """Names that only some outcomes bind: playbooks ask for them without asking first whether they are there."""
-
-
-class Mistake(msgspec.Struct, frozen=True):
-    """A warning about the condition at ``span``."""
-
-    message: str
-    span: Span
 
 
 def undefined_name(verdict: templates.Verdict) -> str | None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import asyncpg
 import msgspec
 from asyncpg.pool import PoolConnectionProxy
 
 from noetl_temporal.mirror import sql
-from noetl_temporal.mirror.payloads import Json
 
 __all__ = [
+    "Database",
     "Event",
     "EventTail",
     "Execution",
@@ -31,6 +31,9 @@ __all__ = [
 Database: TypeAlias = "asyncpg.Pool | asyncpg.Connection | PoolConnectionProxy"
 
 _WINDOW = timedelta(seconds=30)
+LAST_EVENTS = frozenset({"playbook.completed", "playbook.failed", "playbook.cancelled"})
+"""One of these is a run's last event."""
+
 _BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -47,9 +50,9 @@ class Event(msgspec.Struct, frozen=True):
     node_type: str
     status: str
     duration: float | None
-    context: dict[str, Json] | None
-    result: dict[str, Json] | None
-    meta: dict[str, Json]
+    context: dict[str, Any] | None
+    result: dict[str, Any] | None
+    meta: dict[str, Any]
     error: str | None
     worker_id: str | None
 
@@ -152,22 +155,24 @@ class EventTail:
 
     An event may be stored after one that happened later: what an attempt did is known when its call has ended. So a
     tail goes by the order of storing, run by run, and looks back a while for transactions that took long.
+    ``has_ended`` when it has read the last.
     """
 
-    def __init__(self, database: Database, execution_id: int) -> None:
-        self._database = database
+    def __init__(self, execution_id: int) -> None:
         self._execution_id = execution_id
+        self.has_ended = False
         self._since = _BEGINNING
         self._seen: dict[str, int] = {}
 
-    async def read(self) -> list[Event]:
+    async def read(self, database: Database) -> list[Event]:
         """What is new since the last call, in the order it happened."""
         streams, versions = list(self._seen), list(self._seen.values())
         query = sql.query("events_since")
-        records = await self._database.fetch(query, self._execution_id, self._since, streams, versions)
+        records = await database.fetch(query, self._execution_id, self._since, streams, versions)
         for record in records:
             stream = record["stream_id"]
             self._seen[stream] = max(record["stream_version"], self._seen.get(stream, 0))
+            self.has_ended = self.has_ended or record["event_type"] in LAST_EVENTS
         if records:
             self._since = max(self._since, *(record["ingest_time"] - _WINDOW for record in records))
         return [_event(record) for record in records]

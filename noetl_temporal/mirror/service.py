@@ -2,8 +2,8 @@
 
 Runs are found in two ways. The visibility list has every run that was started; a run's own history links to the
 loops and sub-playbooks it starts and to the run that goes on after it, but not to the run in which a reset goes on.
-Whatever is found is remembered before it is
-read, so that a mirror which starts again goes on with all that was open.
+Who watches a run tells of it (announcements.py), which only saves the wait for the list. Whatever is found is
+remembered before it is read, so that a mirror which starts again goes on with all that was open.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
+import asyncpg
 from temporalio.client import Client
 
+from noetl_temporal.mirror.announcements import announced
 from noetl_temporal.mirror.follow import MAX_POLLS, TRANSIENT_ERRORS, Follower, Polls, uninterrupted
 from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, Run
 from noetl_temporal.mirror.reconcile import Gap, reconcile
@@ -46,7 +48,7 @@ class Mirror:
         self._group = group
         self._follower = Follower(client, store, Polls(max_polls), self.follow)
         self._followed: dict[Run, asyncio.Task[None]] = {}
-        self._searches = [group.create_task(search) for search in (self._discover(), self._reconcile())]
+        self._searches = [group.create_task(search) for search in (self._discover(), self._hear(), self._reconcile())]
 
     def follow(self, run: Run) -> asyncio.Task[None]:
         """Follow a run to its end, unless it is followed already."""
@@ -92,6 +94,19 @@ class Mirror:
                 since, seen = began - OVERLAP, listed
                 pause = QUICK_SECONDS if fresh else min(pause * 1.2, SLOW_SECONDS)
             await asyncio.sleep(pause)
+
+    async def _hear(self) -> None:
+        """Follow every run of which somebody tells. Never returns."""
+        while True:
+            try:
+                async with announced(self._store.pool) as heard:
+                    while run := await heard.get():
+                        if run.namespace == self._client.namespace:
+                            for fresh in await uninterrupted(self._store.enrol([run])):
+                                self.follow(fresh)
+            except (*TRANSIENT_ERRORS, asyncpg.InterfaceError) as error:
+                _log.debug("cannot hear of new runs: %s", error)
+            await asyncio.sleep(SLOW_SECONDS)
 
     async def _listed(self, since: datetime | None) -> set[Run]:
         query = f"WorkflowType IN ('{PLAYBOOK}', '{LOOP}')"

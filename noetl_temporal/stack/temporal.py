@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from noetl_temporal.naming import SEARCH_ATTRIBUTES
+from noetl_temporal.search_attributes import SEARCH_ATTRIBUTES
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.listening import listens

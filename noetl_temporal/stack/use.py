@@ -10,7 +10,6 @@ from typing import NamedTuple
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.errors import BusyError, StackError
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.own import own
 
 __all__ = ["Use", "running", "use"]
 
@@ -37,13 +36,15 @@ def use(home: Home, waiting: Callable[[], None]) -> Generator[Use]:
     with ExitStack() as leave:
         deadline = time.monotonic() + JOIN_SECONDS
         while time.monotonic() < deadline:
+            joined = _joined(home, leave)
+            if joined:
+                yield Use(joined, owned=False)
+                return
+            from noetl_temporal.stack.own import own  # what starts servers, for who has to
+
             try:
                 _, addresses = leave.enter_context(own(home, "run"))
             except BusyError:
-                joined = _joined(home, leave)
-                if joined:
-                    yield Use(joined, owned=False)
-                    return
                 time.sleep(POLL_SECONDS)
             else:
                 addresses.write(home.stack)

@@ -68,6 +68,39 @@ async def test_an_exception_is_told_with_the_line_of_the_code(code: str, type_: 
     assert "python_child" not in outcome.py["traceback"]
 
 
+WRAPPED = "import functools\ndef plain(a, b=2): ...\n@functools.wraps(plain)\ndef main(*args, **named): return named"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("def main(a, /, b, *, c=3, d=4, **rest):\n    return [a, b, c, d, rest]", [1, 2, 3, 5, {"a": 1, "e": 6}]),
+        ("def main(a, b, *args, d):\n    local = 7\n    return [a, b, len(args), d]", [1, 2, 0, 5]),
+        ("class main:\n    def __new__(cls, a, x=9): return [a, x]", [1, 9]),
+        (WRAPPED, {"a": 1, "b": 2}),
+    ],
+)
+async def test_what_main_is_called_with(code: str, expected: Any) -> None:
+    outcome = await run(code, a=1, b=2, d=5, e=6)
+    assert outcome.error is None
+    assert outcome.result == expected
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"), [("all_of_it", "42"), ("all_of_it, more=1", "42"), ("more=1", None)]
+)
+async def test_a_single_parameter_that_nothing_is_given_for_is_the_context(parameters: str, expected: Any) -> None:
+    context = "locals().get('all_of_it', {}).get('execution_id')"
+    assert (await run(f"def main({parameters}):\n    return {context}")).result == expected
+
+
+@pytest.mark.parametrize("form", ["result = {}", "def main(): return {}", "async def main(a=1): return {} if a else 0"])
+async def test_the_process_imports_only_what_every_call_needs(form: str) -> None:
+    loaded = "sorted({'ast', 'inspect', 'typing', 'importlib'} & set(sys.modules))"
+    outcome = await run(f"import sys\nfound = {loaded}\n{form.format('found')}")
+    assert outcome.result == []
+
+
 async def test_what_it_prints_is_kept_apart_from_its_result() -> None:
     outcome = await run("print('{\"ok\": true}')\nresult = 1")
     assert (outcome.result, outcome.meta["stdout"]) == (1, '{"ok": true}\n')

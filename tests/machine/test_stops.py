@@ -10,6 +10,7 @@ import pytest
 from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolReport
+from noetl_temporal.machine.cleanup import CLEANUP_SECONDS
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunChunk, StartTimer
 from noetl_temporal.machine.events import (
     CancelRequested,
@@ -24,7 +25,7 @@ from noetl_temporal.machine.events import (
     ToolFinished,
 )
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.machine.playbook import CLEANUP_SECONDS, Machine
+from noetl_temporal.machine.playbook import Machine
 
 from .driver import error, ok
 from .playbooks import playbook

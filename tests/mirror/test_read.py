@@ -113,14 +113,14 @@ async def test_how_far_a_run_has_been_read(store: Store) -> None:
 async def test_a_tail_gives_every_event_once(store: Store, size: int) -> None:
     recorded = read("pages")
     id_ = rows_of(recorded[0])[0].execution_id
-    tail, seen = EventTail(store.pool, id_), list[int]()
+    tail, seen = EventTail(id_), list[int]()
     for one in recorded:
         events = one.events()
         for start in range(0, len(events), size):
             await store.ingest(one.run, events[start : start + size])
-            seen += [event.event_id for event in await tail.read()]
+            seen += [event.event_id for event in await tail.read(store.pool)]
     assert sorted(seen) == [event.event_id for event in await events_of(store.pool, id_)]
-    assert await tail.read() == []
+    assert await tail.read(store.pool) == []
 
 
 async def test_the_log_in_the_words_of_december_2025(store: Store) -> None:

@@ -17,6 +17,7 @@ from noetl_activities.testing import FakeTool
 from noetl_compiler import compile_or_raise
 from noetl_temporal.cli.account import account_of
 from noetl_temporal.cli.attention import Attention, attention_of
+from noetl_temporal.cli.event_log import opened_log
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.config import connect_temporal
 from noetl_temporal.machine.playbook import Machine
@@ -161,17 +162,21 @@ async def test_a_log_that_the_mirror_cannot_write_is_told_of_a_run_that_goes_on_
         await let_go.wait()
         return 1
 
-    async with shell.client(answer) as served, open_store(servers.postgres) as store:
+    async with (
+        shell.client(answer) as served,
+        open_store(servers.postgres) as store,
+        opened_log(servers.postgres) as log,
+    ):
         client = NoetlClient(served.temporal, servers.postgres, {})
         handle = await Shell.submit(served, ONE)
         await entered.wait()
         found = await handle.workflow.describe()
         run = Run("default", handle.workflow_id, found.run_id, PLAYBOOK_WORKFLOW)
         await store.note_problem(run, "ValueError: no such text\nDETAIL: none")
-        running = await account_of(client, handle, None)
+        running = await account_of(client, handle, log, None)
         let_go.set()
         await handle.result()
-        ended = await account_of(client, handle, None)
+        ended = await account_of(client, handle, log, None)
     for told in (running, ended):
         assert [one.kind for one in told.attention] == ["unread"]
         assert told.attention[0].message.endswith(" UTC: ValueError: no such text")

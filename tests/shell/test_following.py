@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import io
+from itertools import pairwise
 
+import asyncpg
 import msgspec
 import pytest
 from rich.console import Console
 
 from noetl_compiler import compile_or_raise
 from noetl_temporal.cli.account import account_of
-from noetl_temporal.cli.event_log import event_log
+from noetl_temporal.cli.event_log import event_log, opened_log
 from noetl_temporal.cli.following import Following
 from noetl_temporal.cli.interrupts import Interrupts
 from noetl_temporal.cli.past import past_account
 from noetl_temporal.cli.view import Lines, Quiet
 from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.mirror.announcements import announced
 from noetl_temporal.mirror.migrations import migrate
-from noetl_temporal.mirror.read import events_of
+from noetl_temporal.mirror.raw import Run
+from noetl_temporal.mirror.read import Database, Event, EventTail, events_of
 from noetl_temporal.mirror.service import follow_execution
+from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import HEAD, Shell
@@ -51,7 +56,7 @@ async def test_a_run_that_completes_when_its_time_is_up_is_completed(shell: Shel
         late.let_go = let_go
         graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
         view = Lines(Console(file=out))
-        ended, interrupted = await Following(client, late, view, graph, 0.01, Interrupts()).follow(None)
+        ended, interrupted = await Following(client, late, None, view, graph, 0.01, Interrupts()).follow(None)
     assert (ended.status, interrupted) == ("completed", False)
     assert out.getvalue().splitlines() == [
         "timed out after 0.01 s",
@@ -61,20 +66,20 @@ async def test_a_run_that_completes_when_its_time_is_up_is_completed(shell: Shel
 
 async def test_the_events_of_a_run_are_counted_when_the_log_has_all_of_them(shell: Shell, servers: Addresses) -> None:
     await migrate(servers.postgres)
-    async with shell.client(lambda _request, _context: 1) as served:
+    async with shell.client(lambda _request, _context: 1) as served, opened_log(servers.postgres) as log:
         client = NoetlClient(served.temporal, servers.postgres, {})
         run = await shell.submit(served, ONE)
         handle = RunHandle(client.temporal, run.workflow, run.execution_id, servers.postgres)
         await handle.result()
-        assert (await account_of(client, handle, None)).events_complete is False
+        assert (await account_of(client, handle, log, None)).events_complete is False
         graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
-        following = Following(client, handle, Quiet(Console(file=io.StringIO())), graph, None, Interrupts())
+        following = Following(client, handle, log, Quiet(Console(file=io.StringIO())), graph, None, Interrupts())
         told = asyncio.create_task(following.follow(None))
         await follow_execution(client.temporal, servers.postgres, run.workflow_id)
         ended, _ = await told
     assert ended.events_complete
-    async with event_log(servers.postgres) as log:
-        assert ended.events == len(await events_of(log, run.execution_id)) > 0
+    async with event_log(servers.postgres) as connection:
+        assert ended.events == len(await events_of(connection, run.execution_id)) > 0
     past = await past_account(servers.postgres, client.temporal.data_converter, run.execution_id)
     assert past is not None
     assert (past.events, past.events_complete, past.attention) == (ended.events, True, ())
@@ -85,11 +90,51 @@ async def test_a_log_that_does_not_come_is_not_waited_for_without_end(
 ) -> None:
     monkeypatch.setattr("noetl_temporal.cli.following.SETTLE_SECONDS", 0.5)
     await migrate(servers.postgres)
-    async with shell.client(lambda _request, _context: 1) as served:
+    async with shell.client(lambda _request, _context: 1) as served, opened_log(servers.postgres) as log:
         client = NoetlClient(served.temporal, servers.postgres, {})
         run = await shell.submit(served, ONE)
         graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
         view = Quiet(Console(file=io.StringIO()))
-        ended, _ = await Following(client, run, view, graph, None, Interrupts()).follow(None)
+        ended, _ = await Following(client, run, log, view, graph, None, Interrupts()).follow(None)
     assert (ended.status, ended.events_complete) == ("completed", False)
     assert msgspec.json.decode(ended.json())["events_complete"] is False
+
+
+async def test_a_run_that_is_followed_is_announced_and_looked_at_often_only_at_first(
+    shell: Shell, servers: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, let_go = list[float](), asyncio.Event()
+    read = EventTail.read
+
+    async def counted(tail: EventTail, database: Database) -> list[Event]:
+        looks.append(asyncio.get_running_loop().time())
+        return await read(tail, database)
+
+    async def answer(*_: object) -> int:
+        await let_go.wait()
+        return 1
+
+    monkeypatch.setattr(EventTail, "read", counted)
+    await migrate(servers.postgres)
+    pool = asyncpg.create_pool(servers.postgres, min_size=1, max_size=1)
+    async with (
+        asyncio.timeout(90),
+        shell.client(answer) as served,
+        opened_log(servers.postgres) as log,
+        pool,
+        announced(pool) as heard,
+    ):
+        client = NoetlClient(served.temporal, servers.postgres, {})
+        run = await shell.submit(served, ONE)
+        graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
+        following = Following(client, run, log, Quiet(Console(file=io.StringIO())), graph, None, Interrupts())
+        told = asyncio.create_task(following.follow(None))
+        assert await heard.get() == Run("default", run.workflow_id, run.run_id or "", PLAYBOOK_WORKFLOW)
+        while len(looks) < 20:
+            await asyncio.sleep(0.05)
+        pauses = [later - earlier for earlier, later in pairwise(looks)]
+        let_go.set()
+        await run.result()
+        await follow_execution(client.temporal, servers.postgres, run.workflow_id)
+        assert (await told)[0].events_complete
+    assert min(pauses[-5:]) > 2 * min(pauses[:5])

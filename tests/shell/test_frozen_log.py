@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from noetl_temporal.cli.event_log import event_log
-from noetl_temporal.cli.past import past_events
+from noetl_temporal.cli.event_log import event_log, opened_log
+from noetl_temporal.cli.logged import logged_events
 from noetl_temporal.cli.reading import Reading, reading_of
-from noetl_temporal.client import NoetlClient
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.stack.addresses import Addresses
 from tests.acceptance.mute import Mute, mute
@@ -32,10 +31,11 @@ async def test_no_answer_to_a_connection(servers: Addresses, shell: Shell, capsy
         way.hold()
         dsn = through(way.address, servers.postgres)
         with pytest.raises(DeploymentError, match="no answer within"):
-            await past_events(dsn, 7)
+            await logged_events(dsn, 7)
         async with shell.client(lambda _request, _context: 1) as client:
             run = await shell.submit(client, ONE)
-            assert await reading_of(NoetlClient(client.temporal, dsn, {}), run, "") == Reading()
+            async with opened_log(dsn) as log:
+                assert await reading_of(log, client.temporal.namespace, run, "") == Reading()
             await run.result()
     assert "no events: cannot use Postgres" in capsys.readouterr().err
 

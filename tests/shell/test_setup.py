@@ -13,10 +13,10 @@ from temporalio.testing import WorkflowEnvironment
 
 from noetl_activities.testing import FakeTool
 from noetl_compiler import compile_or_raise
-from noetl_temporal.cli.past import past_events
+from noetl_temporal.cli.logged import logged_events
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.deployment import DeploymentError
-from noetl_temporal.naming import SEARCH_ATTRIBUTES
+from noetl_temporal.search_attributes import SEARCH_ATTRIBUTES
 from noetl_temporal.setup import commands_by_hand, register_search_attributes, set_up_postgres
 from noetl_temporal.stack.addresses import Addresses
 
@@ -62,10 +62,10 @@ async def test_tables_are_asked_for_and_made_once(servers: Addresses) -> None:
     await connection.close()
     dsn = servers.postgres.rpartition("/")[0] + "/never_prepared"
     with pytest.raises(DeploymentError, match="noetl setup"):
-        await past_events(dsn, None)
+        await logged_events(dsn, None)
     assert await set_up_postgres(dsn)
     assert await set_up_postgres(dsn) == []
-    assert await past_events(dsn, None) == []
+    assert await logged_events(dsn, None) == []
 
 
 def test_who_may_not_register_is_told_the_commands() -> None:

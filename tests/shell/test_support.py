@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
+
 import pytest
 
+from noetl_activities.tool import BUILT_IN, tool_names
 from noetl_compiler import compile_or_raise
-from noetl_temporal.support import unsupported
+from noetl_temporal.support import tools_for, unsupported
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
 KEYCHAIN = "keychain: [{name: key, kind: static}]\n"
@@ -70,3 +73,19 @@ def test_a_call_that_may_not_be_repeated_is_not_framed() -> None:
     graph = compile_or_raise(f"{HEAD}workflow:\n{FRAMED.replace('SPEC', '{idempotent: false}')}", "p")
     [found] = unsupported(graph, TOOLS)
     assert found.startswith("p:7:9: error: a call that may not be repeated (idempotent: false) cannot run in a frame")
+
+
+def test_the_built_in_tools_are_those_that_this_distribution_registers() -> None:
+    ours = {point.name for point in entry_points(group="noetl.tools") if point.value.startswith("noetl_activities.")}
+    assert ours == BUILT_IN <= tool_names()
+
+
+@pytest.mark.parametrize(
+    ("tool", "known"), [("{kind: noop}", BUILT_IN), ("{kind: shell, cmds: ls}", frozenset({"noop", "shell"}))]
+)
+def test_other_tools_are_looked_for_where_the_playbook_asks_for_one(
+    tool: str, known: frozenset[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("noetl_temporal.support.tool_names", lambda: frozenset({"noop", "shell"}))
+    graph = compile_or_raise(f"{HEAD}workflow:\n- {{step: start, tool: {tool}}}\n", "x.yaml")
+    assert tools_for(graph) == known

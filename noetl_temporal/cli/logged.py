@@ -1,0 +1,25 @@
+"""Runs as the event log alone has them."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from noetl_temporal.cli.event_log import event_log
+from noetl_temporal.mirror.read import Event, Execution, events_of, execution, executions
+
+__all__ = ["logged_events", "logged_run"]
+
+
+async def logged_events(dsn: str, execution_id: int | None) -> list[Event]:
+    """The rows of a run, or of the latest; none where the log has none. Raises DeploymentError."""
+    async with event_log(dsn) as log:
+        found = await logged_run(log, execution_id)
+        return [] if found is None else await events_of(log, found.execution_id)
+
+
+async def logged_run(log: asyncpg.Connection, execution_id: int | None) -> Execution | None:
+    """The run of that id, or the latest that no other has called; None where the log has none."""
+    if execution_id is not None:
+        return await execution(log, execution_id)
+    latest = [one for one in await executions(log) if one.parent_execution_id is None]
+    return latest[0] if latest else None

@@ -1,0 +1,45 @@
+"""How a run stands: as Temporal knows it, else as the event log tells."""
+
+from __future__ import annotations
+
+import click
+from temporalio.service import RPCError
+
+from noetl_temporal.cli.account import account_of
+from noetl_temporal.cli.ended import Ended
+from noetl_temporal.cli.event_log import opened_log
+from noetl_temporal.cli.find import find_run
+from noetl_temporal.cli.past import past_account
+from noetl_temporal.cli.reach import Reach
+from noetl_temporal.codec import data_converter
+from noetl_temporal.deployment import DeploymentError
+from noetl_temporal.environment import dsn_from_environment
+from noetl_temporal.runs import Runs, UnknownRunError
+from noetl_temporal.stack.errors import StackError
+from noetl_temporal.temporal_problems import rpc_problem
+
+__all__ = ["standing_of"]
+
+
+async def standing_of(execution: int | None, reach: Reach) -> Ended:
+    """Of the run, or of the latest. Raises StackError, DeploymentError, RPCError."""
+    try:
+        return await _ask(reach, execution)
+    except (UnknownRunError, DeploymentError) as error:
+        dsn = dsn_from_environment()
+        past = await past_account(dsn, data_converter(dsn), execution) if dsn else None
+        if past is None:
+            raise StackError(str(error)) if isinstance(error, UnknownRunError) else error from None
+        if isinstance(error, DeploymentError):
+            click.echo(f"{error}\nThis is what the event log has:", err=True)
+        return past
+
+
+async def _ask(reach: Reach, execution: int | None) -> Ended:
+    runs = await Runs.connect()
+    handle = await find_run(runs, execution)
+    try:
+        async with opened_log(runs.dsn) as log:
+            return await account_of(runs, handle, log, reach.ui)
+    except RPCError as error:
+        raise rpc_problem(error, runs.temporal.namespace) or error from error

@@ -1,0 +1,183 @@
+"""Runs that were submitted: how they are found, asked, stopped, and what their event log tells.
+
+Apart from client.py, which submits them: whoever only looks at runs needs no compiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any, cast
+
+import asyncpg
+import msgspec
+from temporalio.client import (
+    Client,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+)
+from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from noetl_compiler.graph import Json
+from noetl_temporal.config import connect_temporal
+from noetl_temporal.environment import dsn_from_environment
+from noetl_temporal.mirror.pace import Pace
+from noetl_temporal.mirror.read import Event, EventTail
+from noetl_temporal.naming import CANCEL_SIGNAL, PLAYBOOK_WORKFLOW, REPORT_MEMO
+from noetl_temporal.run_input import RunReport
+from noetl_temporal.search_attributes import EXECUTION_ID
+from noetl_temporal.temporal_problems import rpc_problem
+
+__all__ = ["NoEventLogError", "RunHandle", "Runs", "UnknownRunError"]
+
+REPORTING = ("PlaybookFailed", "PlaybookCancelled")
+"""Failures of a workflow that have its RunReport in their details."""
+
+
+class NoEventLogError(RuntimeError):
+    """No Postgres is known to read events from: set NOETL_POSTGRES to its DSN, or pass ``dsn`` to `connect`."""
+
+
+class UnknownRunError(LookupError):
+    """Temporal has no such run, or has it no longer."""
+
+
+class Runs:
+    """The runs of a namespace. ``temporal`` is the Temporal client beneath, ``dsn`` that of the event log, if known."""
+
+    def __init__(self, temporal: Client, dsn: str | None) -> None:
+        self.temporal = temporal
+        self.dsn = dsn
+
+    @classmethod
+    async def connect(cls, address: str | None = None, *, namespace: str | None = None, dsn: str | None = None) -> Runs:
+        """Connect to Temporal as the environment says, and remember where the event log is.
+
+        Raises DeploymentError when no server answers."""
+        return cls(await connect_temporal(address, namespace, dsn), dsn or dsn_from_environment())
+
+    async def find(self, execution_id: int) -> RunHandle:
+        """The handle of a run that was submitted before. Raises UnknownRunError, DeploymentError."""
+        query = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND {EXECUTION_ID.name} = {execution_id}"
+        try:
+            async for found in self.temporal.list_workflows(query, limit=1):
+                return RunHandle(self.temporal, self._workflow(found.id), execution_id, self.dsn)
+        except RPCError as error:
+            raise rpc_problem(error, self.temporal.namespace) or error from error
+        raise UnknownRunError(f"Temporal has no run {execution_id}")
+
+    async def handle(self, workflow_id: str) -> RunHandle:
+        """The handle of a run by its workflow id. Raises UnknownRunError, DeploymentError."""
+        workflow = self._workflow(workflow_id)
+        try:
+            found = await workflow.describe()
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND and "amespace" not in error.message:
+                raise UnknownRunError(f"Temporal has no workflow {workflow_id!r}") from error
+            raise rpc_problem(error, self.temporal.namespace) or error from error
+        execution_id = found.typed_search_attributes.get(EXECUTION_ID)
+        if execution_id is None:
+            raise UnknownRunError(f"workflow {workflow_id!r} runs no playbook: it has no {EXECUTION_ID.name}")
+        return RunHandle(self.temporal, workflow, execution_id, self.dsn)
+
+    def _workflow(self, workflow_id: str) -> WorkflowHandle[Any, RunReport]:
+        return self.temporal.get_workflow_handle(workflow_id, result_type=RunReport)
+
+
+class RunHandle:
+    """One run."""
+
+    def __init__(
+        self, temporal: Client, workflow: WorkflowHandle[Any, RunReport], execution_id: int, dsn: str | None
+    ) -> None:
+        self._temporal = temporal
+        self.workflow = workflow
+        self.execution_id = execution_id
+        self._dsn = dsn
+        self._was_cancelled = False
+
+    @property
+    def workflow_id(self) -> str:
+        """``<playbook path>/<execution_id>``, cut where that is long."""
+        return self.workflow.id
+
+    @property
+    def run_id(self) -> str | None:
+        """Of the first run."""
+        return self.workflow.first_execution_run_id or self.workflow.result_run_id
+
+    async def result(self) -> RunReport:
+        """Wait for the end: completed, failed, cancelled, terminated or timed_out is ``status``, never an exception."""
+        try:
+            return await self.workflow.result()
+        except WorkflowFailureError as error:
+            if isinstance(error.cause, TerminatedError) and await self._goes_on():
+                return await RunHandle(self._temporal, self._latest(), self.execution_id, self._dsn).result()
+            return await self._report_of(error.cause)
+
+    async def _goes_on(self) -> bool:
+        """Whether a terminated run was replaced by one that a reset made: then the latest run is not terminated."""
+        try:
+            return (await self._latest().describe()).status is not WorkflowExecutionStatus.TERMINATED
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return False
+
+    def _latest(self) -> WorkflowHandle[Any, RunReport]:
+        """The workflow by its id alone, so that it means the latest of its runs."""
+        return self._temporal.get_workflow_handle(self.workflow_id, result_type=RunReport)
+
+    async def _report_of(self, cause: BaseException) -> RunReport:
+        if isinstance(cause, ApplicationError) and cause.type in REPORTING:
+            return msgspec.convert(cause.details[0], RunReport)
+        if isinstance(cause, CancelledError):
+            return await self._left_report() or RunReport("cancelled", self.execution_id)
+        status = "terminated" if isinstance(cause, TerminatedError) else "timed_out"
+        return RunReport(status if not isinstance(cause, ApplicationError) else "failed", self.execution_id)
+
+    async def _left_report(self) -> RunReport | None:
+        left = (await (await self.workflow.describe()).memo()).get(REPORT_MEMO)
+        return None if left is None else msgspec.convert(left, RunReport)
+
+    async def cancel(self, reason: str = "") -> bool:
+        """Ask the run to stop; ``result`` tells when it has. What ``end`` does as the cleanup is waited for.
+
+        A run that was asked before is asked to skip its cleanup; then True is returned."""
+        if self._was_cancelled or _is_cancelled(await self.workflow.describe()):
+            await self.workflow.signal(CANCEL_SIGNAL, reason)
+            return True
+        self._was_cancelled = True
+        await self.workflow.cancel(reason=reason)
+        return False
+
+    async def terminate(self, reason: str = "") -> None:
+        """End the run at once, without cleanup; what runs in tools is not asked."""
+        await self.workflow.terminate(reason=reason)
+
+    async def progress(self, within: timedelta | None = None) -> dict[str, dict[str, Json]]:
+        """Steps so far, as the workflow itself knows them. Raises RPCError when no worker answers in time."""
+        return cast("dict[str, dict[str, Json]]", await self.workflow.query("progress", rpc_timeout=within))
+
+    async def events(self) -> AsyncIterator[Event]:
+        """The event log from its start until the run's last event, as rows appear. Raises NoEventLogError."""
+        if self._dsn is None:
+            raise NoEventLogError(
+                "no Postgres is known to read events from: set NOETL_POSTGRES to its DSN, which `noetl dev status` "
+                "shows, or pass dsn= to NoetlClient.connect"
+            )
+        async with asyncpg.create_pool(self._dsn, min_size=1, max_size=1) as pool:
+            tail, pace = EventTail(self.execution_id), Pace()
+            while not tail.has_ended:
+                rows = await tail.read(pool)
+                for row in rows:
+                    yield row
+                if not tail.has_ended:
+                    await pace.pause(came=bool(rows))
+
+
+def _is_cancelled(found: WorkflowExecutionDescription) -> bool:
+    return found.raw_description.workflow_extended_info.cancel_requested

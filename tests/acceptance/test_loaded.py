@@ -1,0 +1,105 @@
+"""What a command imports is most of what a short one costs: each loads only what it needs."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from noetl_temporal.cli.commands import COMMANDS, cli
+from noetl_temporal.cli.importing import importing
+from tests.acceptance.site import Site
+
+PROGRAM = """
+import os, sys
+from pathlib import Path
+from noetl_temporal.cli.main import main
+
+def leave(status, really=os._exit):
+    Path(listed).write_text("\\n".join(sys.modules))
+    really(status)
+
+listed, sys.argv[1:] = sys.argv[1], sys.argv[2:]
+os._exit = leave
+main()
+"""
+"""``noetl``, which writes down what was loaded when it ends."""
+
+TOOLS = {"duckdb", "httpx", "sqlglot", "noetl_activities.http", "noetl_activities.python", "noetl_activities.postgres"}
+COMPILER = {"jinja2", "yaml", "noetl_compiler.phases", "noetl_compiler.templates"}
+WORKER = {
+    "pydantic",
+    "temporalio.worker",
+    "noetl_temporal.machine.engine",
+    "noetl_temporal.mirror.store",
+    "noetl_temporal.workflows",
+}
+SERVERS = {"noetl_temporal.stack.own", "noetl_temporal.stack.postgres"}
+SERVING = TOOLS | WORKER | SERVERS
+
+HELLO = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: loaded, path: tests/loaded}
+workflow:
+  - step: start
+    tool: {kind: noop}
+"""
+
+
+def loaded(site: Site, *args: str) -> set[str]:
+    """The modules that the command had loaded when it ended well."""
+    listed = site.folder / "modules.txt"
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(listed), *args],
+        cwd=site.folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(listed.read_text().splitlines())
+
+
+@pytest.mark.parametrize("args", [["--help"], ["--version"]])
+def test_a_list_of_commands_needs_none_of_them(bare: Site, args: list[str]) -> None:
+    found = loaded(bare, *args)
+    assert found & (SERVING | COMPILER | {"asyncio", "asyncpg", "msgspec", "rich", "temporalio"}) == set()
+    assert {f"noetl_temporal.cli.{one.target.partition(':')[0]}" for one in COMMANDS.values()} & found == set()
+
+
+def test_the_list_says_what_each_command_says_of_itself() -> None:
+    with cli.make_context("noetl", ["run"], resilient_parsing=True) as context:
+        for name, listed in COMMANDS.items():
+            command = cli.get_command(context, name)
+            assert command is not None
+            assert (command.name, command.get_short_help_str(limit=500)) == (name, listed.help)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_needs_neither_temporal_nor_a_database(bare: Site, name: str) -> None:
+    assert loaded(bare, name, "--help") & (SERVING | {"asyncpg", "temporalio"}) == set()
+
+
+def test_compiling_needs_the_compiler_alone(bare: Site) -> None:
+    found = loaded(bare, "compile", str(bare.write(HELLO)))
+    assert found >= COMPILER
+    assert found & (SERVING | {"asyncio", "asyncpg", "rich", "temporalio"}) == set()
+
+
+@pytest.mark.stack
+def test_on_a_stack_that_is_up_nothing_is_loaded_that_serves(site: Site, tmp_path: Path) -> None:
+    playbook = tmp_path / "loaded.yaml"
+    playbook.write_text(HELLO)
+    told = site.run(playbook)
+    assert loaded(site, "run", str(playbook)) & (SERVING | {"importlib.metadata"}) == set()
+    assert loaded(site, "status", str(told["execution_id"])) & (SERVING | COMPILER) == set()
+    assert loaded(site, "events", str(told["execution_id"])) & (SERVING | COMPILER | {"temporalio"}) == set()
+
+
+def test_the_collector_is_held_back_while_modules_are_imported() -> None:
+    with importing():
+        assert not gc.isenabled()
+    assert gc.isenabled()
