@@ -30,6 +30,7 @@ COMMANDS = {
     "dev": "noetl_temporal.cli.dev:dev_group",
     "worker": "noetl_temporal.cli.worker:worker_command",
     "mirror": "noetl_temporal.cli.mirror:mirror_group",
+    "prune": "noetl_temporal.cli.prune:prune_command",
     "ledger": "noetl_temporal.cli.ledger:ledger_group",
     "setup": "noetl_temporal.cli.setup:setup_command",
     "replay": "noetl_temporal.cli.replay:replay_command",
