@@ -141,7 +141,7 @@ async def _release(connection: Connection, executions: Sequence[int]) -> None:
 
 async def _count(connection: Connection, cutoff: datetime, keys: set[str], leaving: Sequence[int]) -> Removed:
     """What there is to remove once the executions that are ``leaving`` own nothing."""
-    asked = cutoff, sorted(keys), leaving, "", None
+    asked = cutoff, sorted(keys), leaving, ""
     async with connection.transaction():
         sizes = [record["bytes"] async for record in connection.cursor(sql.query("prunable_payloads"), *asked)]
     return Removed(len(sizes), sum(sizes))
@@ -152,7 +152,7 @@ async def delete_unowned(connection: Connection, cutoff: datetime, keys: set[str
     removed, last = Removed(), ""
     while True:
         async with connection.transaction():
-            sizes, last = await _delete_some(connection, cutoff, sorted(keys), [], last, PAYLOADS)
+            sizes, last = await _delete_some(connection, cutoff, sorted(keys), [], last)
         if not last:
             return removed
         removed = Removed(removed.payloads + len(sizes), removed.bytes + sum(sizes))
@@ -160,7 +160,9 @@ async def delete_unowned(connection: Connection, cutoff: datetime, keys: set[str
 
 async def _delete_some(connection: Connection, *asked: object) -> tuple[list[int], str]:
     """Delete some, in a transaction: their sizes, and the key to go on behind, empty when there are no more."""
-    text = sql.query("prunable_payloads") + " FOR UPDATE SKIP LOCKED"
+    text = (
+        sql.query("prunable_payloads") + f" LIMIT {PAYLOADS} FOR UPDATE SKIP LOCKED"
+    )  # a number that the planner knows
     locked = [record["key"] for record in await connection.fetch(text, *asked)]
     still = {record["key"]: record["bytes"] for record in await connection.fetch(text, *asked)}
     sizes = {key: still[key] for key in locked if key in still}

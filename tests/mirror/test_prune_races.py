@@ -53,9 +53,9 @@ async def _is_there(database: asyncpg.Connection, key: str) -> bool:
 
 
 async def _blocked(database: asyncpg.Connection, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """The work, once it waits for a lock."""
+    """The work, once it waits for this connection's transaction."""
     task = asyncio.create_task(work)
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
     async with asyncio.timeout(60):
         while not await database.fetchval(waiting):
             assert not task.done()

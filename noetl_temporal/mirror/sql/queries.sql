@@ -249,23 +249,27 @@ SELECT DISTINCT namespace FROM noetl.cursor
 
 -- name: ended_executions
 -- Executions that own payloads, of which every run and loop has been read to its end, and the last ended before $1. A run
--- that the server had removed before it was read (problem) ended when that was noticed, as far as anyone knows.
-SELECT o.execution_id FROM (SELECT DISTINCT execution_id FROM noetl.payload_owner) o
-WHERE NOT EXISTS (
-    SELECT FROM noetl.cursor c
-    LEFT JOIN LATERAL (
+-- that the server had removed before it was read (problem) ended when that was noticed, as far as anyone knows. A loop of
+-- which nothing has been read is known by its id, which begins with that of its playbook.
+WITH unread AS (
+    SELECT namespace, string_to_array(workflow_id, '/') AS parts FROM noetl.cursor WHERE NOT is_closed
+), going AS (
+    SELECT c.execution_id FROM unread u
+    CROSS JOIN generate_series(1, cardinality(u.parts)) AS length
+    JOIN noetl.cursor c ON (c.namespace, c.workflow_id) = (u.namespace, array_to_string(u.parts[:length], '/'))
+), late AS (
+    SELECT c.execution_id FROM noetl.cursor c
+    CROSS JOIN LATERAL (
         SELECT event_time FROM noetl.history h
         WHERE (h.namespace, h.workflow_id, h.run_id) = (c.namespace, c.workflow_id, c.run_id)
         ORDER BY event_id DESC LIMIT 1
-    ) last ON true
-    WHERE c.execution_id = o.execution_id
-      AND (NOT c.is_closed OR greatest(last.event_time, CASE WHEN c.problem IS NOT NULL THEN c.updated_at END) >= $1)
-) AND NOT EXISTS (
-    SELECT FROM noetl.cursor c
-    JOIN noetl.cursor unread ON unread.namespace = c.namespace AND NOT unread.is_closed
-        AND (unread.workflow_id = c.workflow_id OR starts_with(unread.workflow_id, c.workflow_id || '/'))
-    WHERE c.execution_id = o.execution_id
+    ) last
+    WHERE EXISTS (SELECT FROM noetl.payload_owner o WHERE o.execution_id = c.execution_id)
+      AND greatest(last.event_time, CASE WHEN c.problem IS NOT NULL THEN c.updated_at END) >= $1
 )
+SELECT DISTINCT execution_id FROM noetl.payload_owner o
+WHERE NOT EXISTS (SELECT FROM going WHERE going.execution_id = o.execution_id)
+  AND NOT EXISTS (SELECT FROM late WHERE late.execution_id = o.execution_id)
 
 -- name: executions_of_workflows
 SELECT DISTINCT execution_id FROM noetl.cursor
@@ -287,12 +291,14 @@ WITH marked AS (INSERT INTO noetl.pruned (execution_id) SELECT unnest($1::bigint
 DELETE FROM noetl.payload_owner WHERE execution_id = ANY($1::bigint[])
 
 -- name: prunable_payloads
--- The first $5 payloads behind the key $4 that were last stored before $1 and have no owner but the executions $3,
--- without those in $2.
+-- Payloads behind the key $4 that were last stored before $1 and have no owner but the executions $3, without those in $2.
+-- Owners behind that key: else the planner reads all of them to reach it.
 SELECT p.key, octet_length(p.data) AS bytes FROM noetl.payload p
 WHERE p.key > $4 AND p.used_at < $1 AND NOT p.key = ANY($2::text[])
-  AND NOT EXISTS (SELECT FROM noetl.payload_owner o WHERE o.key = p.key AND NOT o.execution_id = ANY($3::bigint[]))
-ORDER BY p.key LIMIT $5
+  AND NOT EXISTS (
+      SELECT FROM noetl.payload_owner o WHERE o.key = p.key AND o.key > $4 AND NOT o.execution_id = ANY($3::bigint[])
+  )
+ORDER BY p.key
 
 -- name: delete_payloads
 DELETE FROM noetl.payload WHERE key = ANY($1::text[])
