@@ -7,8 +7,7 @@ retention would, which takes the server half a minute; ``part`` has the log no l
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -90,16 +89,19 @@ class Place:
             f"UPDATE noetl.cursor SET updated_at = updated_at - interval '{days} days'"
         )
 
-    async def expire(self, handle: RunHandle) -> None:
-        """Remove the run and its loops from Temporal."""
+    async def expire(self, *ids: str) -> None:
+        """Remove workflows from Temporal."""
         client = self.client.temporal
-        runs = [run.id async for run in client.list_workflows("") if run.id.startswith(handle.workflow_id)]
-        for id_ in runs:
+        for id_ in ids:
             gone = WorkflowExecution(workflow_id=id_)
             request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=gone)
-            with contextlib.suppress(RPCError):
-                await client.workflow_service.delete_workflow_execution(request)
-        await until(lambda: self._has_none_of(runs))
+            await client.workflow_service.delete_workflow_execution(request)
+        await until(lambda: self._has_none_of(ids))
+
+    async def workflows_of(self, handle: RunHandle) -> list[str]:
+        """The ids of a run's workflow and, after it, of its loops."""
+        ids = {run.id async for run in self.client.temporal.list_workflows("")}
+        return sorted(id_ for id_ in ids if id_.startswith(handle.workflow_id))
 
     async def part(self, handle: RunHandle) -> None:
         """Rename the run and its loops in the log, as if Temporal had removed them."""
@@ -109,7 +111,7 @@ class Place:
             )
             await self.database.execute(renamed, handle.workflow_id)
 
-    async def _has_none_of(self, ids: list[str]) -> bool:
+    async def _has_none_of(self, ids: Sequence[str]) -> bool:
         return not [run async for run in self.client.temporal.list_workflows("") if run.id in ids]
 
     async def prune(self, limit: timedelta = LIMIT, *, dry_run: bool = False) -> Pruned:
