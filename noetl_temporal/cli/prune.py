@@ -15,7 +15,7 @@ from noetl_temporal.stack.errors import StackError
 if TYPE_CHECKING:  # it brings Temporal along, which --help need not wait for
     from noetl_temporal.mirror.prune import Pruned
 
-__all__ = ["prune_command"]
+__all__ = ["prune_command", "summary"]
 
 
 def _duration(ctx: click.Context, param: click.Parameter, text: str) -> timedelta:
@@ -59,7 +59,7 @@ def prune_command(older_than: timedelta, dry_run: bool, as_json: bool) -> None:
     """
     reach_running()
     pruned = asyncio.run(_prune(older_than, dry_run))
-    click.echo(_json(pruned, dry_run) if as_json else _text(pruned, dry_run))
+    click.echo(_json(pruned, dry_run) if as_json else summary(pruned, dry_run=dry_run))
 
 
 async def _prune(older_than: timedelta, dry_run: bool) -> Pruned:
@@ -100,7 +100,8 @@ def _json(pruned: Pruned, dry_run: bool) -> str:
     return msgspec.json.encode({"dry_run": dry_run, **msgspec.structs.asdict(pruned)}).decode()
 
 
-def _text(pruned: Pruned, dry_run: bool) -> str:
+def summary(pruned: Pruned, *, dry_run: bool) -> str:
+    """What was removed and what was kept, in lines."""
     did = "would remove" if dry_run else "removed"
     ended = f"{_count(pruned.executions, 'execution')} that ended before {pruned.before:%Y-%m-%d %H:%M} UTC"
     lines = [f"{did} {_count(pruned.payloads, 'payload')}, {_bytes(pruned.bytes)}; nothing is kept for {ended}"]

@@ -26,7 +26,7 @@ from noetl_temporal.mirror.event_table import Connection
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.needed import Held, Needed, needed, retention
 
-__all__ = ["Pruned", "Removed", "RetainedError", "delete_unowned", "prune"]
+__all__ = ["Pruned", "Removed", "RetainedError", "delete_unowned", "prune", "remove"]
 
 GRACE = timedelta(days=1)
 """What was stored in this time stays, whatever the limit: the history that names it may not have been read."""
@@ -77,28 +77,24 @@ async def prune(client: Client, dsn: str, older_than: timedelta, *, dry_run: boo
         before = await connection.fetchval("SELECT now() - $1::interval", max(older_than, GRACE))
         ended = await _ended(connection, before)
         needs = [await needed(one, connection, before) for one in clients]
-        return await _prune(connection, before, ended, _all(needs), dry_run=dry_run)
+        return await remove(connection, before, ended, _all(needs), dry_run=dry_run)
     finally:
         await connection.close()
 
 
-async def _prune(connection: Connection, before: datetime, ended: set[int], needs: Needed, *, dry_run: bool) -> Pruned:
+async def remove(
+    connection: Connection, before: datetime, ended: set[int], needs: Needed, *, dry_run: bool = False
+) -> Pruned:
+    """Release the executions that have ``ended`` and are not needed, and remove what has no owner then."""
     leaving = sorted(ended - needs.executions)
-    is_held = needs.held is not None and needs.held.since < before
-    cutoff = needs.held.since if needs.held is not None and is_held else before
+    held = needs.held if needs.held is not None and needs.held.since < before else None
+    cutoff = before if held is None else held.since
     if dry_run:
         removed = await _count(connection, cutoff, needs.keys, leaving)
     else:
         await _release(connection, leaving)
         removed = await delete_unowned(connection, cutoff, needs.keys)
-    return Pruned(
-        before=before,
-        executions=len(leaving),
-        payloads=removed.payloads,
-        bytes=removed.bytes,
-        retained=len(ended) - len(leaving),
-        held=needs.held if is_held else None,
-    )
+    return Pruned(before, len(leaving), removed.payloads, removed.bytes, len(ended) - len(leaving), held)
 
 
 async def _namespaces(client: Client, connection: Connection) -> list[str]:

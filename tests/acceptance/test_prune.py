@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import asyncpg
@@ -13,6 +13,9 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client
 
+from noetl_temporal.cli.prune import summary
+from noetl_temporal.mirror.needed import Held
+from noetl_temporal.mirror.prune import Pruned
 from tests.acceptance.site import Site
 
 pytestmark = pytest.mark.stack
@@ -83,6 +86,15 @@ async def test_the_values_of_an_old_run_go_and_its_account_stays(site: Site, log
     )
     assert site.noetl("events", str(old["execution_id"])).stdout == events
     assert _json(site, "status", str(new["execution_id"]), "--json")["result"] == {"text": "b" * 200_000}
+
+
+def test_what_stays_is_told_with_its_reason() -> None:
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    pruned = Pruned(now, 1, 2, 1_234_567, 3, Held(now - timedelta(days=9), "tests/large/1", "r1"))
+    removed, retained, held = summary(pruned, dry_run=True).splitlines()
+    assert removed.startswith("would remove 2 payloads, 1.23 MB; nothing is kept for 1 execution that ended before")
+    assert retained == "not pruned, because Temporal still has them: 3 executions"
+    assert "stored since 2026-02-20 00:00 UTC, because tests/large/1 run r1 has calls that have not ended" in held
 
 
 @pytest.mark.parametrize("age", ["30", "soon", "1e9999d", "9999999999999d"])

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import asyncpg
 import msgspec
 import pytest
 from temporalio.api.common.v1 import Payload
@@ -15,8 +17,8 @@ from temporalio.client import Schedule, ScheduleActionStartWorkflow, ScheduleSpe
 from temporalio.converter import StorageDriverStoreContext
 
 from noetl_activities.tool import Request, ToolContext
-from noetl_temporal.mirror.needed import needed
-from noetl_temporal.mirror.prune import RetainedError
+from noetl_temporal.mirror.needed import Held, Needed, needed
+from noetl_temporal.mirror.prune import RetainedError, remove
 from noetl_temporal.mirror.rebuild import rebuild
 from noetl_temporal.mirror.service import mirroring
 from noetl_temporal.mirror.sql import query
@@ -260,6 +262,33 @@ async def test_an_old_run_holds_what_was_stored_while_it_is_not_read_or_calls(al
     tool.let_go.set()
     await following
     assert await _held(alone) is None
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+async def test_what_was_stored_since_an_old_run_began_stays(dsn: str, log: Log, dry_run: bool) -> None:
+    now = datetime.now(UTC)
+    for days in (40, 34, 30):
+        await PayloadStore(dsn).store(StorageDriverStoreContext(), [Payload(data=str(days).encode())])
+        await log.database.execute(
+            "UPDATE noetl.payload SET used_at = $1 WHERE used_at > $2",
+            now - timedelta(days=days),
+            now - timedelta(days=1),
+        )
+    for began, payloads in ((45, 0), (35, 1), (2, 2)):
+        held = Held(now - timedelta(days=began), "tests/old", "r1")
+        async with _undone(log.database):
+            found = await remove(
+                log.database, now - timedelta(days=33), set(), Needed(set(), set(), held), dry_run=dry_run
+            )
+        assert (found.payloads, found.held) == (payloads, held if began > 33 else None)
+
+
+@asynccontextmanager
+async def _undone(database: asyncpg.Connection) -> AsyncGenerator[None]:
+    transaction = database.transaction()
+    await transaction.start()
+    yield
+    await transaction.rollback()
 
 
 async def test_an_old_run_that_only_waits_holds_nothing(alone: Place, execution_id: int) -> None:
