@@ -67,8 +67,8 @@ async def _prune(older_than: timedelta, dry_run: bool) -> Pruned:
     from temporalio.service import RPCError
 
     from noetl_temporal.config import connect_temporal, dsn_from_environment
-    from noetl_temporal.deployment import check_postgres, postgres_problem, rpc_problem
-    from noetl_temporal.mirror.prune import RetainedError, prune
+    from noetl_temporal.deployment import DeploymentError, check_postgres, postgres_problem, rpc_problem
+    from noetl_temporal.mirror.prune import RetainedError, UnknownNamespaceError, prune
 
     dsn = dsn_from_environment()
     if dsn is None:
@@ -79,6 +79,11 @@ async def _prune(older_than: timedelta, dry_run: bool) -> Pruned:
         return await prune(client, dsn, older_than, dry_run=dry_run)
     except RetainedError as error:
         raise click.UsageError(_refusal(error.namespace, error.kept, older_than)) from None
+    except UnknownNamespaceError as error:
+        raise DeploymentError(
+            f"the event log has runs of namespace {error.namespace!r}, which this Temporal does not have: whether they "
+            "need their values cannot be asked. Check TEMPORAL_ADDRESS and NOETL_POSTGRES"
+        ) from None
     except RPCError as error:
         raise rpc_problem(error, client.namespace) or error from error
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:

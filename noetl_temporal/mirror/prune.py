@@ -20,13 +20,14 @@ from typing import NamedTuple
 import asyncpg
 import msgspec
 from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.event_table import Connection
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.needed import Held, Needed, needed, retention
 
-__all__ = ["Pruned", "Removed", "RetainedError", "delete_unowned", "prune", "remove"]
+__all__ = ["Pruned", "Removed", "RetainedError", "UnknownNamespaceError", "delete_unowned", "prune", "remove"]
 
 GRACE = timedelta(days=1)
 """What was stored in this time stays, whatever the limit: the history that names it may not have been read."""
@@ -64,10 +65,18 @@ class RetainedError(Exception):
         self.namespace, self.kept = namespace, kept
 
 
+class UnknownNamespaceError(Exception):
+    """The event log has runs of a namespace that the server does not have, so nobody can say what those need."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(f"the server has no namespace {namespace}")
+        self.namespace = namespace
+
+
 async def prune(client: Client, dsn: str, older_than: timedelta, *, dry_run: bool = False) -> Pruned:
     """Remove the payloads of executions that ended ``older_than`` ago, for all namespaces that the event log has.
 
-    Raises RetainedError, RPCError for a namespace that the server does not have, asyncpg's errors.
+    Raises RetainedError, UnknownNamespaceError, RPCError, asyncpg's errors.
     """
     await migrate(dsn)
     connection = await asyncpg.connect(dsn)
@@ -108,7 +117,12 @@ def _inside(client: Client, namespace: str) -> Client:
 
 async def _check(clients: Sequence[Client], older_than: timedelta) -> None:
     for client in clients:
-        kept = await retention(client)
+        try:
+            kept = await retention(client)
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                raise UnknownNamespaceError(client.namespace) from error
+            raise
         if older_than < kept:
             raise RetainedError(client.namespace, kept)
 

@@ -18,7 +18,7 @@ from temporalio.converter import StorageDriverStoreContext
 
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal.mirror.needed import Held, Needed, needed
-from noetl_temporal.mirror.prune import RetainedError, remove
+from noetl_temporal.mirror.prune import RetainedError, UnknownNamespaceError, remove
 from noetl_temporal.mirror.rebuild import rebuild
 from noetl_temporal.mirror.service import mirroring
 from noetl_temporal.mirror.sql import query
@@ -231,6 +231,12 @@ async def test_a_limit_below_the_retention_is_refused(here: Place) -> None:
     with pytest.raises(RetainedError) as refused:
         await here.prune(timedelta(minutes=59))
     assert refused.value.kept == timedelta(hours=1)
+
+
+async def test_a_log_with_runs_of_a_namespace_that_cannot_be_asked_is_not_pruned(here: Place) -> None:
+    await here.database.execute(query("enrol"), *([value] for value in ("elsewhere", "w", "r", "noetl.playbook")))
+    with pytest.raises(UnknownNamespaceError, match="elsewhere"):
+        await here.prune()
 
 
 # ---- what an old run may still need ----------------------------------------------------------------------------------
