@@ -54,8 +54,14 @@ SHARED_BYTES = 64_000_000
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
+# A payload that is there is touched unless it was stored a moment ago: `noetl prune` removes nothing stored in the last
+# day. Where it is removing the payload now, this waits and stores it anew. In order, so that rivals do not deadlock.
 _STORE = """
-INSERT INTO noetl.payload (key, data) SELECT * FROM unnest($1::text[], $2::bytea[]) ON CONFLICT (key) DO NOTHING
+INSERT INTO noetl.payload (key, data)
+SELECT given.key, given.data FROM unnest($1::text[], $2::bytea[]) AS given (key, data)
+WHERE NOT EXISTS (SELECT FROM noetl.payload p WHERE p.key = given.key AND p.used_at > now() - interval '1 hour')
+ORDER BY given.key
+ON CONFLICT (key) DO UPDATE SET used_at = now()
 """
 _READ = "SELECT key, data FROM noetl.payload WHERE key = ANY($1)"
 
@@ -114,7 +120,7 @@ class PayloadStore(StorageDriver):
             connection = await asyncpg.connect(self._dsn)
             try:
                 return await statement(connection)
-            except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+            except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError, asyncpg.InvalidSchemaNameError):
                 await migrate(self._dsn)
                 return await statement(connection)
             finally:

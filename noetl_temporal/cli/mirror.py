@@ -40,13 +40,15 @@ def mirror_group(context: click.Context) -> None:
 
 @mirror_group.command("rebuild")
 def rebuild_command() -> None:
-    """Derive noetl.event again, from the history in noetl.history alone."""
+    """Derive noetl.event again, from the history in noetl.history alone. Pruned executions stay as they are."""
     from noetl_temporal.codec import data_converter
     from noetl_temporal.mirror.rebuild import rebuild
 
     dsn = _reached()
-    rows = asyncio.run(rebuild(dsn, data_converter(dsn)))
+    rows, frozen = asyncio.run(rebuild(dsn, data_converter(dsn)))
     click.echo(f"{rows} rows in noetl.event")
+    if frozen:
+        click.echo(f"left as they were, because their payloads were pruned: {frozen} execution{'s' * (frozen != 1)}")
 
 
 @mirror_group.command("problems")

@@ -5,6 +5,7 @@ noetl.history keeps the event that closed the run, with the report in it, just a
 
 from __future__ import annotations
 
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,10 +19,13 @@ from noetl_temporal.cli.ended import Ended
 from noetl_temporal.cli.event_log import event_log
 from noetl_temporal.cli.logged import logged_run
 from noetl_temporal.cli.reading import Reading, read_log
+from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.read import Execution, events_of, steps_of
 from noetl_temporal.run_input import RunReport
 
 __all__ = ["past_account"]
+
+PRUNED = "values over 64 KB of this run are gone: they were pruned on"
 
 _CLOSING = """
 SELECT proto FROM noetl.history WHERE (namespace, workflow_id, run_id) = ($1, $2, $3) ORDER BY event_id DESC LIMIT 1
@@ -40,7 +44,10 @@ async def _account(log: asyncpg.Connection, converter: DataConverter, found: Exe
     place: dict[str, Any] = rows[-1].meta["temporal"] if rows else {}
     status = found.status.lower()
     log_of = await _reading(log, place, found.execution_id)
-    report = await _report(log, converter, place) or RunReport(status, found.execution_id)
+    pruned = await log.fetchval(sql.query("pruned_at"), found.execution_id)
+    report = RunReport(status, found.execution_id)
+    with suppress(LookupError) if pruned else nullcontext():
+        report = await _report(log, converter, place) or report
     started = (found.start_time or datetime.now()).replace(tzinfo=UTC)
     ended = found.end_time.replace(tzinfo=UTC) if found.end_time else datetime.now(UTC)
     return Ended(
@@ -55,7 +62,7 @@ async def _account(log: asyncpg.Connection, converter: DataConverter, found: Exe
         events=log_of.events,
         events_complete=log_of.is_complete,
         attention=log_of.problems,
-        warnings=log_of.warnings,
+        warnings=(*log_of.warnings, *([] if pruned is None else [f"{PRUNED} {pruned:%Y-%m-%d}"])),
         reason=log_of.reason,
         duration_seconds=round((ended - started).total_seconds(), 3),
     )

@@ -40,19 +40,21 @@ class _Segment(msgspec.Struct):
 # ---- before the fold -------------------------------------------------------------------------------------------------
 
 
-async def with_entries(event: HistoryEvent, converter: DataConverter) -> HistoryEvent:
-    """The event with ``{"entries": [...]}`` where it names segments. Raises what the payload store raises."""
+async def with_entries(event: HistoryEvent, converter: DataConverter) -> tuple[HistoryEvent, list[str]]:
+    """The event with ``{"entries": [...]}`` where it names segments, and the keys of those.
+
+    Raises what the payload store raises."""
     if converter.external_storage is None:
-        return event
+        return event, []
     key = (as_map(first(_result(event))) or {}).get("segments")
     if not isinstance(key, str):
-        return event
-    entries = await _entries(converter, converter.external_storage.drivers[0], key)
+        return event, []
+    entries, keys = await _entries(converter, converter.external_storage.drivers[0], key)
     copy = HistoryEvent()
     copy.CopyFrom(event)
     text = msgspec.json.encode({"entries": entries})
     _result(copy)[0].CopyFrom(Payload(metadata={"encoding": b"json/plain"}, data=text))
-    return copy
+    return copy, keys
 
 
 def _result(event: HistoryEvent) -> Sequence[Payload]:
@@ -60,17 +62,21 @@ def _result(event: HistoryEvent) -> Sequence[Payload]:
     return event.activity_task_completed_event_attributes.result.payloads
 
 
-async def _entries(converter: DataConverter, store: StorageDriver, key: str | None) -> list[msgspec.Raw]:
-    """Those of all segments, in their order."""
+async def _entries(
+    converter: DataConverter, store: StorageDriver, key: str | None
+) -> tuple[list[msgspec.Raw], list[str]]:
+    """Those of all segments, in their order, and the keys of the segments."""
     parts: list[list[msgspec.Raw]] = []
+    keys: list[str] = []
     while key is not None:
+        keys.append(key)
         payloads = await store.retrieve(StorageDriverRetrieveContext(), [StorageDriverClaim({"key": key})])
         if converter.payload_codec is not None:
             payloads = await converter.payload_codec.decode(payloads)
         segment = msgspec.json.decode(zlib.decompress(payloads[0].data), type=_Segment)
         parts.append(segment.entries)
         key = segment.older
-    return [entry for part in reversed(parts) for entry in part]
+    return [entry for part in reversed(parts) for entry in part], keys
 
 
 # ---- the fold --------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from noetl_temporal.mirror.storable import storable
 from noetl_temporal.packed_trail import ENCODING, PackedTrail, from_payload, unpack
 
 __all__ = [
+    "REFERENCE",
     "TRAIL",
     "Json",
     "Reference",
@@ -45,7 +46,8 @@ _ARGUMENTS = 2
 
 _PLAIN = b"json/plain"
 _PACKED = ENCODING.encode()
-_REFERENCE = ExternalStorageReference.DESCRIPTOR.full_name.encode()
+REFERENCE = ExternalStorageReference.DESCRIPTOR.full_name.encode()
+"""The messageType in the metadata of a payload that refers to external storage."""
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -59,7 +61,7 @@ def value(payload: Payload) -> Json:
     """The JSON of a payload, as Postgres can store it; of a packed trail its PackedTrail's; a Reference for what is
     stored elsewhere; else None.
     """
-    if payload.metadata.get("messageType") == _REFERENCE:
+    if payload.metadata.get("messageType") == REFERENCE:
         found = msgspec.json.decode(payload.data)
         return Reference(found.get("driverName", ""), found.get("claimData", {}))
     if payload.metadata.get("encoding") == _PACKED:
@@ -131,7 +133,7 @@ async def plain(event: HistoryEvent, converter: DataConverter) -> HistoryEvent:
 
 def _is_foreign(payload: Payload, converter: DataConverter) -> bool:
     """Whether the converter must be asked: it has a storage for a reference, or a codec for what is not JSON."""
-    if payload.metadata.get("messageType") == _REFERENCE:
+    if payload.metadata.get("messageType") == REFERENCE:
         return converter.external_storage is not None
     return converter.payload_codec is not None and payload.metadata.get("encoding") not in (
         _PLAIN,

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from temporalio.converter import DataConverter
 
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.raw import Run, from_row
 from noetl_temporal.mirror.store import Connection, Store, open_store
 
-__all__ = ["rebuild"]
+__all__ = ["Rebuilt", "rebuild"]
 
 BATCH = 1000
 
 
-async def rebuild(dsn: str, converter: DataConverter = DataConverter.default) -> int:
-    """Replace noetl.event and noetl.execution by what this version derives, all or nothing; the number of event rows.
+class Rebuilt(NamedTuple):
+    """How many rows noetl.event has, and how many executions were left as they are because they are pruned."""
 
-    The catalog and its ids stay. Runs are not read on meanwhile. ``converter`` reads payloads in external storage.
+    rows: int
+    frozen: int
+
+
+async def rebuild(dsn: str, converter: DataConverter = DataConverter.default) -> Rebuilt:
+    """Replace noetl.event and noetl.execution by what this version derives, all or nothing.
+
+    The rows of pruned executions stay, as do the catalog and its ids. Runs are not read on meanwhile. ``converter``
+    reads payloads in external storage.
     """
     async with open_store(dsn, converter) as store, store.pool.acquire() as connection, connection.transaction():
         await connection.execute(sql.query("hold_cursors"))
         await connection.execute(sql.query("forget_events"))
         for record in await connection.fetch(sql.query("all_runs")):
             await _derive(store, connection, Run(*record))
-        return int(await connection.fetchval("SELECT count(*) FROM noetl.event"))
+        rows = await connection.fetchval("SELECT count(*) FROM noetl.event")
+        return Rebuilt(rows, await connection.fetchval(sql.query("frozen")))
 
 
 async def _derive(store: Store, connection: Connection, run: Run) -> None:

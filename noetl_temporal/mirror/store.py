@@ -20,6 +20,7 @@ from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.event_table import ConflictError, Connection, UnknownExecutionError, add_events, to_json
 from noetl_temporal.mirror.frames import with_entries
 from noetl_temporal.mirror.migrations import migrate
+from noetl_temporal.mirror.owners import ReadEvent, own
 from noetl_temporal.mirror.payloads import plain
 from noetl_temporal.mirror.playbook import Playbook, playbook_of
 from noetl_temporal.mirror.raw import Run, closes, continues, from_row, links, to_row
@@ -133,8 +134,11 @@ class Store:
     async def add_rows(
         self, connection: Connection, run: Run, state: RunState | None, events: Sequence[HistoryEvent]
     ) -> RunState:
-        """Derive event rows from a run's next events, which noetl.history has, and store them; the state after."""
-        plain_events = [await with_entries(await plain(event, self.converter), self.converter) for event in events]
+        """Derive event rows from a run's next events, which noetl.history has, and store them; the state after.
+
+        The run's execution owns the payloads that the events name."""
+        reads = [await self._read(event) for event in events]
+        plain_events = [one.plain for one in reads]
         if state is None:
             state = begin(run, plain_events[0], await self._before(connection, run, events[0]))
             playbook = playbook_of(plain_events[0])
@@ -142,7 +146,12 @@ class Store:
                 await _register(connection, playbook)
         earlier = await self._earlier(connection, run, plain_events)
         await add_events(connection, run, fold(state, plain_events, earlier))
+        await own(connection, state.execution_id, reads)
         return state
+
+    async def _read(self, event: HistoryEvent) -> ReadEvent:
+        """The event with its values, wherever they lie."""
+        return ReadEvent(event, *await with_entries(await plain(event, self.converter), self.converter))
 
     async def _before(self, connection: Connection, run: Run, event: HistoryEvent) -> RunState | None:
         """The last state of the run that continued as this one; None without any, or when the server had it no more."""
@@ -216,7 +225,7 @@ def _state_of(record: asyncpg.Record) -> RunState | None:
 
 
 async def _move(connection: Connection, run: Run, events: Sequence[HistoryEvent], state: RunState) -> None:
-    values = events[-1].event_id, closes(events), to_json(state)
+    values = events[-1].event_id, closes(events), to_json(state), state.execution_id
     await connection.execute(sql.query("move_cursor"), *run[:3], *values)
 
 

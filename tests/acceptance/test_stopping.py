@@ -178,7 +178,7 @@ def test_a_run_that_nobody_serves_says_so_and_is_left_at_the_third_ctrl_c(unserv
 
 
 @pytest.mark.parametrize(
-    "command", [["status"], ["run", str(HELLO)], ["worker"], ["mirror"], ["setup"], ["cancel", "7"]]
+    "command", [["status"], ["run", str(HELLO)], ["worker"], ["mirror"], ["setup"], ["prune"], ["cancel", "7"]]
 )
 def test_an_unreachable_temporal_is_told(bare: Site, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
@@ -190,7 +190,7 @@ def test_an_unreachable_temporal_is_told(bare: Site, command: list[str], monkeyp
 def test_an_unreachable_postgres_is_told(servers: Addresses, bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", servers.temporal)
     monkeypatch.setenv("NOETL_POSTGRES", "postgresql://noetl:hush@127.0.0.1:1/noetl")
-    for command in (["run", str(HELLO)], ["events"], ["mirror"], ["setup"]):
+    for command in (["run", str(HELLO)], ["events"], ["mirror"], ["setup"], ["prune"]):
         assert_deployment_is_told(bare.noetl(*command), "Postgres at 127.0.0.1:1/noetl: connection refused")
 
 

@@ -124,7 +124,7 @@ async def test_the_log_can_be_derived_again_from_history(
         await follow_execution(scripts.client, dsn, handle.id)
     events, executions = await log.everything(), await _executions(log)
     await log.database.execute("UPDATE noetl.event SET status = 'wrong'; UPDATE noetl.execution SET status = 'wrong'")
-    assert await rebuild(dsn) == len(events) == 2 * ROWS
+    assert (await rebuild(dsn)).rows == len(events) == 2 * ROWS
     assert await log.everything() == events
     assert await _executions(log) == executions
 

@@ -11,10 +11,11 @@ RETURNING namespace, workflow_id, run_id, workflow_type
 SELECT namespace, workflow_id, run_id, workflow_type FROM noetl.cursor WHERE namespace = $1 AND NOT is_closed
 
 -- name: all_runs
--- A run stands after the one that started it, so that its execution is known.
+-- Those that can be derived. A run stands after the one that started it, so that its execution is known.
 SELECT c.namespace, c.workflow_id, c.run_id, c.workflow_type
 FROM noetl.cursor c
 JOIN noetl.history h ON (h.namespace, h.workflow_id, h.run_id, h.event_id) = (c.namespace, c.workflow_id, c.run_id, 1)
+WHERE NOT EXISTS (SELECT FROM noetl.pruned p WHERE p.execution_id = c.execution_id)
 ORDER BY h.event_time, c.workflow_id, c.run_id
 
 -- name: lock_cursor
@@ -23,7 +24,8 @@ WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
 FOR UPDATE
 
 -- name: move_cursor
-UPDATE noetl.cursor SET position = $4, is_closed = $5, state = $6::text::jsonb, problem = NULL, updated_at = now()
+UPDATE noetl.cursor
+SET position = $4, is_closed = $5, state = $6::text::jsonb, execution_id = $7, problem = NULL, updated_at = now()
 WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
 
 -- name: rewind
@@ -138,8 +140,15 @@ WHERE x.execution_id = $1
 LOCK TABLE noetl.cursor IN EXCLUSIVE MODE
 
 -- name: forget_events
--- Not TRUNCATE: readers keep the old rows until the new ones are committed.
-WITH events AS (DELETE FROM noetl.event) DELETE FROM noetl.execution
+-- But for those of pruned executions. Not TRUNCATE: readers keep the old rows until the new ones are committed.
+WITH events AS (
+    DELETE FROM noetl.event e WHERE NOT EXISTS (SELECT FROM noetl.pruned p WHERE p.execution_id = e.execution_id)
+)
+DELETE FROM noetl.execution x WHERE NOT EXISTS (SELECT FROM noetl.pruned p WHERE p.execution_id = x.execution_id)
+
+-- name: frozen
+-- How many executions a rebuild leaves as they are.
+SELECT count(*) FROM noetl.pruned JOIN noetl.execution USING (execution_id)
 
 -- name: events
 SELECT * FROM noetl.event WHERE execution_id = $1 AND event_id > $2 ORDER BY event_id LIMIT $3
@@ -224,3 +233,75 @@ CROSS JOIN LATERAL (
     SELECT count(*) AS stored, array_agg(event_type ORDER BY event_id DESC) AS types FROM noetl.history e
     WHERE (e.namespace, e.workflow_id, e.run_id) = (r.namespace, r.workflow_id, r.run_id)
 ) h
+
+-- name: own
+-- An execution owns payloads from now on. The lock waits for a prune that removes one; what is not there has no owner.
+INSERT INTO noetl.payload_owner (execution_id, key)
+SELECT $1, p.key FROM noetl.payload p
+WHERE p.key = ANY($2::text[])
+  AND NOT EXISTS (SELECT FROM noetl.payload_owner o WHERE (o.execution_id, o.key) = ($1, p.key))
+ORDER BY p.key
+FOR KEY SHARE OF p
+ON CONFLICT DO NOTHING
+
+-- name: namespaces
+SELECT DISTINCT namespace FROM noetl.cursor
+
+-- name: ended_executions
+-- Executions that own payloads, of which every run and loop has been read to its end, and the last ended before $1. A run
+-- that the server had removed before it was read (problem) ended when that was noticed, as far as anyone knows. A loop of
+-- which nothing has been read is known by its id, which begins with that of its playbook.
+WITH unread AS (
+    SELECT namespace, string_to_array(workflow_id, '/') AS parts FROM noetl.cursor WHERE NOT is_closed
+), going AS (
+    SELECT c.execution_id FROM unread u
+    CROSS JOIN generate_series(1, cardinality(u.parts)) AS length
+    JOIN noetl.cursor c ON (c.namespace, c.workflow_id) = (u.namespace, array_to_string(u.parts[:length], '/'))
+), late AS (
+    SELECT c.execution_id FROM noetl.cursor c
+    CROSS JOIN LATERAL (
+        SELECT event_time FROM noetl.history h
+        WHERE (h.namespace, h.workflow_id, h.run_id) = (c.namespace, c.workflow_id, c.run_id)
+        ORDER BY event_id DESC LIMIT 1
+    ) last
+    WHERE EXISTS (SELECT FROM noetl.payload_owner o WHERE o.execution_id = c.execution_id)
+      AND greatest(last.event_time, CASE WHEN c.problem IS NOT NULL THEN c.updated_at END) >= $1
+)
+SELECT DISTINCT execution_id FROM noetl.payload_owner o
+WHERE NOT EXISTS (SELECT FROM going WHERE going.execution_id = o.execution_id)
+  AND NOT EXISTS (SELECT FROM late WHERE late.execution_id = o.execution_id)
+
+-- name: executions_of_workflows
+SELECT DISTINCT execution_id FROM noetl.cursor
+WHERE namespace = $1 AND workflow_id = ANY($2::text[]) AND execution_id IS NOT NULL
+
+-- name: how_far
+-- How many events have been read of runs, and whether to the end. A run that is not known has no row.
+SELECT run_id, position, is_closed AND problem IS NULL AS is_read FROM noetl.cursor
+JOIN unnest($2::text[], $3::text[]) AS asked (workflow_id, run_id) USING (workflow_id, run_id)
+WHERE namespace = $1
+
+-- name: join_cursors
+-- Wait for a rebuild (hold_cursors), and have it wait.
+LOCK TABLE noetl.cursor IN ROW EXCLUSIVE MODE
+
+-- name: release
+-- The executions own nothing any more.
+WITH marked AS (INSERT INTO noetl.pruned (execution_id) SELECT unnest($1::bigint[]) ON CONFLICT DO NOTHING)
+DELETE FROM noetl.payload_owner WHERE execution_id = ANY($1::bigint[])
+
+-- name: prunable_payloads
+-- Payloads behind the key $4 that were last stored before $1 and have no owner but the executions $3, without those in $2.
+-- Owners behind that key: else the planner reads all of them to reach it.
+SELECT p.key, octet_length(p.data) AS bytes FROM noetl.payload p
+WHERE p.key > $4 AND p.used_at < $1 AND NOT p.key = ANY($2::text[])
+  AND NOT EXISTS (
+      SELECT FROM noetl.payload_owner o WHERE o.key = p.key AND o.key > $4 AND NOT o.execution_id = ANY($3::bigint[])
+  )
+ORDER BY p.key
+
+-- name: delete_payloads
+DELETE FROM noetl.payload WHERE key = ANY($1::text[])
+
+-- name: pruned_at
+SELECT pruned_at FROM noetl.pruned WHERE execution_id = $1

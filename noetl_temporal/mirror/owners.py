@@ -1,0 +1,78 @@
+"""Whose the payloads in noetl.payload are: an execution owns those that its history names (dev/decisions/0024).
+
+The rows of noetl.payload_owner are written with the history itself, so what the mirror has read has its owners.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, cast
+
+from google.protobuf.message import Message
+from temporalio.api.common.v1 import Payload
+from temporalio.api.history.v1 import HistoryEvent
+
+from noetl_temporal.mirror import sql
+from noetl_temporal.mirror.event_table import Connection
+from noetl_temporal.mirror.payloads import REFERENCE, Reference, value
+
+__all__ = ["ReadEvent", "own", "payload_keys", "references"]
+
+_KEY = re.compile(rb'"key":"([0-9a-f]{64})"')
+
+
+class ReadEvent(NamedTuple):
+    """A history event as it is stored, and as the fold sees it: values as plain JSON, of a frame's result the entries.
+
+    ``segments`` are the keys of the frame's segments.
+    """
+
+    stored: HistoryEvent
+    plain: HistoryEvent
+    segments: list[str]
+
+
+def payload_keys(event: ReadEvent) -> set[str]:
+    """The keys of all payloads that the event names: by references in it, as the segments of its frame, and in its
+    values, where a machine is told of what was stored for it (machine/call.py, Stored).
+    """
+    return {*references(event.stored), *event.segments, *_named(event.stored), *_named(event.plain)}
+
+
+def _named(message: Message) -> set[str]:
+    """The keys in JSON. A value of a user that looks like one owns at most a payload that is kept too long."""
+    return {key.decode() for key in _KEY.findall(message.SerializeToString())}
+
+
+def references(message: Message) -> set[str]:
+    """The keys of the references to external storage anywhere in a message."""
+    if REFERENCE not in message.SerializeToString():  # most have none, and to look everywhere takes ten times as long
+        return set()
+    found = (value(payload) for payload in _payloads(message))
+    return {one.claim["key"] for one in found if isinstance(one, Reference) and "key" in one.claim}
+
+
+def _payloads(message: Message) -> Iterator[Payload]:
+    if isinstance(message, Payload):
+        yield message
+        return
+    for field, found in message.ListFields():
+        if field.message_type is not None:
+            for inner in _messages(found):
+                yield from _payloads(inner)
+
+
+def _messages(found: Any) -> Iterable[Message]:
+    """What a field has: one message, a list of them, or a map whose values may be messages."""
+    if isinstance(found, Message):
+        return [found]
+    values = cast("Mapping[Any, Any]", found).values() if isinstance(found, Mapping) else cast("Iterable[Any]", found)
+    return [one for one in values if isinstance(one, Message)]
+
+
+async def own(connection: Connection, execution_id: int, events: Iterable[ReadEvent]) -> None:
+    """The execution owns what its events name."""
+    keys = set[str]().union(*map(payload_keys, events))
+    if keys:
+        await connection.execute(sql.query("own"), execution_id, sorted(keys))

@@ -1,0 +1,313 @@
+"""``noetl prune`` on real servers: what nobody needs goes, and what anybody may need stays."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import asyncpg
+import msgspec
+import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.client import Schedule, ScheduleActionStartWorkflow, ScheduleSpec, ScheduleState
+from temporalio.converter import StorageDriverStoreContext
+
+from noetl_activities.tool import Request, ToolContext
+from noetl_temporal.mirror.needed import Held, Needed, needed
+from noetl_temporal.mirror.prune import RetainedError, UnknownNamespaceError, remove
+from noetl_temporal.mirror.rebuild import rebuild
+from noetl_temporal.mirror.service import mirroring
+from noetl_temporal.mirror.sql import query
+from noetl_temporal.payload_store import PayloadStore
+from noetl_temporal.stack.addresses import Addresses
+from tests.audit import audit_execution
+from tests.mirror import scripted
+from tests.mirror.conftest import Log, scripted_worker
+from tests.mirror.pruning import LARGE, Place, make_namespace, place, until
+
+ONE = '  - step: start\n    tool: {kind: noop, message: "{{ workload.text }}"}\n'
+LOOPED = """
+  - step: start
+    loop: {in: "{{ [workload.text] }}", iterator: item}
+    tool: {kind: noop, message: "{{ item }}"}
+"""
+WAITS = "  - step: start\n    tool: {kind: noop, message: wait}\n"
+FRAMED = """
+  - step: many
+    loop: {in: "{{ range(60) | list }}", iterator: item, spec: {frame: {}}}
+    tool: {kind: noop, message: "{{ item }}"}
+"""
+
+
+class Tool:
+    """Answers with 100 KB that the message decides; to ``wait`` not before it is let go."""
+
+    def __init__(self) -> None:
+        self.let_go = asyncio.Event()
+
+    async def __call__(self, request: Request, context: ToolContext) -> Any:
+        del context
+        message = request.config["message"]
+        if message == "wait":
+            await self.let_go.wait()
+        return message if isinstance(message, int) else message * LARGE
+
+
+@pytest.fixture(scope="module")
+async def namespace(servers: Addresses) -> str:
+    return await _namespace(servers)
+
+
+async def _namespace(servers: Addresses) -> str:
+    name = f"prune-{secrets.token_hex(4)}"
+    await make_namespace(servers, name)
+    return name
+
+
+@pytest.fixture
+def tool() -> Tool:
+    return Tool()
+
+
+@pytest.fixture
+async def here(servers: Addresses, namespace: str, dsn: str, tool: Tool) -> AsyncGenerator[Place]:
+    async with asyncio.timeout(120), place(servers, namespace, dsn, tool) as found:
+        yield found
+
+
+# ---- what goes -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_run_that_temporal_has_removed_loses_its_payloads_and_keeps_its_log(here: Place, log: Log) -> None:
+    """Another has a loop there that the log does not know, and keeps them."""
+    run, other = [await here.run(LOOPED, text=text) for text in "ab"]
+    owned, shared = await here.owned(run), await here.owned(run) & await here.owned(other)
+    rows = await log.everything()
+    await here.age(31)
+    playbook, loop = await here.workflows_of(other)
+    await log.database.execute("DELETE FROM noetl.cursor WHERE workflow_id = $1", loop)
+    await here.expire(*await here.workflows_of(run), playbook)
+    told = await here.prune(dry_run=True)
+    assert (told.executions, told.payloads, told.retained) == (1, len(owned - shared), 1)
+    assert told.bytes > LARGE
+    assert await here.owned(run) == owned <= await here.keys()
+    assert msgspec.structs.replace(await here.prune(), before=told.before) == told
+    assert await here.keys() == await here.owned(other) >= shared
+    assert (await here.prune()).payloads == 0
+    assert await log.everything() == rows
+    assert await audit_execution(here.dsn, run.execution_id) == []
+
+
+async def test_a_rebuild_leaves_a_pruned_execution_as_it_is(here: Place, log: Log) -> None:
+    old = await here.run(ONE, text="a")
+    await here.age(31)
+    await here.part(old)
+    await here.prune()
+    new = await here.run(ONE, text="b")
+    await log.database.execute("UPDATE noetl.event SET status = 'marked'")
+    rows = await log.rows(old.execution_id)
+    rebuilt = await rebuild(here.dsn, here.client.temporal.data_converter)
+    assert (rebuilt.rows, rebuilt.frozen) == (len(await log.everything()), 1)
+    assert await log.rows(old.execution_id) == rows
+    assert "marked" not in {status for _, status in await log.story(new.execution_id)}
+
+
+async def test_what_two_runs_share_goes_with_the_later_one(here: Place) -> None:
+    old = await here.run(ONE, text="a")
+    await here.age(31)
+    new = await here.run(ONE, text="b")
+    shared = await here.owned(old) & await here.owned(new)
+    assert len(shared) == 1  # the graph
+    await here.part(old)
+    assert (await here.prune()).executions == 1
+    assert await here.keys() == await here.owned(new) >= shared
+    await here.age(31)
+    await here.part(new)
+    await here.prune()
+    assert await here.keys() == set()
+
+
+async def test_the_segments_of_a_frame_belong_to_its_execution(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_temporal.frames.keeper.SEGMENT_ENTRIES", 20)
+    run = await here.run(FRAMED)
+    assert await here.owned(run) == await here.keys()
+    segments = "SELECT count(*) FROM noetl.payload WHERE position('binary/zlib'::bytea in data) > 0"
+    assert await here.database.fetchval(segments) > 1
+    await here.age(31)
+    await here.part(run)
+    await here.prune()
+    assert await here.keys() == set()
+
+
+async def test_a_rebuild_finds_the_owners_again(here: Place) -> None:
+    run = await here.run(FRAMED)
+    owned = await here.owned(run)
+    await here.database.execute("DELETE FROM noetl.payload_owner")
+    await rebuild(here.dsn, here.client.temporal.data_converter)
+    assert await here.owned(run) == owned != set()
+
+
+# ---- what stays ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_run_that_temporal_still_has_keeps_its_payloads(here: Place) -> None:
+    run = await here.run(ONE, text="a")
+    await here.age(31)
+    told = await here.prune()
+    assert (told.executions, told.payloads, told.retained) == (0, 0, 1)
+    assert await here.keys() == await here.owned(run)
+
+
+async def test_a_run_that_ended_lately_keeps_its_payloads(here: Place) -> None:
+    run = await here.run(ONE, text="a")
+    await here.age(29)
+    await here.part(run)
+    told = await here.prune()
+    assert (told.executions, told.payloads, told.retained) == (0, 0, 0)
+    assert await here.keys() == await here.owned(run)
+
+
+async def test_a_run_with_a_loop_that_is_not_read_keeps_its_payloads(here: Place) -> None:
+    run = await here.run(ONE, text="a")
+    await here.age(31)
+    await here.part(run)
+    loop = here.client.temporal.namespace, f"gone/{run.workflow_id}/many/1", "r1", "noetl.loop"
+    await here.database.execute(query("enrol"), *([value] for value in loop))
+    assert (await here.prune()).executions == 0
+    await here.database.execute("UPDATE noetl.cursor SET is_closed = true WHERE run_id = 'r1'")
+    assert (await here.prune()).executions == 1
+
+
+async def test_an_open_run_keeps_its_payloads(here: Place, tool: Tool) -> None:
+    run = await here.start(WAITS)
+    following = asyncio.create_task(here.follow(run))
+    while not await here.owned(run):
+        await asyncio.sleep(0.05)
+    await here.age(31)
+    assert (await here.prune()).executions == 0
+    assert await here.keys() == await here.owned(run)
+    tool.let_go.set()
+    assert (await run.result()).status == "completed"
+    await following
+
+
+async def test_payloads_that_nobody_owns_go_when_they_are_old_enough(here: Place) -> None:
+    """Never within a day, however short the limit."""
+    store = PayloadStore(here.dsn)
+    await store.store(StorageDriverStoreContext(), [Payload(data=b"a")])
+    await here.age(0.9)
+    assert (await here.prune(timedelta(hours=2))).payloads == 0
+    await here.age(0.2)
+    told = await here.prune(timedelta(hours=2))
+    assert (told.payloads, told.executions) == (1, 0)
+    assert await here.keys() == set()
+
+
+async def test_what_a_schedule_gives_to_its_runs_stays(here: Place) -> None:
+    start = ScheduleActionStartWorkflow("noetl.playbook", "x" * LARGE, id="later", task_queue="nobody")
+    schedule = Schedule(start, ScheduleSpec(), state=ScheduleState(paused=True))
+    handle = await here.client.temporal.create_schedule(secrets.token_hex(4), schedule)
+    await here.age(31)
+    assert len(await here.keys()) == 1
+    await _until_listed(here, 1)
+    assert (await here.prune()).payloads == 0
+    await handle.delete()
+    await _until_listed(here, 0)
+    assert (await here.prune()).payloads == 1
+
+
+async def _until_listed(here: Place, count: int) -> None:
+    async def is_listed() -> bool:
+        return len([one async for one in await here.client.temporal.list_schedules()]) == count
+
+    await until(is_listed)
+
+
+async def test_a_limit_below_the_retention_is_refused(here: Place) -> None:
+    with pytest.raises(RetainedError) as refused:
+        await here.prune(timedelta(minutes=59))
+    assert refused.value.kept == timedelta(hours=1)
+
+
+async def test_a_log_with_runs_of_a_namespace_that_cannot_be_asked_is_not_pruned(here: Place) -> None:
+    await here.database.execute(query("enrol"), *([value] for value in ("elsewhere", "w", "r", "noetl.playbook")))
+    with pytest.raises(UnknownNamespaceError, match="elsewhere"):
+        await here.prune()
+
+
+# ---- what an old run may still need ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def alone(servers: Addresses, dsn: str, tool: Tool) -> AsyncGenerator[Place]:
+    """A namespace of which the mirror has read all runs."""
+    name = await _namespace(servers)
+    async with asyncio.timeout(120), place(servers, name, dsn, tool) as found:
+        yield found
+
+
+async def _held(here: Place) -> str | None:
+    """The run that holds what was stored, for a limit at which all runs are old."""
+    client = here.client.temporal
+    found = (await needed(client, here.database, datetime.now(UTC) + timedelta(hours=1))).held
+    return None if found is None else found.workflow_id
+
+
+async def test_an_old_run_holds_what_was_stored_while_it_is_not_read_or_calls(alone: Place, tool: Tool) -> None:
+    assert await _held(alone) is None
+    run = await alone.start(WAITS)
+    assert await _held(alone) == run.workflow_id  # unknown
+    following = asyncio.create_task(alone.follow(run))
+    while not await alone.owned(run):
+        await asyncio.sleep(0.05)
+    assert await _held(alone) == run.workflow_id  # its call is under way
+    tool.let_go.set()
+    await following
+    assert await _held(alone) is None
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+async def test_what_was_stored_since_an_old_run_began_stays(dsn: str, log: Log, dry_run: bool) -> None:
+    now = datetime.now(UTC)
+    for days in (40, 34, 30):
+        await PayloadStore(dsn).store(StorageDriverStoreContext(), [Payload(data=str(days).encode())])
+        await log.database.execute(
+            "UPDATE noetl.payload SET used_at = $1 WHERE used_at > $2",
+            now - timedelta(days=days),
+            now - timedelta(days=1),
+        )
+    for began, payloads in ((45, 0), (35, 1), (2, 2)):
+        held = Held(now - timedelta(days=began), "tests/old", "r1")
+        async with _undone(log.database):
+            found = await remove(
+                log.database, now - timedelta(days=33), set(), Needed(set(), set(), held), dry_run=dry_run
+            )
+        assert (found.payloads, found.held) == (payloads, held if began > 33 else None)
+
+
+@asynccontextmanager
+async def _undone(database: asyncpg.Connection) -> AsyncGenerator[None]:
+    transaction = database.transaction()
+    await transaction.start()
+    yield
+    await transaction.rollback()
+
+
+async def test_an_old_run_that_only_waits_holds_nothing(alone: Place, execution_id: int) -> None:
+    client = alone.client.temporal
+    async with scripted_worker(client, "prune-scripted"):
+        given = scripted.playbook(execution_id, {"do": "sleep", "seconds": 600})
+        id_ = f"waits/{execution_id}"
+        handle = await client.start_workflow("noetl.playbook", given, id=id_, task_queue="prune-scripted")
+        async with mirroring(client, alone.dsn):
+            await until(lambda: _holds_nothing(alone))
+        assert (await handle.describe()).close_time is None
+        await handle.terminate()
+
+
+async def _holds_nothing(alone: Place) -> bool:
+    return await _held(alone) is None
