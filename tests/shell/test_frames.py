@@ -170,6 +170,30 @@ async def test_a_cancelled_frame_tells_what_it_did(servers: Addresses) -> None:
     assert [one.get("status", "ok") for one in call["report"]["attempts"]] == ["cancelled"]
 
 
+async def test_a_cancelled_frame_ends_with_its_process(servers: Addresses) -> None:
+    """A process that ends cancels all of its tasks, also those of a frame that was cancelled and has not ended yet."""
+    gate = Gate(0)
+
+    async def answer(request: Request, context: ToolContext) -> Any:
+        try:
+            return await gate(request, context)
+        except asyncio.CancelledError:
+            await gate.let_go.wait()
+            raise
+
+    frame = Frame(input_of(looped(3, at_once=1)), servers.postgres, answer)
+    before = asyncio.all_tasks()
+    running = frame.start()
+    await gate.waiting.wait()
+    frame.interrupt("cancel_requested")
+    await asyncio.sleep(0)
+    for task in asyncio.all_tasks() - before:
+        task.cancel()
+    await asyncio.wait([running])
+    assert running.cancelled()
+    gate.let_go.set()
+
+
 async def test_a_failed_item_stops_the_frame_under_fail_fast(servers: Addresses) -> None:
     never = asyncio.Event()
 
@@ -260,6 +284,30 @@ async def test_a_store_that_is_away_stops_the_frame_from_beginning_more_and_lose
         end = await asyncio.wait_for(running, 120)
     assert end.report.results == list(range(2000))
     assert len(frame.called) == 2000
+
+
+async def test_a_frame_interrupted_while_its_last_segment_waits_tells_all(
+    servers: Addresses, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with proxy_to(servers.postgres) as proxy:
+
+        async def answer(request: Request, _context: ToolContext) -> Any:
+            if request.input["n"] == 2:
+                await proxy.cut()
+            return request.input["n"]
+
+        frame = Frame(input_of(looped(3, at_once=1)), proxy.dsn, answer)
+        running = frame.start()
+        while "what a frame has done cannot be stored" not in caplog.text:
+            await asyncio.sleep(0.02)
+        frame.interrupt("paused")
+        await asyncio.sleep(0)
+        await proxy.open()
+        with pytest.raises(ApplicationError):
+            await running
+        end = await frame.start()
+        types = Counter(one["event"]["type"] for one in await frame.entries(end) if "event" in one)
+    assert types["loop.iteration.started"] == types["loop.iteration.done"] == 3
 
 
 async def test_a_heartbeat_is_small_and_names_what_is_stored(servers: Addresses) -> None:
