@@ -40,7 +40,9 @@ class Clock(Protocol):
 
 
 class ProcessLoop(asyncio.AbstractEventLoop):
-    """Timers, tasks and threads; of files and sockets it knows nothing. ``owner`` is whose process it is: code that runs here finds it by its running loop."""
+    """Timers, tasks and threads; it knows nothing of files and sockets. ``owner`` is whose process it is: code that
+    runs here finds it by its running loop.
+    """
 
     def __init__(self, clock: Clock, owner: Any) -> None:
         self.owner = owner
@@ -101,7 +103,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
 
-    def create_task(self, coro: Any, **given: Any) -> asyncio.Task[Any]:  # type: ignore[override]
+    def create_task(self, coro: Any, **given: Any) -> asyncio.Task[Any]:
         return asyncio.Task(coro, loop=self, **given)
 
     def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
