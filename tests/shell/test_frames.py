@@ -12,6 +12,7 @@ from temporalio.exceptions import ApplicationError
 
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Request, ToolContext
+from noetl_temporal.frames import keeper
 from noetl_temporal.frames.segments import resumed
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.run_tool import MAX_LOST
@@ -317,6 +318,24 @@ async def test_a_heartbeat_is_small_and_names_what_is_stored(servers: Addresses)
     assert frame.beats[-1].head == end.segments
     assert len(await frame.segments(end)) >= 3
     assert all(len(segment.state.get("results", {})) == 0 for segment in await frame.segments(end))
+
+
+async def test_a_segment_of_a_frame_that_has_ended_has_its_report(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the next attempt could neither go on with the machine nor tell what it came to."""
+    monkeypatch.setattr(keeper, "SEGMENT_ENTRIES", 1)
+
+    async def answer(request: Request, _context: ToolContext) -> Any:
+        known = len(frame.beats)
+        while len(frame.beats) == known:  # until nothing is being stored
+            await asyncio.sleep(0.01)
+        return request.input["n"]
+
+    frame = Frame(input_of(looped(2, at_once=1)), servers.postgres, answer)
+    segments = await frame.segments(await frame.start())
+    ended = [segment for segment in segments if segment.state["phase"] == "ended"]
+    assert [segment.report is not None for segment in ended] == [True]
 
 
 async def test_a_snapshot_that_a_segment_restores_is_the_machine_s(servers: Addresses) -> None:
