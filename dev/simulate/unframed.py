@@ -28,9 +28,8 @@ def check_unframed(story: Story) -> None:
     if not any(tale.name and tale.given.frame for tale in story.tales.values()):
         return
     bare = _without_frames(story.graph)
-    alone = [_came_to(story, bare, order) for order in range(ORDERS)]
-    first = alone[0]
-    if first is None or any(one != first for one in alone):
+    first = _came_to(story, bare, 0)
+    if first is None or any(_came_to(story, bare, order) != first for order in range(1, ORDERS)):
         return
     for order in range(ROUGH):
         framed = _run(story, story.graph, order, is_rough=True)
