@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from noetl_activities import sinks
 from noetl_activities.credentials import Credentials
-from noetl_activities.sinks import Entry, Stored
+from noetl_activities.sinks import Entry, Sinks, Stored
 from noetl_activities.tool import Json, ToolContext
 from noetl_compiler import templates
 from noetl_compiler.overlay import picked
@@ -46,11 +46,19 @@ class Performed(NamedTuple):
 
 
 class CallSinks:
-    """Of one attempt. ``n`` tells the calls apart that are made under the same key."""
+    """Of one attempt. ``n`` tells the calls apart that are made under the same key; ``performer`` stores."""
 
     def __init__(
-        self, call: ToolCall, n: int, credentials: Credentials, context: ToolContext, deadline: Deadline, limit: int
+        self,
+        call: ToolCall,
+        n: int,
+        performer: Sinks,
+        credentials: Credentials,
+        context: ToolContext,
+        deadline: Deadline,
+        limit: int,
     ) -> None:
+        self._performer = performer
         self._call = call
         self._n = n
         self._credentials = credentials
@@ -79,7 +87,7 @@ class CallSinks:
     async def _ask(self, sink: SinkCall, config: dict[str, Json]) -> Kept:
         call = self._call
         text, failure = await attempted(
-            lambda: sinks.find(sink.kind, config, sink.auth, call.key, self._n, self._context), self._deadline
+            lambda: self._performer.find(sink.kind, config, sink.auth, call.key, self._n, self._context), self._deadline
         )
         if failure is not None:
             return Kept(failure=self._of_sink(sink, failure))
@@ -116,7 +124,7 @@ class CallSinks:
         entry = Entry(sink.key, self._n, self._call.key, noted, sink.once)
         content = _content(self._call, outcome)
         config = sink_config(sink.config, names)
-        return await sinks.store(sink.kind, config, sink.mode, entry, content, sink.auth, self._context)
+        return await self._performer.store(sink.kind, config, sink.mode, entry, content, sink.auth, self._context)
 
     def _of_sink(self, sink: SinkCall, failure: Outcome) -> Outcome:
         message = self._credentials.scrubbed(str(failure["error"]["message"]))

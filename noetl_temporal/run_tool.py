@@ -28,9 +28,11 @@ from typing import Any, NamedTuple
 from temporalio import activity
 from temporalio.client import Client
 
+from noetl_activities import sinks
 from noetl_activities.credentials import Credentials, CredentialSource
 from noetl_activities.once import Answer, Once, OnceTool
 from noetl_activities.outcome import Outcome as ToolOutcome
+from noetl_activities.sinks import Sinks
 from noetl_activities.tool import Credential, Json, Request, Tool
 from noetl_compiler import templates
 from noetl_temporal.attempt_end import AttemptEnd, interrupted
@@ -119,7 +121,7 @@ class _Answer(NamedTuple):
 
 @dataclass
 class Attempt:
-    """One attempt of a call, in an activity of its own or in a frame."""
+    """One attempt of a call, in an activity of its own or in a frame. ``performer`` performs its sinks."""
 
     tool: Tool
     call: ToolCall
@@ -128,13 +130,16 @@ class Attempt:
     values: ValueStore
     is_called: asyncio.Event
     client: Client | None = None
+    performer: Sinks = sinks
 
     def __post_init__(self) -> None:
         call = self.call
         self._limit = self.tool.spec.timeout if call.timeout is None else call.timeout
         self._context = _Context(self.log, self.credentials)
         self._deadline = Deadline(self._limit)
-        self._sinks = CallSinks(call, self.log.n, self.credentials, self._context, self._deadline, self.values.limit)
+        self._sinks = CallSinks(
+            call, self.log.n, self.performer, self.credentials, self._context, self._deadline, self.values.limit
+        )
         self._end = AttemptEnd(call, self.log, self.values, self._scope)
 
     async def run(self) -> ToolReport:

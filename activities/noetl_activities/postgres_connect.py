@@ -19,7 +19,7 @@ from noetl_activities.postgres_kept import Connection, closed, kept_connections
 from noetl_activities.postgres_values import NUL
 from noetl_activities.tool import Credential, Json, ToolContext
 
-__all__ = ["SQL_ERRORS", "Connection", "connected", "sql_error"]
+__all__ = ["SQL_ERRORS", "Connection", "connected", "connected_to", "login", "sql_error"]
 
 SQL_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 """What a call of Postgres raises, for ``sql_error``."""
@@ -50,11 +50,22 @@ async def connected(
     ``connect_timeout`` in seconds. JSON columns are values. Where connections are kept (postgres_kept.py) one that was
     used before may come. Raises CredentialError, asyncpg's errors and OSError.
     """
+    async with connected_to(await login(auth, config, context), connect_timeout) as connection:
+        yield connection
+
+
+async def login(auth: Json, config: dict[str, Json], context: ToolContext) -> dict[str, Any]:
+    """What a connection is opened with: the same for calls that may share one. Raises CredentialError, ConfigError."""
     given = auth if auth is not None else config.get("credential") or _own_fields(config)
     if not given:
         raise CredentialError("a postgres task needs auth: the name of a credential")
-    credential = await context.credential(given)
-    arguments, kept = _arguments(credential), kept_connections()
+    return _arguments(await context.credential(given))
+
+
+@asynccontextmanager
+async def connected_to(arguments: dict[str, Any], connect_timeout: float | None = None) -> AsyncGenerator[Connection]:
+    """A connection for these arguments of ``login``; see ``connected``."""
+    kept = kept_connections()
     connection = await kept.take(arguments) if kept else None
     if connection is None:
         connection = await _opened(arguments, connect_timeout)

@@ -12,9 +12,14 @@ from sqlglot.tokens import Tokenizer
 from noetl_activities.errors import ConfigError
 from noetl_activities.tool import Json
 
-__all__ = ["FIELDS", "split", "statements_of"]
+__all__ = ["FIELDS", "has_statement", "split", "statements_of"]
 
 FIELDS = ("command", "commands", "query", "queries", "cmd", "cmds", "sql", "statement", "script")
+
+
+def has_statement(config: dict[str, Json]) -> bool:
+    """Whether it names SQL of its own."""
+    return any(config.get(name) or config.get(f"{name}_b64") for name in FIELDS)
 
 
 def statements_of(config: dict[str, Json], dialect: str) -> list[str]:

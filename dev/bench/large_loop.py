@@ -1,9 +1,10 @@
 """What a very large loop costs: rate, memory of the worker, and histories, at sizes one after the other.
 
-    python dev/bench/large_loop.py [--items 1000 10000 100000] [--in-flight 100] [--frame]
+    python dev/bench/large_loop.py [--items 1000 10000 100000] [--in-flight 100] [--frame | --compare] [--sink]
 
 Each size runs alone, in one worker process whose memory is read while it runs. Memory and bytes an item should not
-grow with the size. With ``--frame`` the items run in frames.
+grow with the size. With ``--frame`` the items run in frames; with ``--compare`` unframed and then in frames, which
+tells how many times as fast that is. With ``--sink`` each item stores a row in Postgres.
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import asyncpg
 from temporalio.client import Client
 
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.noop import TOOL
 from noetl_compiler import compile_or_raise
+from noetl_compiler.graph import Graph
 from noetl_temporal.client import NoetlClient
+from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.own import own
 from noetl_temporal.worker import serving
@@ -40,9 +44,12 @@ workflow:
       iterator: item
       spec: {mode: parallel, max_in_flight: IN_FLIGHT}
       FRAME
-    tool: {kind: noop, result: "{{ iter.item }}"}
+    tool: {kind: noop, result: "{{ iter.item }}" SINK}
 """
 
+FRAME = "frame: {max_rows: 2000}"
+TABLE = "large_loop"
+SINK = f', sink: {{tool: {{kind: postgres, auth: pg_local, table: {TABLE}, data: {{n: "{{{{ item }}}}"}}}}}}'
 
 TITLES = (
     *("items", "seconds", "items/s", "CPU-ms/item", "peak MB"),
@@ -90,37 +97,81 @@ async def peak_memory() -> AsyncGenerator[list[int]]:
         task.cancel()
 
 
-async def measure(address: str, dsn: str, sizes: list[int], playbook: str) -> None:
-    noetl = await NoetlClient.connect(address, dsn=dsn, tools={"noop": TOOL})
-    graph = compile_or_raise(playbook)
+class Rows:
+    """The table of ``--sink``, in the database of playbooks."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+
+    async def emptied(self) -> None:
+        """Make it, and leave nothing in it."""
+        await self._value(f"create table if not exists {TABLE} (n int); truncate {TABLE}")
+
+    async def told(self, size: int) -> str:
+        """In how many transactions the rows were stored. Raises SystemExit unless each item has one."""
+        count = await self._value(f"select count(*) from {TABLE} join generate_series(0, {size - 1}) g on g = n")
+        if count != size:
+            raise SystemExit(f"{count} rows of {size} items")
+        transactions = await self._value(f"select count(distinct xmin::text) from {TABLE}")
+        return f"{size:,} rows in {transactions:,} transactions"
+
+    async def _value(self, sql: str) -> Any:
+        connection = await asyncpg.connect(self._dsn)
+        try:
+            return await (connection.fetchval(sql) if sql.startswith("select") else connection.execute(sql))
+        finally:
+            await connection.close()
+
+
+async def measure(addresses: Addresses, sizes: list[int], playbooks: list[str], rows: Rows | None) -> None:
+    noetl = await NoetlClient.connect(addresses.temporal, dsn=addresses.postgres, tools={"noop": TOOL})
+    graphs = [compile_or_raise(playbook) for playbook in playbooks]
     print("".join(f"{title:>13}" for title in TITLES))
-    async with serving(noetl.temporal, {"noop": TOOL}, CredentialSource()):
+    async with serving(noetl.temporal, {"noop": TOOL}, CredentialSource(environment=addresses.environment())):
         for size in sizes:
-            began, cpu = time.perf_counter(), time.process_time()
-            async with peak_memory() as peak:
-                handle = await noetl.submit(graph, {"items": list(range(size))})
-                report = await handle.result()
-            seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-            if report.status != "completed" or report.result["results"] != list(range(size)):
-                raise SystemExit(f"the playbook {report.status}: {report.failures[:3]}")
-            await asyncio.sleep(1)
-            found = await histories(noetl.temporal, handle.workflow_id)
-            rate = f"{size / seconds:.0f}", f"{cpu * 1000 / size:.2f}", f"{peak[0] / 1e6:.0f}"
-            told = f"{found.workflows:,}", f"{found.bytes / size:,.0f}", f"{found.most_events:,}"
-            row = f"{size:,}", f"{seconds:.1f}", *rate, *told, f"{found.most_bytes / 1e3:,.0f}"
-            print("".join(f"{cell:>13}" for cell in row), flush=True)
+            rates: list[float] = []
+            for graph in graphs:
+                if rows is not None:
+                    await rows.emptied()
+                rates.append(await measure_one(noetl, graph, size))
+                if rows is not None:
+                    print(f"{await rows.told(size):>117}")
+            if len(rates) > 1:
+                print(f"{size:,} items: {rates[-1] / rates[0]:.1f} times as fast in frames", flush=True)
+
+
+async def measure_one(noetl: NoetlClient, graph: Graph, size: int) -> float:
+    """Print what one run costs; its items a second."""
+    began, cpu = time.perf_counter(), time.process_time()
+    async with peak_memory() as peak:
+        handle = await noetl.submit(graph, {"items": list(range(size))})
+        report = await handle.result()
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    if report.status != "completed" or report.result["results"] != list(range(size)):
+        raise SystemExit(f"the playbook {report.status}: {report.failures[:3]}")
+    await asyncio.sleep(1)
+    found = await histories(noetl.temporal, handle.workflow_id)
+    rate = f"{size / seconds:.0f}", f"{cpu * 1000 / size:.2f}", f"{peak[0] / 1e6:.0f}"
+    told = f"{found.workflows:,}", f"{found.bytes / size:,.0f}", f"{found.most_events:,}"
+    row = f"{size:,}", f"{seconds:.1f}", *rate, *told, f"{found.most_bytes / 1e3:,.0f}"
+    print("".join(f"{cell:>13}" for cell in row), flush=True)
+    return size / seconds
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--items", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--in-flight", type=int, default=100)
-    parser.add_argument("--frame", action="store_true")
+    framing = parser.add_mutually_exclusive_group()
+    framing.add_argument("--frame", action="store_true")
+    framing.add_argument("--compare", action="store_true")
+    parser.add_argument("--sink", action="store_true")
     given = parser.parse_args()
-    playbook = PLAYBOOK.replace("IN_FLIGHT", str(given.in_flight))
-    playbook = playbook.replace("FRAME", "frame: {max_rows: 2000}" if given.frame else "")
+    playbook = PLAYBOOK.replace("IN_FLIGHT", str(given.in_flight)).replace("SINK", SINK if given.sink else "")
+    frames = ["", FRAME] if given.compare else [FRAME if given.frame else ""]
     with tempfile.TemporaryDirectory() as folder, own(Home(Path(folder)), "run") as (_, addresses):
-        asyncio.run(measure(addresses.temporal, addresses.postgres, given.items, playbook))
+        rows = Rows(addresses.playbooks) if given.sink else None
+        asyncio.run(measure(addresses, given.items, [playbook.replace("FRAME", frame) for frame in frames], rows))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from noetl_activities.credentials import CredentialSource
+from noetl_activities.sinks import Sinks
+from noetl_activities.sinks.batches import SinkBatches
 from noetl_activities.tool import Tool
 from noetl_temporal.attempt_end import AT_ONCE
 from noetl_temporal.codec import Unread
@@ -33,11 +35,14 @@ __all__ = ["frame_activity"]
 
 
 def frame_activity(tools: Mapping[str, Tool], source: CredentialSource, values: ValueStore) -> Callable[..., Any]:
-    """The activity ``noetl.frame``, which runs calls of these ``tools``. ``values`` takes its segments."""
+    """The activity ``noetl.frame``, which runs calls of these ``tools``. ``values`` takes its segments. All frames of a
+    worker store their rows together.
+    """
+    sinks = SinkBatches()
 
     @activity.defn(name=FRAME_ACTIVITY)
     async def run(given: FrameInput) -> FrameEnd:
-        frame = _Frame(tools, source, values)
+        frame = _Frame(tools, source, values, sinks)
         async with frame.heart.beating():
             return await _driven(frame, given)
 
@@ -71,10 +76,10 @@ async def _driven(frame: _Frame, given: FrameInput | Unread) -> FrameEnd:
 class _Frame:
     """One attempt of a frame."""
 
-    def __init__(self, tools: Mapping[str, Tool], source: CredentialSource, values: ValueStore) -> None:
+    def __init__(self, tools: Mapping[str, Tool], source: CredentialSource, values: ValueStore, sinks: Sinks) -> None:
         self.heart = Heart()
         self._values = values
-        self._around = Surroundings(tools, source, values, is_hopeless=_idle_attempts(self.heart) > MAX_LOST)
+        self._around = Surroundings(tools, source, values, sinks, is_hopeless=_idle_attempts(self.heart) > MAX_LOST)
         self._host: FrameHost | None = None
         self._is_cancelled = False
 

@@ -9,6 +9,7 @@ from typing import Any
 from temporalio.exceptions import ApplicationError
 
 from noetl_activities.credentials import Credentials, CredentialSource
+from noetl_activities.sinks import Sinks
 from noetl_activities.tool import Tool
 from noetl_temporal.call_log import CallLog, now
 from noetl_temporal.frames.segments import InFlight
@@ -40,16 +41,23 @@ class _NotStored(ValueStore):
 
 
 class Surroundings:
-    """What the calls of a frame share. ``is_hopeless`` when workers died again and again while this frame ran: then no
-    call is made any more.
+    """What the calls of a frame share; ``sinks`` also with those of other frames. ``is_hopeless`` when workers died
+    again and again while this frame ran: then no call is made any more.
     """
 
     def __init__(
-        self, tools: Mapping[str, Tool], source: CredentialSource, values: ValueStore, *, is_hopeless: bool = False
+        self,
+        tools: Mapping[str, Tool],
+        source: CredentialSource,
+        values: ValueStore,
+        sinks: Sinks,
+        *,
+        is_hopeless: bool = False,
     ) -> None:
         self.tools = tools
         self.source = source
         self.values = _NotStored(values.converter, values.limit)
+        self.sinks = sinks
         self.is_hopeless = is_hopeless
 
 
@@ -125,7 +133,10 @@ class FrameCall:
             return self._refused("worker_lost", "workers were lost again and again while they ran this frame")
         if tool is None:
             return self._refused("config", f"this worker runs frames and has no tool {self.call.kind!r}")
-        return await Attempt(tool, self.call, Credentials(around.source), self._log, around.values, is_called).run()
+        credentials = Credentials(around.source)
+        return await Attempt(
+            tool, self.call, credentials, self._log, around.values, is_called, performer=around.sinks
+        ).run()
 
     def _refused(self, kind: str, message: str) -> ToolReport:
         outcome = refusal(kind, message)

@@ -69,3 +69,30 @@ async def test_a_frame_that_nobody_goes_on_with_leaves_a_log_that_holds(servers:
     types = Counter(row["event_type"] for row in await log.rows(run.execution_id))
     assert (types["loop.started"], types["loop.cancelled"], types["loop.iteration.started"]) == (1, 1, 0)
     assert await audit_execution(dsn, run.execution_id) == []
+
+
+async def test_a_terminated_run_ends_its_loop_and_tells_nothing_of_the_frame(
+    servers: Addresses, dsn: str, log: Log
+) -> None:
+    """History names no segments then, whatever the frame has stored; what the mirror reads later is the same."""
+    waiting, let_go = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: Request, _context: ToolContext) -> Any:
+        if request.input["n"] == 40:
+            waiting.set()
+            await let_go.wait()
+        return request.input["n"]
+
+    shell = Shell(servers.temporal)
+    async with asyncio.timeout(90), shell.client(answer) as client:
+        run = await shell.submit(client, LOOP)
+        await waiting.wait()
+        await run.workflow.terminate(reason="enough")
+        await follow_execution(client.temporal, dsn, run.workflow.id)
+        rows = await log.everything()
+        let_go.set()
+    types = Counter(row["event_type"] for row in rows)
+    assert (types["loop.started"], types["loop.cancelled"], types["loop.iteration.started"]) == (1, 1, 0)
+    assert await audit_execution(dsn, run.execution_id) == []
+    await rebuild(dsn, client.temporal.data_converter)
+    assert await log.everything() == rows

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
+import asyncpg
 import msgspec
+import pytest
 
 from noetl_temporal.client import RunHandle
 from noetl_temporal.config import connect_temporal
@@ -16,7 +19,7 @@ from tests.audit import audit_execution
 from tests.shell.servers import Site, site
 from tests.shell.table import Base
 from tests.shell.test_stored_once import submit
-from tests.shell.worker_process import worker_process
+from tests.shell.worker_process import WorkerProcess, worker_process
 
 ITEMS, AT_ONCE = 600, 8
 SINK = 'sink: {tool: {kind: postgres, auth: pg_local, table: TABLE, data: {n: "{{ item }}"}}}'
@@ -25,7 +28,10 @@ LOOP = f"""
     loop:
       in: "{{{{ range({ITEMS}) | list }}}}"
       iterator: item
-      spec: {{mode: parallel, max_in_flight: {AT_ONCE}, frame: {{max_rows: 5000, max_seconds: 600}}}}
+      spec:
+        mode: parallel
+        max_in_flight: AT_ONCE
+        frame: {{max_rows: 5000, max_seconds: 600, row_concurrency: AT_ONCE}}
     tool:
       - call: {{kind: http, method: GET, url: "URL/size/{{{{ item }}}}", SINK}}
 """
@@ -39,42 +45,109 @@ async def told(handle: RunHandle) -> FrameDetails:
     return msgspec.json.decode(payloads[0].data, type=FrameDetails) if payloads else FrameDetails()
 
 
-async def killed_in_the_middle(servers: Addresses, web: Site, sink: str) -> tuple[RunHandle, FrameDetails]:
-    """Run the loop; its worker is killed once a heartbeat has told of items, and another goes on."""
-    credentials = {name: value for name, value in servers.environment().items() if name.startswith("NOETL_CREDENTIAL_")}
-    async with AsyncExitStack() as stack, asyncio.timeout(300):
-        first = await stack.enter_async_context(worker_process(servers.temporal, servers.postgres, **credentials))
-        handle = await submit(servers, LOOP.replace("URL", web.url).replace("SINK", sink))
-        while (known := await told(handle)).ended < 50:
+class Frames:
+    """Runs the loop, whose workers are killed. ``known`` is what the last heartbeat before a kill had told."""
+
+    def __init__(self, servers: Addresses, web: Site, sink: str, at_once: int = AT_ONCE) -> None:
+        self.known = FrameDetails()
+        self._servers = servers
+        self._web = web
+        self._loop = LOOP.replace("URL", web.url).replace("SINK", sink).replace("AT_ONCE", str(at_once))
+
+    async def run(self, *kills: Callable[[], Awaitable[object]]) -> RunHandle:
+        """One worker after the other is killed once its ``kill`` returns; the last one goes on to the end."""
+        async with AsyncExitStack() as stack, asyncio.timeout(400):
+            worker = await stack.enter_async_context(self._worker())
+            self.handle = await submit(self._servers, self._loop)
+            for kill in kills:
+                await kill()
+                worker.kill()
+                await worker.ended()
+                worker = await stack.enter_async_context(self._worker())
+            report = await self.handle.result()
+            assert report.status == "completed"
+            return self.handle
+
+    def _worker(self) -> AbstractAsyncContextManager[WorkerProcess]:
+        variables = self._servers.environment()
+        credentials = {name: value for name, value in variables.items() if name.startswith("NOETL_CREDENTIAL_")}
+        return worker_process(self._servers.temporal, self._servers.postgres, **credentials)
+
+    async def in_the_middle(self) -> None:
+        """A heartbeat has told of more items, and more calls were made since."""
+        before = self.known.ended
+        while (known := await told(self.handle)).ended < before + 50:
             await asyncio.sleep(0.05)
-        calls = web.calls.total()
-        while web.calls.total() == calls:
+        calls = self._web.calls.total()
+        while self._web.calls.total() == calls:
             await asyncio.sleep(0.01)
-        first.kill()
-        await first.ended()
         assert known.ended < ITEMS
-        await stack.enter_async_context(worker_process(servers.temporal, servers.postgres, **credentials))
-        report = await handle.result()
-        assert report.status == "completed"
-        return handle, known
+        self.known = known
 
 
-async def test_rows_of_a_killed_frame_stand_once(servers: Addresses, base: Base) -> None:
+@pytest.mark.parametrize(("at_once", "kills"), [(AT_ONCE, 1), (64, 2)])
+async def test_rows_of_a_killed_frame_stand_once(servers: Addresses, base: Base, at_once: int, kills: int) -> None:
     """A call whose rows had been committed is taken from the ledger, so only what was under way is called again."""
+    stored: dict[str, int] = {}
     async with site() as web:
-        handle, _ = await killed_in_the_middle(servers, web, SINK.replace("TABLE", base.table))
-        repeated = [path for path, count in web.calls.items() if count > 1]
+        frames = Frames(servers, web, SINK.replace("TABLE", base.table), at_once)
+
+        async def kill() -> None:
+            await frames.in_the_middle()
+            stored.update({path: web.calls[path] for path in [f"/size/{row}" for row in await base.rows()]})
+
+        handle = await frames.run(*[kill] * kills)
+        repeated = {path for path, count in web.calls.items() if count > 1}
     assert await base.rows() == list(range(ITEMS))
     assert len(web.calls) == ITEMS
-    assert len(repeated) <= AT_ONCE
+    assert len(repeated) <= at_once * kills
+    assert stored
+    assert {path: web.calls[path] for path in stored} == stored
+    await audited(servers, handle)
+
+
+async def audited(servers: Addresses, handle: RunHandle) -> None:
     client = await connect_temporal(servers.temporal, dsn=servers.postgres)
     await follow_execution(client, servers.postgres, handle.workflow.id)
     assert await audit_execution(servers.postgres, handle.execution_id) == []
 
 
+async def test_a_worker_that_is_killed_while_it_stores_a_batch_stores_nothing_of_it(
+    servers: Addresses, base: Base
+) -> None:
+    """It has written the entries and waits for a lock with the rows when it is killed."""
+    holder = await asyncpg.connect(servers.playbooks)
+    blocked = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = 'playbooks'"
+    async with site() as web:
+        frames = Frames(servers, web, SINK.replace("TABLE", base.table), 64)
+        web.open.clear()
+        lock = holder.transaction()
+
+        async def locked() -> None:
+            while web.calls.total() < 64:
+                await asyncio.sleep(0.01)
+            await lock.start()
+            await holder.execute(f"lock table {base.table} in share mode")
+            web.open.set()
+            while not await holder.fetchval(blocked):
+                await asyncio.sleep(0.005)
+
+        async def let_go() -> None:
+            await lock.rollback()
+            assert await base.rows() == []
+            await frames.in_the_middle()
+
+        handle = await frames.run(locked, let_go)
+    await holder.close()
+    assert await base.rows() == list(range(ITEMS))
+    assert max(web.calls.values()) <= 3
+    await audited(servers, handle)
+
+
 async def test_no_item_that_a_heartbeat_told_is_called_again(servers: Addresses) -> None:
     async with site() as web:
-        _, known = await killed_in_the_middle(servers, web, "spec: {}")
-    assert known.below > 0
-    assert {web.calls[f"/size/{item}"] for item in range(known.below)} == {1}
+        frames = Frames(servers, web, "spec: {}")
+        await frames.run(frames.in_the_middle)
+    assert frames.known.below > 0
+    assert {web.calls[f"/size/{item}"] for item in range(frames.known.below)} == {1}
     assert {web.calls[f"/size/{item}"] for item in range(ITEMS)} <= {1, 2}

@@ -12,7 +12,7 @@ from noetl_activities.errors import ConfigError
 from noetl_activities.sinks.ledger import Entry, Stored
 from noetl_activities.tool import Json, ToolContext
 
-__all__ = ["KINDS", "PLACES", "Entry", "SinkKind", "Stored", "find", "store"]
+__all__ = ["KINDS", "PLACES", "Entry", "SinkKind", "Sinks", "Stored", "find", "store"]
 
 KINDS = ("duckdb", "postgres")
 
@@ -26,6 +26,29 @@ class SinkKind(Protocol):
     async def __call__(
         self, config: dict[str, Json], mode: str, entry: Entry, result: Json, auth: Json, context: ToolContext
     ) -> Stored: ...
+
+
+class Sinks(Protocol):
+    """Who performs sinks: this module, one by one, or batches.SinkBatches, together what can be stored together."""
+
+    async def store(
+        self,
+        kind: str,
+        config: dict[str, Json],
+        mode: str,
+        entry: Entry,
+        result: Json,
+        auth: Json,
+        context: ToolContext,
+    ) -> Stored:
+        """See ``store`` of this module."""
+        ...
+
+    async def find(
+        self, kind: str, config: dict[str, Json], auth: Json, key: str, n: int, context: ToolContext
+    ) -> str | None:
+        """See ``find`` of this module."""
+        ...
 
 
 async def store(

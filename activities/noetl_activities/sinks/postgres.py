@@ -12,9 +12,9 @@ from noetl_activities.postgres_connect import SQL_ERRORS, Connection, connected,
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.data import keys_of, parts_of, rows_of
 from noetl_activities.sinks.ledger import Entry, Stored, is_time_to_prune
-from noetl_activities.sinks.postgres_statement import run_statements
+from noetl_activities.sinks.postgres_statement import Statements
 from noetl_activities.sinks.postgres_table import Table
-from noetl_activities.sql import FIELDS, statements_of
+from noetl_activities.sql import has_statement, statements_of
 from noetl_activities.tool import Json, ToolContext
 
 __all__ = ["find_postgres", "store_postgres"]
@@ -73,7 +73,8 @@ def _table_name(config: dict[str, Json]) -> str | None:
 async def _write(connection: Connection, config: dict[str, Json], mode: str, result: Json) -> tuple[int, str | None]:
     """The rows written and the table's name."""
     rows = rows_of(config, result)
-    if any(config.get(name) or config.get(f"{name}_b64") for name in FIELDS):
-        return await run_statements(connection, statements_of(config, "postgres"), config.get("params"), rows), None
+    if has_statement(config):
+        statements = Statements(connection, statements_of(config, "postgres"))
+        return await statements.run(config.get("params"), rows), None
     table = await Table.find(connection, parts_of(config.get("table")))
     return await table.write(rows, mode, keys_of(config, mode)), table.name

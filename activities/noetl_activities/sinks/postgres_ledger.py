@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -24,8 +25,10 @@ __all__ = [
     "Noted",
     "access",
     "claim",
+    "claim_all",
     "ensure",
     "find",
+    "find_all",
     "has_written",
     "keep",
     "make",
@@ -77,7 +80,15 @@ insert into noetl_ledger.outcome (key, n, outcome) select $1, $2, $3 where pg_cu
 on conflict do nothing returning key
 """
 _HAS_WRITTEN = "select where pg_current_xact_id_if_assigned() is not null"
+_INSERT_ALL = """
+insert into noetl_ledger.outcome (key, n, outcome) select * from unnest($1::text[], $2::int[], $3::text[])
+on conflict do nothing
+"""
 _OUTCOME = "select outcome from noetl_ledger.outcome where key = $1 and n = $2"
+_OUTCOMES = """
+select key, n, outcome from noetl_ledger.outcome
+join unnest($1::text[], $2::int[]) as asked (asked_key, asked_n) on key = asked_key and n = asked_n
+"""
 _PRUNE = """
 delete from noetl_ledger.outcome where ctid = any(array(
     select ctid from noetl_ledger.outcome where stored_at < now() - make_interval(days => $1) limit $2
@@ -167,6 +178,24 @@ async def keep(connection: Connection, key: str, n: int, outcome: str) -> str | 
 async def claim(connection: Connection, key: str, n: int) -> bool:
     """Note an entry in the running transaction; False when it was there."""
     return await connection.fetchval(_INSERT, key, n, None) is not None
+
+
+async def claim_all(connection: Connection, entries: Iterable[tuple[str, int, str | None]]) -> bool:
+    """Note entries ``(key, n, outcome)`` in the running transaction; False when one was there, or stands here twice.
+
+    In the order of their keys, so that two who claim the same ones never wait for each other.
+    """
+    keys, ns, outcomes = zip(*sorted(entries, key=itemgetter(0, 1)), strict=True)
+    return await connection.execute(_INSERT_ALL, keys, ns, outcomes) == f"INSERT 0 {len(keys)}"
+
+
+async def find_all(connection: Connection, calls: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
+    """The outcomes of those calls ``(key, n)`` that the ledger has; none when it cannot be read."""
+    if await access(connection) != "usable":
+        return {}
+    keys, ns = zip(*calls, strict=True)
+    found = await connection.fetch(_OUTCOMES, keys, ns)
+    return {(key, n): outcome for key, n, outcome in found if outcome is not None}
 
 
 async def prune(connection: Connection) -> None:

@@ -8,11 +8,11 @@ from typing import cast
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.postgres_connect import Connection
-from noetl_activities.postgres_values import bound, sendable
+from noetl_activities.postgres_values import Prepared, bound, sendable
 from noetl_activities.sinks.data import Row
 from noetl_activities.tool import Json
 
-__all__ = ["run_statements"]
+__all__ = ["Statements"]
 
 _NAMED = re.compile(
     r"""
@@ -27,17 +27,30 @@ _NAMED = re.compile(
 _COUNT = re.compile(r"(\d+)$")
 
 
-async def run_statements(connection: Connection, texts: Sequence[str], params: Json, rows: Sequence[Row]) -> int:
-    """Run them in order; the number of rows they changed."""
-    changed = 0
-    for text in texts:
-        sql, names = _numbered(text)
-        prepared = await connection.prepare(sendable(sql))
-        for values in _bindings(names, params, rows):
-            await prepared.fetch(*bound(prepared, values))
-            count = _COUNT.search(prepared.get_statusmsg() or "")
-            changed += int(count.group(1)) if count else 0
-    return changed
+class Statements:
+    """Those of a sink, in order. Each is prepared when it is first run, and may be run for several calls."""
+
+    def __init__(self, connection: Connection, texts: Sequence[str]) -> None:
+        self._connection = connection
+        self._texts = texts
+        self._prepared: dict[str, tuple[Prepared, list[str]]] = {}
+
+    async def run(self, params: Json, rows: Sequence[Row]) -> int:
+        """The number of rows they changed."""
+        changed = 0
+        for text in self._texts:
+            prepared, names = await self._prepare(text)
+            for values in _bindings(names, params, rows):
+                await prepared.fetch(*bound(prepared, values))
+                count = _COUNT.search(prepared.get_statusmsg() or "")
+                changed += int(count.group(1)) if count else 0
+        return changed
+
+    async def _prepare(self, text: str) -> tuple[Prepared, list[str]]:
+        if text not in self._prepared:
+            sql, names = _numbered(text)
+            self._prepared[text] = await self._connection.prepare(sendable(sql)), names
+        return self._prepared[text]
 
 
 def _numbered(text: str) -> tuple[str, list[str]]:
