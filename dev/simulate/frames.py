@@ -39,7 +39,6 @@ from dev.simulate.storage import Database, Payloads, here
 from dev.simulate.story import Finding, Tale, Turn
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.outcome import Outcome
-from noetl_activities.sinks import postgres
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal import attempt_end, call_log
@@ -74,7 +73,8 @@ class Place:
         self.segment_entries = world.chance.choice((5, 30, keeper.SEGMENT_ENTRIES))
         self.database = Database(world, sink_fails, rows)
         self.tools = {kind: FakeTool(kind, functools.partial(self._answer, kind)) for kind in KINDS}
-        self.run = frame.frame_activity(self.tools, CredentialSource(environment={}), self.payloads)
+        with patch.object(frame, "SinkBatches", lambda: self.database):
+            self.run = frame.frame_activity(self.tools, CredentialSource(environment={}), self.payloads)
         self.finding: Finding | None = None
 
     async def _answer(self, kind: str, request: Request, context: ToolContext) -> Outcome:
@@ -93,8 +93,6 @@ def in_processes(place: Place) -> Generator[None]:
         for owner, name, instead in (
             (call_log, "time", SimpleNamespace(time_ns=lambda: world.now * 1_000_000)),
             (attempt_end, "random", world.chance),
-            (postgres, "find_postgres", place.database.find),
-            (postgres, "store_postgres", place.database.store),
             (frame, "LoopMachine", _machine_of_process),
             (keeper, "SEGMENT_ENTRIES", place.segment_entries),
             (logging.getLogger("noetl_temporal.value_store"), "disabled", True),

@@ -113,17 +113,17 @@ class Database:
         self._entries: set[tuple[str, int]] = set()
         self._outcomes: dict[tuple[str, int], str] = {}
 
-    async def find(self, config: dict[str, Any], auth: Any, key: str, n: int, context: Any) -> str | None:
+    async def find(self, kind: str, config: dict[str, Any], auth: Any, key: str, n: int, context: Any) -> str | None:
         """See noetl_activities.sinks.find."""
-        del config, auth, context
+        del kind, config, auth, context
         await self._pause()
         return self._outcomes.get((key, n))
 
     async def store(
-        self, config: dict[str, Any], mode: str, entry: Entry, result: Any, auth: Any, context: Any
+        self, kind: str, config: dict[str, Any], mode: str, entry: Entry, result: Any, auth: Any, context: Any
     ) -> Stored:
         """See noetl_activities.sinks.store: it commits at one moment, and answers some time later."""
-        del mode, result, auth, context
+        del kind, mode, result, auth, context
         await self._pause()
         stored = self._committed(config, entry)
         await self._pause()
