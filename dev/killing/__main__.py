@@ -3,9 +3,11 @@
     python -m dev.killing --kills 20                           worker, mirror, Postgres and Temporal in turn
     python -m dev.killing --kills 50 --which worker,postgres   these apart
     python -m dev.killing --items 500 --minutes 3              a shorter loop; no kill after so many minutes
+    python -m dev.killing --framed --kills 20                  the items run in frames, many in one activity
 
 Runs follow each other until enough kills fell between loop.started and loop.done. Each item must have its row once or
-a recorded failure, and no call that reported may be made again. The exit status is 1 when that does not hold.
+a recorded failure, and no call that reported may be made again: of a framed item, none that a heartbeat had named
+before a kill. Other calls of frames may be, and are counted. The exit status is 1 when that does not hold.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
+from dev.killing.named import Named
 from dev.killing.stack import PARTS, Api, Stack, wait_until
 from dev.killing.verdict import Verdict, judged, loop_times
 from noetl_compiler import compile_or_raise
-from noetl_temporal.client import NoetlClient
+from noetl_temporal.client import NoetlClient, RunHandle
 
 PROBE = "/api/v1/concurrency/probe"
 END_SECONDS = 240.0
@@ -40,7 +43,7 @@ workflow:
       command: CREATE TABLE IF NOT EXISTS killed (run bigint, item int, at timestamptz DEFAULT now())
     next: {arcs: [{step: each}]}
   - step: each
-    loop: {in: "{{ range(workload['items']) | list }}", iterator: item, spec: {mode: parallel, max_in_flight: 20}}
+    loop: {in: "{{ range(workload['items']) | list }}", iterator: item, spec: {mode: parallel, max_in_flight: 20 FRAME}}
     tool:
       kind: http
       url: "{{ workload.api }}"
@@ -55,6 +58,8 @@ workflow:
               then: {do: fail}
 """
 
+FRAME = ", frame: {max_rows: 400, max_seconds: 30, row_concurrency: 10}"
+
 
 class Killing:
     """Runs, and the kills that fell into their loops by the log's own times."""
@@ -65,19 +70,25 @@ class Killing:
         self.within: Counter[str] = Counter()
         self.outside: Counter[str] = Counter()
         self.verdicts: list[Verdict] = []
+        self.text = PLAYBOOK.replace(" FRAME", FRAME if given.framed else "")
 
     async def go(self) -> None:
         """Until enough kills fell into a loop, or the time is over."""
         until = time.monotonic() + self.given.minutes * 60
         while self.within.total() < self.given.kills and time.monotonic() < until:
-            execution_id = await self._submitted()
-            kills = await self._killed(execution_id, until)
+            named = Named(self.api, PROBE)
+            run = await self._submitted()
+            execution_id = run.execution_id
+            kills = await self._killed(run, named, until)
             await self._ended(execution_id)
             began, ended = await loop_times(self._dsn, execution_id)
             for part, at in kills:
                 fell = began is not None and began <= at and (ended is None or at <= ended)
                 (self.within if fell else self.outside)[part] += 1
-            verdict = await judged(self.stack.addresses, execution_id, self.given.items, self.api.calls(PROBE))
+            calls = self.api.calls(PROBE)
+            verdict = await judged(
+                self.stack.addresses, execution_id, self.given.items, calls, named, framed=self.given.framed
+            )
             self.verdicts.append(verdict)
             print(f"run {execution_id}: {len(kills)} kills, {verdict.status}, {len(verdict.wrong)} wrong", flush=True)
 
@@ -85,21 +96,23 @@ class Killing:
     def _dsn(self) -> str:
         return self.stack.addresses.postgres
 
-    async def _submitted(self) -> int:
+    async def _submitted(self) -> RunHandle:
         client = await NoetlClient.connect(self.stack.addresses.temporal, dsn=self._dsn)
         payload = {"api": self.api.url + PROBE, "items": self.given.items}
-        return (await client.submit(compile_or_raise(PLAYBOOK), payload, content=PLAYBOOK)).execution_id
+        return await client.submit(compile_or_raise(self.text), payload, content=self.text)
 
-    async def _killed(self, execution_id: int, until: float) -> list[tuple[str, datetime]]:
+    async def _killed(self, run: RunHandle, named: Named, until: float) -> list[tuple[str, datetime]]:
         """Kill while the loop runs: each part in turn, 2 to 6 s apart."""
         kills: list[tuple[str, datetime]] = []
         while self.within.total() + len(kills) < self.given.kills and time.monotonic() < until:
             await asyncio.sleep(self.chance.uniform(*self.given.pause))
-            began, ended = await self._times(execution_id)
+            began, ended = await self._times(run.execution_id)
             if ended is not None:
                 break
             if began is None:
                 continue
+            if self.given.framed:
+                await named.look(self.stack, run)
             part, at = self.chance.choice(self.given.which), datetime.now(UTC)
             if self.stack.kill(part):
                 kills.append((part, at))
@@ -127,9 +140,14 @@ class Killing:
         for part in self.given.which:
             print(f"{part:10} {self.within[part]:10} {self.outside[part]:8}")
         print(f"{'all':10} {self.within.total():10} {self.outside.total():8}\n")
-        print(f"{'run':20} {'status':10} {'items':>6} {'rows':>6} {'failed':>6} {'calls':>6} {'lost':>5} {'wrong':>6}")
+        print(
+            f"{'run':20} {'status':10} {'items':>6} {'rows':>6} {'failed':>6} {'calls':>6} {'lost':>5}"
+            f" {'named':>6} {'again':>6} {'wrong':>6}"
+        )
         for one in self.verdicts:
-            counts = f"{one.rows:6} {one.failed:6} {one.calls:6} {one.lost:5} {len(one.wrong):6}"
+            counts = (
+                f"{one.rows:6} {one.failed:6} {one.calls:6} {one.lost:5} {one.named:6} {one.again:6} {len(one.wrong):6}"
+            )
             print(f"{one.execution_id:20} {one.status:10} {self.given.items:6} {counts}")
         told = Counter[str]()
         for one in self.verdicts:
@@ -165,6 +183,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--which", type=lambda text: text.split(","), default=list(PARTS), help=", ".join(PARTS))
     parser.add_argument("--minutes", type=float, default=60.0, help="no kill and no new run after these")
     parser.add_argument("--pause", type=float, nargs=2, default=(2.0, 6.0), metavar="S", help="between two kills")
+    parser.add_argument("--framed", action="store_true", help="run the items in frames")
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
 

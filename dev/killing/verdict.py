@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import urllib.parse
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import asyncpg
 
+from dev.killing.named import Named, calls_by_item
 from noetl_temporal.stack.addresses import Addresses
 
 __all__ = ["Verdict", "judged", "loop_times"]
@@ -19,7 +19,10 @@ REPORTED = ("ok", "error")
 
 @dataclass
 class Verdict:
-    """Of one run. ``wrong`` says what must not be; each entry names an item."""
+    """Of one run. ``named`` items had ended by a heartbeat before some kill; ``again`` are calls of frames that the log
+    does not know, since they were begun after the last heartbeat. ``wrong`` says what must not be; each entry names an
+    item.
+    """
 
     execution_id: int
     status: str
@@ -27,6 +30,8 @@ class Verdict:
     failed: int = 0
     calls: int = 0
     lost: int = 0
+    named: int = 0
+    again: int = 0
     failures: Counter[str] = field(default_factory=Counter[str])
     wrong: list[str] = field(default_factory=list[str])
 
@@ -46,8 +51,10 @@ async def loop_times(dsn: str, execution_id: int) -> tuple[datetime | None, date
     return times.get("loop.started"), next((times[name] for name in ENDS if name in times), None)
 
 
-async def judged(addresses: Addresses, execution_id: int, items: int, calls: dict[str, int]) -> Verdict:
-    """``calls``: query string -> how often the service was asked."""
+async def judged(
+    addresses: Addresses, execution_id: int, items: int, calls: dict[str, int], named: Named, *, framed: bool
+) -> Verdict:
+    """``calls``: query string -> how often the service was asked. The log of ``framed`` items need not tell of each."""
     stored = await _stored(addresses.playbooks, execution_id)
     connection = await asyncpg.connect(addresses.postgres)
     try:
@@ -56,19 +63,26 @@ async def judged(addresses: Addresses, execution_id: int, items: int, calls: dic
         attempts = await _attempts(connection, execution_id)
     finally:
         await connection.close()
-    asked = _asked(calls, execution_id)
+    asked = calls_by_item(calls, execution_id)
     lost = sum(count for (_, how), count in attempts.items() if how not in REPORTED)
     verdict = Verdict(
-        execution_id, str(status), stored.total(), len(failed), asked.total(), lost, Counter(failed.values())
+        execution_id, str(status), stored.total(), len(failed), asked.total(), lost, failures=Counter(failed.values())
     )
     for item in range(items):
-        verdict.wrong += _wrong(item, stored, failed, attempts, asked)
+        verdict.wrong += _wrong(item, stored, failed, attempts)
+        unknown = asked[item] - sum(count for (of, _), count in attempts.items() if of == item)
+        verdict.again += max(0, unknown) * framed
+        if unknown > 0 and not framed:
+            verdict.wrong.append(
+                f"item {item} was called {asked[item]} times, {unknown} more than the log has attempts"
+            )
+        if asked[item] > named.calls.get(item, asked[item]):
+            verdict.wrong.append(f"item {item} was called again after a heartbeat had named it")
+    verdict.named = len(named.calls)
     return verdict
 
 
-def _wrong(
-    item: int, stored: Counter[int], failed: dict[int, str], attempts: Counter[tuple[int, str]], asked: Counter[int]
-) -> list[str]:
+def _wrong(item: int, stored: Counter[int], failed: dict[int, str], attempts: Counter[tuple[int, str]]) -> list[str]:
     found: list[str] = []
     if stored[item] > 1:
         found.append(f"item {item} has {stored[item]} rows")
@@ -76,9 +90,6 @@ def _wrong(
         found.append(f"item {item} has no row and no recorded failure")
     if attempts[item, "ok"] > 1:
         found.append(f"item {item} was called again after it had reported")
-    told = sum(count for (of, _), count in attempts.items() if of == item)
-    if asked[item] > told:
-        found.append(f"item {item} was called {asked[item]} times, the log has {told} attempts")
     return found
 
 
@@ -113,14 +124,3 @@ async def _attempts(connection: asyncpg.Connection, execution_id: int) -> Counte
     return Counter(
         (row["item"], "ok" if row["event_type"].endswith("done") else row["kind"] or "error") for row in rows
     )
-
-
-def _asked(calls: dict[str, int], execution_id: int) -> Counter[int]:
-    """Item -> calls that reached the service; their label is ``<run>-<item>``."""
-    found: Counter[int] = Counter()
-    for query, count in calls.items():
-        [label] = urllib.parse.parse_qs(query).get("label", [""])
-        run, _, item = label.partition("-")
-        if run == str(execution_id):
-            found[int(item)] += count
-    return found

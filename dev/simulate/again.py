@@ -25,7 +25,7 @@ def check_again(story: Story) -> None:
     """Raises Finding."""
     with story.store.in_use():
         for tale in story.tales.values():
-            if len(tale.turns) <= MAX_TURNS:
+            if 0 < len(tale.turns) <= MAX_TURNS:
                 _same(story, tale, restored=False)
                 _same(story, tale, restored=True)
                 _refuses(story, tale)

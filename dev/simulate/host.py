@@ -59,6 +59,12 @@ class Alarm(Protocol):
     off: bool
 
 
+class Child(Protocol):
+    """What runs a chunk: a host of its own, or a frame (frames.py)."""
+
+    def ask_to_stop(self) -> None: ...
+
+
 class Surroundings(Protocol):
     """What a host asks of the world."""
 
@@ -69,13 +75,13 @@ class Surroundings(Protocol):
     def draw(self, low: int, high: int) -> int: ...
     def once(self, likely: float) -> bool: ...
     def perform(self, call: ToolCall) -> Performed: ...
-    def begin(self, parent: Host, chunk_id: str, given: ChunkInput) -> Host | None: ...
+    def begin(self, parent: Host, chunk_id: str, given: ChunkInput) -> Child: ...
 
 
 class Pending:
     """What a machine waits for. ``kind`` call, timer, chunk, keep or load."""
 
-    def __init__(self, kind: str, alarm: Alarm | None = None, child: Host | None = None) -> None:
+    def __init__(self, kind: str, alarm: Alarm | None = None, child: Child | None = None) -> None:
         self.kind, self.alarm, self.child = kind, alarm, child
         self.is_stopping = False
 

@@ -16,6 +16,8 @@ from msgspec.structs import replace
 
 from dev.simulate.runs import simulate
 from noetl_compiler import templates
+from noetl_temporal.frames import activity, segments
+from noetl_temporal.frames.keeper import Keeper
 from noetl_temporal.machine import playbook, protocol, quantities
 from noetl_temporal.machine.budget import Budget, ResultSizes
 from noetl_temporal.machine.engine import Engine
@@ -154,6 +156,28 @@ def _gives_the_rest_last(progress: Any, chunk: Any, report: Any, *, goes_on: boo
     progress.ranges.reverse()
 
 
+async def _forgets_older_segments(values: Any, head: str) -> Any:
+    """The last segment as if it were the only one."""
+    last = await segments.read(values, head)
+    told = {"results": last.results, "assigns": last.assigns}
+    state = {**last.state, **msgspec.to_builtins(told, str_keys=True)}
+    return segments.Resumption(state, last.calls, last.report)
+
+
+async def _forgets_all_segments(*_: Any) -> None:
+    """Every item is begun again."""
+
+
+async def _forgets_calls_in_flight(values: Any, head: str) -> Any:
+    return msgspec.structs.replace(await segments.resumed(values, head), calls=[])
+
+
+async def _makes_the_last_call_again(values: Any, head: str) -> Any:
+    """The snapshot is an older one than the segment's own."""
+    older = (await segments.read(values, head)).older
+    return await segments.resumed(values, older or head)
+
+
 def _resume_nothing(self: Any, _: Any) -> None:
     self.state.holding = False
 
@@ -262,6 +286,11 @@ MUTATIONS = (
         "22c: chunks of a sequential loop run in order", lambda: _off(playbook, "take_report", _gives_the_rest_last)
     ),
     Mutation("22c: chunks share max_in_flight", lambda: _off(chunks, "_free_share", _whole_share)),
+    Mutation("22d: no segment is forgotten", lambda: _off(activity, "resumed", _forgets_older_segments)),
+    Mutation("22d: no named item is called again", lambda: _off(activity, "resumed", _forgets_all_segments)),
+    Mutation("22d: no named call is made again", lambda: _off(activity, "resumed", _makes_the_last_call_again)),
+    Mutation("22d: calls in flight go on", lambda: _off(activity, "resumed", _forgets_calls_in_flight)),
+    Mutation("22d: nothing begins while the store is away", lambda: _off(Keeper, "is_behind", property(_no))),
     Mutation(
         "timers keep no run from going on",
         lambda: _off(ENGINE, "is_idle", property(_nothing_is_pending)),

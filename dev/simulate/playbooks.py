@@ -7,7 +7,16 @@ import random
 from typing import Any
 
 from dev.simulate.dialects import older
-from dev.simulate.tasks import NO_SECONDS, RAISING, RAISING_AFTER_FAILURE, Chance, a_loop, some_seconds, tasks
+from dev.simulate.tasks import (
+    NO_SECONDS,
+    RAISING,
+    RAISING_AFTER_FAILURE,
+    Chance,
+    a_framed_loop,
+    a_loop,
+    some_seconds,
+    tasks,
+)
 
 __all__ = ["playbook"]
 
@@ -29,7 +38,8 @@ def playbook(source: random.Random) -> str:
     """The text of one; most are of v10, some of the older dialects."""
     if source.random() < 0.12:
         return older(source)
-    return _text(_v10(Chance(source)))
+    chance = Chance(source)
+    return _text(_framed(chance) if chance.once(0.1) else _v10(chance))
 
 
 def _text(made: dict[str, Any]) -> str:
@@ -57,6 +67,18 @@ def _v10(chance: Chance) -> dict[str, Any]:
     return made | {"workload": WORKLOAD, "executor": {"spec": executor}, "workflow": steps}
 
 
+def _framed(chance: Chance) -> dict[str, Any]:
+    """A framed loop whose story depends on no time, so that it can be compared with the same loop unframed."""
+    chance.odd = 0.0
+    made = tasks(chance, ["t0", "t1"][: chance.number(1, 2)], bounded=False)
+    _let_repeat(made)
+    for task in made:
+        task.get("spec", {}).pop("timeout", None)
+    step = {"step": "s0", "loop": a_framed_loop(chance), "tool": made, "next": {"arcs": [{"step": "s1"}]}}
+    head = {"apiVersion": "noetl.io/v10", "kind": "Playbook", "metadata": {"name": "sim", "path": "sim/framed"}}
+    return head | {"workload": WORKLOAD, "workflow": [step, {"step": "s1", "tool": {"kind": "noop"}}]}
+
+
 def _names(chance: Chance) -> list[str]:
     count = chance.of(1, 1, 2, 3, 3, 4, 5, 6)
     names = [f"s{index}" for index in range(count)]
@@ -75,6 +97,8 @@ def _step(chance: Chance, name: str, index: int, names: list[str], bounded: bool
     is_bounded = bounded or _has_timeout(spec)
     if labels:
         made["tool"] = tasks(chance, labels, bounded=is_bounded and chance.once(0.5))
+        if "frame" in made.get("loop", {}).get("spec", {}):
+            _let_repeat(made["tool"])
     if policy:
         spec["policy"] = policy
     if spec:
@@ -83,6 +107,12 @@ def _step(chance: Chance, name: str, index: int, names: list[str], bounded: bool
         made["set"] = {"ctx.kept": chance.of(1, "{{ ctx.rounds | default(0) }}", "{{ nobody.there }}")}
     made |= _ways(chance, index, names)
     return made
+
+
+def _let_repeat(made: list[dict[str, Any]]) -> None:
+    """Calls that may not be repeated are refused in a frame, when a run is submitted."""
+    for task in made:
+        task.get("spec", {}).pop("idempotent", None)
 
 
 def _has_timeout(spec: dict[str, Any]) -> bool:

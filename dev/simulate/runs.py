@@ -10,6 +10,7 @@ from unittest.mock import patch
 from dev.simulate.invariants import check
 from dev.simulate.playbooks import playbook
 from dev.simulate.story import Finding, Story
+from dev.simulate.unframed import check_unframed
 from dev.simulate.world import World
 from noetl_compiler import compile_text
 from noetl_temporal.machine import failure_log
@@ -42,6 +43,7 @@ def simulate(seed: int) -> Result:
         ):
             World(story).run()
             check(story)
+            check_unframed(story)
     except Finding as finding:
         return Result(seed, text, story, finding)
     except Exception as error:

@@ -45,9 +45,17 @@ class Store:
     def keep(self, value: Any) -> Kept:
         """Store a value."""
         data = msgspec.json.encode(value)
+        return Kept(self.put(data), len(data))
+
+    def put(self, data: bytes) -> str:
+        """Store the JSON of a value; its key."""
         key = f"value {len(self._values)}"
         self._values[key] = data
-        return Kept(key, len(data))
+        return key
+
+    def data(self, key: str) -> bytes:
+        """The JSON that was put."""
+        return self._values[key]
 
     def value(self, key: str) -> Any:
         """What was stored."""

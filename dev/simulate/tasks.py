@@ -12,6 +12,7 @@ __all__ = [
     "RAISING",
     "RAISING_AFTER_FAILURE",
     "Chance",
+    "a_framed_loop",
     "a_loop",
     "an_amount",
     "some_seconds",
@@ -179,8 +180,35 @@ def a_loop(chance: Chance) -> dict[str, Any]:
     if chance.once(0.15):
         spec["timeout"] = some_seconds(chance, 10)
     made: dict[str, Any] = {"in": f"{{{{ range({size}) | list }}}}", "iterator": "item", "spec": spec}
+    if chance.once(0.5):
+        spec["frame"] = _a_frame(chance)
+        size = chance.of(size, 20, 40)
     if chance.once(0.15):
         made["limit"] = an_amount(chance, 1, 4)
     if chance.once(0.15):
         made["where"] = RAISING if chance.once(chance.odd) else "{{ item % 2 == 0 }}"
+    return made
+
+
+def a_framed_loop(chance: Chance) -> dict[str, Any]:
+    """Over so many items that several segments are stored."""
+    spec: dict[str, Any] = {"mode": chance.of("sequential", "parallel", "parallel"), "frame": _a_frame(chance)}
+    if spec["mode"] == "parallel":
+        spec["max_in_flight"] = chance.number(1, 8)
+    if chance.once(0.5):
+        spec["policy"] = {"failure": {"mode": "best_effort"}}
+    return {"in": f"{{{{ range({chance.number(10, 40)}) | list }}}}", "iterator": "item", "spec": spec}
+
+
+def _a_frame(chance: Chance) -> dict[str, Any]:
+    """Small ones, so that a loop has several."""
+    made: dict[str, Any] = {}
+    if chance.once(0.6):
+        made["max_rows"] = an_amount(chance, 1, 9)
+    if chance.once(0.7):
+        made["row_concurrency"] = an_amount(chance, 1, 5)
+    if chance.once(0.3):
+        made["max_seconds"] = some_seconds(chance, 20)
+    if chance.once(0.2):
+        made["max_bytes"] = an_amount(chance, 1, 1000)
     return made

@@ -12,7 +12,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import asyncpg
 import msgspec
@@ -20,6 +20,7 @@ import msgspec
 from dev.simulate.answers import Answers
 from dev.simulate.playbooks import playbook
 from dev.simulate.story import Finding, Story
+from dev.simulate.told import DERIVED, Told, differences, failure_of, row_of, told_by
 from dev.simulate.world import World
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.outcome import Outcome
@@ -48,18 +49,6 @@ UNSUITABLE = ('"replace"', "sink: {tool")
 
 TABLES = ("t0", "t1", "t")
 KINDS = ("noop", "http", "python", "postgres")
-DERIVED = ("task.attempt.", "sink.", "policy.task.")
-"""Rows that the mirror derives from calls, and those that a call's own activity decides."""
-
-
-class Told(NamedTuple):
-    """What a run came to, without ids and times."""
-
-    status: str
-    result: Any
-    failures: Counter[str]
-    rows: Counter[str]
-    stored: Counter[str]
 
 
 def compare(count: int, first: int) -> int:
@@ -82,25 +71,15 @@ async def _compared(addresses: Addresses, count: int, first: int) -> int:
             report = await asyncio.wait_for(run.result(), RUN_SECONDS)
         await follow_execution(client.temporal, addresses.postgres, run.workflow_id)
         rows = await _rows(addresses.postgres, run.execution_id)
-        failures = Counter(_failure(one) for one in report.failures.kept)
+        failures = Counter(failure_of(one) for one in report.failures.kept)
         there = Told(report.status, report.result, failures, rows, await _stored(addresses.playbooks))
-        told = list(_differences(alone, there))
+        told = list(differences(alone, there, ("alone", "on Temporal")))
         print(f"{number:4} seed {seed}: {alone.status}, {alone.rows.total()} rows, {'same' if not told else 'DIFFERS'}")
         for line in told:
             print(f"     {line[:600]}", flush=True)
         differing += bool(told)
     print(f"{count} playbooks on Temporal, {differing} differ from the machine alone")
     return int(bool(differing))
-
-
-def _differences(alone: Told, there: Told) -> Iterator[str]:
-    if (alone.status, alone.result) != (there.status, there.result):
-        yield f"alone {alone.status} {alone.result}, on Temporal {there.status} {there.result}"
-    for name in ("failures", "rows", "stored"):
-        one: Counter[str] = getattr(alone, name)
-        other: Counter[str] = getattr(there, name)
-        if one != other:
-            yield f"{name}: alone {dict(one - other)}, on Temporal {dict(other - one)}"
 
 
 # ---- the machine alone ----------------------------------------------------------------------------------------------
@@ -110,7 +89,7 @@ def _suitable(first: int) -> Iterator[tuple[int, Story, Told]]:
     seed = first
     while True:
         stories = [_calm(seed, order) for order in range(ORDERS)]
-        told = [_told(one) for one in stories if one is not None]
+        told = [told_by(one)._replace(results={}) for one in stories if one is not None]
         if stories[0] is not None and len(told) == ORDERS and all(one == told[0] for one in told):
             yield seed, stories[0], told[0]
         seed += 1
@@ -132,24 +111,6 @@ def _calm(seed: int, order: int) -> Story | None:
     late = any(one.timer_id.endswith(":timeout") and one.seconds < SHORTEST_TIMEOUT for one in timers)
     took = story.main.turns[-1].fact.at - story.main.turns[0].fact.at
     return None if late or len(turns) > MAX_TURNS or len(turns) < 4 or took > MAX_MS else story
-
-
-def _told(story: Story) -> Told:
-    finish = story.main.finish
-    assert finish is not None
-    events = [event for tale in story.tales.values() for event in tale.events]
-    rows = Counter(_row(one.type, one.node, one.status, one.meta.get("iteration")) for one in events)
-    kept = Counter({row: count for row, count in rows.items() if not row.startswith(DERIVED)})
-    failures = Counter(_failure(one) for one in finish.failures.kept)
-    return Told(finish.status, finish.result, failures, kept, Counter(story.stored))
-
-
-def _row(type_: str, node: str, status: str, iteration: Any) -> str:
-    return f"{type_} {node[:60]} {status} {iteration}"
-
-
-def _failure(failure: Any) -> str:
-    return f"{failure.run[:60]} {failure.task} {failure.kind} {failure.iteration} {failure.handled}"
 
 
 # ---- on Temporal ----------------------------------------------------------------------------------------------------
@@ -196,5 +157,5 @@ async def _rows(dsn: str, execution_id: int) -> Counter[str]:
         )
     finally:
         await connection.close()
-    rows = Counter(_row(one["event_type"], one["node_name"], one["status"], one["iteration"]) for one in found)
+    rows = Counter(row_of(one["event_type"], one["node_name"], one["status"], one["iteration"]) for one in found)
     return Counter({row: count for row, count in rows.items() if not row.startswith(DERIVED)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 
 from dev.simulate.answers import Answers
 from dev.simulate.calls import CALM, Performed, Weather, perform
+from dev.simulate.frames import Frame, Place, in_processes
 from dev.simulate.host import Host
 from dev.simulate.store import Store
 from dev.simulate.story import Finding, Story, Tale
@@ -41,6 +43,10 @@ MISHAPS = (
     "rest",
     "limit",
 )
+OF_FRAMES = ("killed", "killed", "killed", "worker stops", "paused", "store away", "store away")
+"""Mishaps of frames: what a run comes to is the same as without them."""
+
+LONGEST_AWAY_MS = 60_000
 
 
 class Alarm:
@@ -53,9 +59,11 @@ class Alarm:
 
 
 class World:
-    """Runs the story's graph until nothing is left to happen. ``calm``: nothing goes wrong, in that random order."""
+    """Runs the story's graph until nothing is left to happen. ``calm``: nothing goes wrong, in that random order, but
+    where ``is_rough`` what happens to processes of frames.
+    """
 
-    def __init__(self, story: Story, calm: int | None = None) -> None:
+    def __init__(self, story: Story, calm: int | None = None, *, is_rough: bool = False) -> None:
         self.story = story
         self.now = EPOCH_MS + 86_400_000
         self.chance = random.Random(f"{story.seed}/world/{calm or 0}")
@@ -66,8 +74,11 @@ class World:
         self._queue: list[tuple[int, int, Alarm]] = []
         self._count = 0
         self._facts = 0
-        self._hosts: list[Host] = []
+        self._hosts: list[Host | Frame] = []
         self._mishaps = _mishaps(self.chance) if calm is None else {}
+        self._is_rough = is_rough or calm is None
+        longest = self.chance.choice((20, 400, 2000)) if is_rough else self._weather.longest_ms
+        self._place = Place(self, self._answers, longest, self._weather.sink_fails, story.stored)
 
     # ---- what hosts ask -------------------------------------------------------------------------------------------
 
@@ -94,21 +105,38 @@ class World:
         self.story.stored += done.stored
         return done._replace(report=self.store.set_aside(done.report))
 
-    def begin(self, parent: Host, chunk_id: str, given: ChunkInput) -> Host | None:
-        """Start the child of a chunk; None when a cancel is there before it."""
+    def begin(self, parent: Host, chunk_id: str, given: ChunkInput) -> Host | Frame:
+        """Start the child of a chunk, or its frame."""
         name = f"{parent.tale.name}/{chunk_id}"
         tale = self.story.tales.get(name)
         if tale is not None:
             raise Finding("two chunks have one name", name)
         given = self.store.with_items(given)
         tale = self.story.tales[name] = Tale(name, given)
+        return self._child(parent, chunk_id, tale) if given.frame is None else self._frame(parent, chunk_id, tale)
 
+    def _frame(self, parent: Host, chunk_id: str, tale: Tale) -> Frame:
+        def ended(report: ChunkReport, told: ChunkReport | None) -> None:
+            tale.report = told
+            parent.chunk_finished(chunk_id, report)
+
+        frame = Frame(self._place, tale, tale.given, ended)
+        self._hosts.append(frame)
+        frame.begin(self.draw(0, self._longest_start))
+        for _ in range(self.chance.choice((0, 1, 1, 2, 4)) if self._is_rough else 0):
+            mishap = self.chance.choice(OF_FRAMES)
+            self.later(
+                self.draw(0, self.chance.choice((200, 2000, 20_000, 90_000))), partial(self._upset, frame, mishap)
+            )
+        return frame
+
+    def _child(self, parent: Host, chunk_id: str, tale: Tale) -> Host:
         def ended(_: Finish) -> None:
             report = host.machine.report if isinstance(host.machine, LoopMachine) else None
             tale.report = msgspec.convert(msgspec.to_builtins(report, str_keys=True), ChunkReport, str_keys=True)
             parent.chunk_finished(chunk_id, tale.report)
 
-        host = Host(self, tale, lambda state: LoopMachine(given, state, limit=self.store.limit), ended)
+        host = Host(self, tale, lambda state: LoopMachine(tale.given, state, limit=self.store.limit), ended)
         host.chunk_id, host.parent = chunk_id, parent  # type: ignore[attr-defined]
         self._hosts.append(host)
         self.later(self.draw(0, self._longest_start), lambda: host.feed(Started(self.now)))
@@ -118,8 +146,13 @@ class World:
 
     def run(self) -> None:
         """Raises Finding."""
-        with self.store.in_use():
-            self._run()
+        with self.store.in_use(), in_processes(self._place):
+            try:
+                self._run()
+            finally:
+                for host in self._hosts:
+                    if isinstance(host, Frame):
+                        host.close()
 
     def _run(self) -> None:
         graph = self.story.graph
@@ -138,6 +171,8 @@ class World:
                 continue
             self.now = at
             alarm.act()
+            if self._place.finding is not None:
+                raise self._place.finding
             self._facts += 1
             if self._facts > MAX_FACTS:
                 raise Finding("a run does not end", f"{MAX_FACTS:,} facts, {(self.now - EPOCH_MS) // 1000} s")
@@ -149,16 +184,16 @@ class World:
                 raise Finding("a machine waits for nothing", f"{host.tale.name or 'the playbook'} waits for {waits}")
 
     def _befall(self, mishap: str) -> None:
-        alive = [one for one in self._hosts if not one.is_over and one.tale.turns]
+        alive = [one for one in self._hosts if isinstance(one, Host) and not one.is_over and one.tale.turns]
         children = [one for one in alive if one.tale.name]
         if not alive:
             return
         match mishap:
             case "cancel":
-                self._hosts[0].stop()
+                alive[0].stop()
             case "cancel twice":
-                self._hosts[0].stop()
-                self.later(self.draw(0, 4000), self._hosts[0].stop)
+                alive[0].stop()
+                self.later(self.draw(0, 4000), alive[0].stop)
             case "anew" | "hold":
                 self.chance.choice(alive).ask_anew("hold" if mishap == "hold" else "soft")
             case "child cancelled" if children:
@@ -171,6 +206,18 @@ class World:
                 self.chance.choice(alive).feed(LimitReached(self.now, "the run is too large"))
             case _:
                 pass
+
+    def _upset(self, frame: Frame, mishap: str) -> None:
+        """Something happens to the process of a frame, or to its store."""
+        match mishap:
+            case "killed":
+                frame.kill()
+            case "worker stops":
+                frame.stop_worker()
+            case "paused":
+                frame.pause()
+            case _:
+                self._place.payloads.away_until = self.now + self.draw(0, LONGEST_AWAY_MS)
 
     def _give_back(self, host: Host) -> None:
         """The history of a chunk is long."""

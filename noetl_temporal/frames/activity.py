@@ -63,7 +63,7 @@ async def _driven(frame: _Frame, given: FrameInput | Unread) -> FrameEnd:
                 if running.done() and not running.cancelled():
                     return running.result()
                 reason = stop_reason()
-                if reason is None:
+                if reason is None or running.cancelled():  # the process is being torn down
                     raise
             if reason == "cancelled":
                 frame.cancel()

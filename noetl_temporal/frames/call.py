@@ -42,7 +42,8 @@ class _NotStored(ValueStore):
 
 class Surroundings:
     """What the calls of a frame share; ``sinks`` also with those of other frames. ``is_hopeless`` when workers died
-    again and again while this frame ran: then no call is made any more.
+    again and again while this frame ran: then no call is made any more. ``store`` takes what the frame itself keeps,
+    ``values`` is for its calls.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Surroundings:
     ) -> None:
         self.tools = tools
         self.source = source
+        self.store = values
         self.values = _NotStored(values.converter, values.limit)
         self.sinks = sinks
         self.is_hopeless = is_hopeless

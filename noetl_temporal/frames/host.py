@@ -138,16 +138,20 @@ class FrameHost:
     # ---- a turn -----------------------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
-        machine = self._machine
         while self._inbox and self._finish is None:
             self._feed(self._inbox.popleft())
         if self._is_full():
             self._feed(RestRequested(now()))
-        self.keeper.take(self._in_flight())
+        if self._finish is None:  # the segment of a machine that has ended needs its report: it is the last one
+            self.keeper.take(self._in_flight())
+            self._hold_or_go_on()
+
+    def _hold_or_go_on(self) -> None:
+        machine = self._machine
         if self.keeper.is_behind:
-            if not machine.state.holding and self._finish is None:
+            if not machine.state.holding:
                 self._feed(HoldRequested(now()))
-        elif machine.state.holding and self._finish is None:
+        elif machine.state.holding:
             self._feed(Continued(now()))
         while machine.has_work and not machine.state.holding and self._finish is None:
             self._feed(Continued(now()))
@@ -226,7 +230,7 @@ class FrameHost:
         task.add_done_callback(lambda _done: self._tasks.pop(command.id))
 
     async def _kept_or_loaded(self, command: KeepValues | LoadValue) -> None:
-        values = self._around.values
+        values = self._around.store
         match command:
             case KeepValues():
                 kept = await until_done("results cannot be stored", lambda: kept_values(values, command.values))

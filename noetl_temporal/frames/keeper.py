@@ -89,10 +89,14 @@ class Keeper:
             self._storing = asyncio.create_task(self._store(self._segment(calls), self._progress(attempt)))
 
     async def last(self, calls: Iterable[InFlight] = (), report: ChunkReport | None = None) -> str:
-        """Store what is left, however long that takes, with the ``report`` of a frame that has ended; the key."""
+        """Store what is left, however long that takes, with the ``report`` of a frame that has ended; the key.
+
+        Interrupted, it goes on beside: the segment that it took is the only place where its entries are.
+        """
         while self._storing is not None:
             await asyncio.shield(self._storing)
-        return await self._store(self._segment(calls, report), self._progress(self._attempt))
+        self._storing = asyncio.create_task(self._store(self._segment(calls, report), self._progress(self._attempt)))
+        return await asyncio.shield(self._storing)
 
     def close(self) -> None:
         """Stop storing."""

@@ -81,7 +81,7 @@ class Engine(Intake[S], Generic[S, R]):
     def has_work(self) -> bool:
         """Something could begin that the budget deferred: feed Continued in the next workflow task."""
         may_begin = self._can_begin(ignoring_budget=True) or self.state.stop is not None
-        return may_begin and self._is_waiting_for_budget()
+        return may_begin and self._is_waiting_for_budget() and not self._is_loading
 
     @property
     def is_cancelled(self) -> bool:

@@ -6,12 +6,14 @@ one: the machine's state is then unknown to its shell (h11's rule).
 
 A fact may need a value that is not here (stored.py). Then the machine is put back as it was, the value is asked for,
 and the fact is *deferred*: taken again, as if it came then, once the value has come. Whatever else ends meanwhile waits
-behind it, so that facts keep their order. Stops, and what the host asks for, do not wait.
+behind it, so that facts keep their order. Stops, and what the host asks for, do not wait. Where a fact can be taken,
+and only what would begin after it needs a value, nothing begins until that has come.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from msgspec.structs import replace
@@ -80,7 +82,7 @@ class Intake(ABC, Generic[S]):
             raise
 
     def _fed(self, event: Event) -> list[Command]:
-        """While facts wait for a value, others wait behind them; only what the host asks for does not."""
+        """While facts wait for a value, others wait behind them; only stops and what the host asks for do not."""
         match event:
             case ValueLoaded():
                 return self._value_loaded(event)
@@ -93,39 +95,60 @@ class Intake(ABC, Generic[S]):
                 return self._taken(event)
 
     def _waits_its_turn(self, event: Event) -> bool:
-        """Whether something ended that this machine began. Stops and what the host asks for come before that."""
+        """Whether something ended that this machine began."""
         if isinstance(event, TimerFired):
             timer = self.state.timers.get(event.timer_id)
             return timer is None or timer.kind != "deadline"
         return isinstance(event, ToolFinished | ChunkFinished | ValuesKept)
 
+    # ---- taking ---------------------------------------------------------------------------------------------------
+
     def _taken(self, event: Event) -> list[Command]:
         """Take the fact, or defer it until the stored value that it needs has been loaded."""
         if _brings_stored(event):
             self.state.has_stored = True
-        before = copied(self.state) if self.state.has_stored else None
         self._journal.open(event.at)
-        self.budget.open()
         self.budget.work(FACT_WORK)
+        needed = self._attempted(lambda: self._take(event))
+        if needed is None:
+            return self._settled()
+        self.state.deferred.insert(len(self.state.deferred) if self._waits_its_turn(event) else 0, event)
+        return self._load(needed)
+
+    def _settled(self) -> list[Command]:
+        """Begin what may begin; nothing of it where that needs a value first."""
+        told = list(self._journal.commands)
+        needed = self._attempted(self._settle)
+        return self._journal.commands if needed is None else [*told, *self._load(needed)]
+
+    def _attempted(self, change: Callable[[], None]) -> Stored | None:
+        """Change the state; the stored value that is needed for that, and no change then."""
+        before = copied(self.state) if self.state.has_stored else None
+        self.budget.open()
         try:
             with using(AtHand(self.state.loaded, self._limit)):
-                self._take(event)
-                self._settle()
+                change()
         except NotLoaded as found:
             if before is None:
                 raise ProtocolError(f"{found} is needed where nothing is stored") from found
             self._mount(before)
-            return self._defer(event, found.stored)
+            return found.stored
         finally:
             self.budget.close()
-        return self._journal.commands
+        return None
 
-    def _defer(self, event: Event, stored: Stored) -> list[Command]:
-        state, id_ = self.state, load_id(stored)
-        state.deferred.insert(len(state.deferred) if self._waits_its_turn(event) else 0, event)
-        if id_ in state.pending:
+    # ---- stored values --------------------------------------------------------------------------------------------
+
+    @property
+    def _is_loading(self) -> bool:
+        """Whether something waits for a stored value."""
+        return self.state.has_stored and any(one.kind == "load" for one in self.state.pending.values())
+
+    def _load(self, stored: Stored) -> list[Command]:
+        id_ = load_id(stored)
+        if id_ in self.state.pending:
             return []
-        state.pending[id_] = Pending("load", "")
+        self.state.pending[id_] = Pending("load", "")
         return [LoadValue(id_, stored)]
 
     def _value_loaded(self, event: ValueLoaded) -> list[Command]:
@@ -140,15 +163,13 @@ class Intake(ABC, Generic[S]):
             del pending[id_]
             if one.owner:
                 self._begin_again(one.owner)
-        waiting, self.state.deferred = self.state.deferred, []
-        commands = self._taken(event)
-        self.state.deferred += waiting
-        return commands + self._take_deferred(event.at)
+        return self._taken(event) + (self._take_deferred(event.at) if self.state.deferred else [])
 
     def _take_deferred(self, at: int) -> list[Command]:
         """Take the facts that wait, in their order, as if they came now, up to one that needs another value."""
+        self._journal.open(at)
+        commands = [] if self.state.deferred else self._settled()
         waiting, self.state.deferred = self.state.deferred, []
-        commands: list[Command] = []
         while waiting and not self.state.deferred and self.state.phase == "running":
             fact = replace(waiting.pop(0), at=at)
             problem = unexpected(fact, self.state)
@@ -157,7 +178,7 @@ class Intake(ABC, Generic[S]):
             commands += self._taken(fact)
         if self.state.phase == "running":
             self.state.deferred += waiting
-        if not self.state.deferred:
+        if not self._is_loading:
             self.state.loaded.clear()
         return commands
 

@@ -52,6 +52,30 @@ POLLING = """\
 """
 """Its one call after the loop is made again and again, with a timer between."""
 
+LOOP_THEN_POLLING = """\
+  - step: start
+    loop: {{in: [1, 2], iterator: item}}
+    tool:
+      kind: http
+      url: "{url}/size/{{{{ item }}}}"
+      spec:
+        policy:
+          rules:
+            - when: "{{{{ output.data.data.call < 3 }}}}"
+              then: {{do: again, attempts: 9, delay: 1}}
+    next: {{arcs: [{{step: poll}}]}}
+  - step: poll
+    tool:
+      kind: http
+      url: "{url}/size/3"
+      spec:
+        policy:
+          rules:
+            - when: "{{{{ output.data.data.call < 500 }}}}"
+              then: {{do: again, attempts: 500, delay: 1}}
+"""
+"""Its loop waits for nothing but timers between the calls of an item."""
+
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
@@ -91,9 +115,9 @@ async def build_of(client: NoetlClient, handle: WorkflowHandle[Any, Any], run_id
     return found.workflow_execution_info.versioning_info.deployment_version.build_id
 
 
-async def workers_of(handle: RunHandle) -> list[str]:
+async def workers_of(handle: WorkflowHandle[Any, Any]) -> list[str]:
     """Who made its calls, by process id."""
-    history = await handle.workflow.fetch_history()
+    history = await handle.fetch_history()
     started = [one.activity_task_started_event_attributes.identity for one in history.events]
     return [identity.partition("@")[0] for identity in started if identity]
 
@@ -118,8 +142,8 @@ async def test_a_run_ends_on_its_build_and_the_next_begins_on_the_current_one(
         new = await begun(client, TWO_CALLS.format(url=web.url))
         assert {(await old.result()).status, (await new.result()).status} == {"completed"}
         assert [await build_of(client, one.workflow) for one in (old, new)] == ["a", "b"]
-        assert await workers_of(old) == [str(a.pid)] * 2
-        assert await workers_of(new) == [str(b.pid)] * 2
+        assert await workers_of(old.workflow) == [str(a.pid)] * 2
+        assert await workers_of(new.workflow) == [str(b.pid)] * 2
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
@@ -150,6 +174,39 @@ async def test_a_run_that_only_waits_continues_on_the_current_build(
         await until(lambda: called(web, before + 3))
         assert [await build_of(client, handle.workflow, run) for run in await runs_of(client, handle)] == ["c", "d"]
         await handle.workflow.terminate()
+
+
+async def test_a_chunk_ends_on_its_build_and_the_run_on_the_current_one(
+    alone: Addresses, client: NoetlClient, web: Site
+) -> None:
+    """The run is picked up between two of its polls, and comes to its end there."""
+    async with (
+        worker_process(alone.temporal, alone.postgres, "--build-id", "g") as g,
+        worker_process(alone.temporal, alone.postgres, "--build-id", "h") as h,
+    ):
+        await make_current(alone.temporal, "noetl", "g")
+        web.open.clear()
+        handle = await begun(client, LOOP_THEN_POLLING.format(url=web.url))
+        await until(lambda: called(web, 1))
+        await make_current(alone.temporal, "noetl", "h")
+        web.open.set()
+        await until(lambda: is_on(client, handle, "h"))
+        web.calls["/size/3"] = 500
+        report = await handle.result()
+        assert report.status == "completed"
+        runs = await runs_of(client, handle)
+        assert [await build_of(client, handle.workflow, run) for run in runs] == ["g", "h"]
+        chunk = client.temporal.get_workflow_handle(f"{handle.workflow_id}/start/1")
+        assert await build_of(client, chunk) == "g"
+        assert await workers_of(chunk) == [str(g.pid)] * 6
+        assert await calls_by(client, handle, runs[0]) == {str(g.pid)}
+        assert await calls_by(client, handle, runs[1]) == {str(h.pid)}
+        assert web.calls["/size/1"] == web.calls["/size/2"] == 3
+
+
+async def calls_by(client: NoetlClient, handle: RunHandle, run_id: str) -> set[str]:
+    """Who made the calls of one of its runs."""
+    return set(await workers_of(client.temporal.get_workflow_handle(handle.workflow_id, run_id=run_id)))
 
 
 async def called(web: Site, times: int) -> bool:

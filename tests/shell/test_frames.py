@@ -12,6 +12,7 @@ from temporalio.exceptions import ApplicationError
 
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Request, ToolContext
+from noetl_temporal.frames import keeper
 from noetl_temporal.frames.segments import resumed
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.run_tool import MAX_LOST
@@ -170,6 +171,30 @@ async def test_a_cancelled_frame_tells_what_it_did(servers: Addresses) -> None:
     assert [one.get("status", "ok") for one in call["report"]["attempts"]] == ["cancelled"]
 
 
+async def test_a_cancelled_frame_ends_with_its_process(servers: Addresses) -> None:
+    """A process that ends cancels all of its tasks, also those of a frame that was cancelled and has not ended yet."""
+    gate = Gate(0)
+
+    async def answer(request: Request, context: ToolContext) -> Any:
+        try:
+            return await gate(request, context)
+        except asyncio.CancelledError:
+            await gate.let_go.wait()
+            raise
+
+    frame = Frame(input_of(looped(3, at_once=1)), servers.postgres, answer)
+    before = asyncio.all_tasks()
+    running = frame.start()
+    await gate.waiting.wait()
+    frame.interrupt("cancel_requested")
+    await asyncio.sleep(0)
+    for task in asyncio.all_tasks() - before:
+        task.cancel()
+    await asyncio.wait([running])
+    assert running.cancelled()
+    gate.let_go.set()
+
+
 async def test_a_failed_item_stops_the_frame_under_fail_fast(servers: Addresses) -> None:
     never = asyncio.Event()
 
@@ -262,6 +287,30 @@ async def test_a_store_that_is_away_stops_the_frame_from_beginning_more_and_lose
     assert len(frame.called) == 2000
 
 
+async def test_a_frame_interrupted_while_its_last_segment_waits_tells_all(
+    servers: Addresses, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with proxy_to(servers.postgres) as proxy:
+
+        async def answer(request: Request, _context: ToolContext) -> Any:
+            if request.input["n"] == 2:
+                await proxy.cut()
+            return request.input["n"]
+
+        frame = Frame(input_of(looped(3, at_once=1)), proxy.dsn, answer)
+        running = frame.start()
+        while "what a frame has done cannot be stored" not in caplog.text:
+            await asyncio.sleep(0.02)
+        frame.interrupt("paused")
+        await asyncio.sleep(0)
+        await proxy.open()
+        with pytest.raises(ApplicationError):
+            await running
+        end = await frame.start()
+        types = Counter(one["event"]["type"] for one in await frame.entries(end) if "event" in one)
+    assert types["loop.iteration.started"] == types["loop.iteration.done"] == 3
+
+
 async def test_a_heartbeat_is_small_and_names_what_is_stored(servers: Addresses) -> None:
     frame = Frame(input_of(looped(1500)), servers.postgres, number)
     end = await frame.start()
@@ -269,6 +318,24 @@ async def test_a_heartbeat_is_small_and_names_what_is_stored(servers: Addresses)
     assert frame.beats[-1].head == end.segments
     assert len(await frame.segments(end)) >= 3
     assert all(len(segment.state.get("results", {})) == 0 for segment in await frame.segments(end))
+
+
+async def test_a_segment_of_a_frame_that_has_ended_has_its_report(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the next attempt could neither go on with the machine nor tell what it came to."""
+    monkeypatch.setattr(keeper, "SEGMENT_ENTRIES", 1)
+
+    async def answer(request: Request, _context: ToolContext) -> Any:
+        known = len(frame.beats)
+        while len(frame.beats) == known:  # until nothing is being stored
+            await asyncio.sleep(0.01)
+        return request.input["n"]
+
+    frame = Frame(input_of(looped(2, at_once=1)), servers.postgres, answer)
+    segments = await frame.segments(await frame.start())
+    ended = [segment for segment in segments if segment.state["phase"] == "ended"]
+    assert [segment.report is not None for segment in ended] == [True]
 
 
 async def test_a_snapshot_that_a_segment_restores_is_the_machine_s(servers: Addresses) -> None:

@@ -9,7 +9,15 @@ from dev.simulate.runs import simulate
 
 SEEDS = 250
 AT_ONCE = 25
-QUICK = ("19a: the stop of a machine", "6a: a cancel meets the final step", "ids leave room for derived rows")
+QUICK = (
+    "19a: the stop of a machine",
+    "6a: a cancel meets the final step",
+    "ids leave room for derived rows",
+    "22d: no segment is forgotten",
+    "22d: no named item is called again",
+    "22d: calls in flight go on",
+    "22d: nothing begins while the store is away",
+)
 """Cures whose absence shows within seconds."""
 
 

@@ -1,0 +1,64 @@
+"""What heartbeats of frames had named before a kill: items that ended, and how often each had been called by then."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections import Counter
+
+import msgspec
+
+from dev.killing.stack import Api, Stack
+from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.codec import data_converter
+from noetl_temporal.frames.segments import FrameDetails, read
+from noetl_temporal.value_store import ValueStore
+
+__all__ = ["Named", "calls_by_item"]
+
+ENDS = ("loop.iteration.done", "loop.iteration.failed")
+
+
+class Named:
+    """Of one run; ``path`` is that of the calls. ``calls``: named item -> its calls when it was first seen named."""
+
+    def __init__(self, api: Api, path: str) -> None:
+        self.calls: dict[int, int] = {}
+        self._api, self._path = api, path
+
+    async def look(self, stack: Stack, run: RunHandle) -> None:
+        """Read what the server knows now. Where it, or the store of segments, is away nothing is learned."""
+        try:
+            items = await _items(stack.addresses.temporal, stack.addresses.postgres, run.workflow_id)
+        except Exception as error:
+            print(f"what is named is not known: {type(error).__name__}: {error}"[:150], flush=True)
+            return
+        asked = calls_by_item(self._api.calls(self._path), run.execution_id)
+        for item in items:
+            self.calls.setdefault(item, asked[item])
+
+
+async def _items(address: str, dsn: str, workflow_id: str) -> set[int]:
+    client = await NoetlClient.connect(address, dsn=dsn)
+    values, found = ValueStore(data_converter(dsn)), set[int]()
+    described = await client.temporal.get_workflow_handle(workflow_id).describe()
+    for pending in described.raw_description.pending_activities:
+        for payload in pending.heartbeat_details.payloads:
+            key = msgspec.json.decode(payload.data, type=FrameDetails).head
+            while key is not None:
+                segment = await read(values, key)
+                entries = [msgspec.json.decode(entry) for entry in segment.entries]
+                events = [entry["event"] for entry in entries if "event" in entry]
+                found |= {event["meta"]["iteration"] for event in events if event["type"] in ENDS}
+                key = segment.older
+    return found
+
+
+def calls_by_item(calls: dict[str, int], execution_id: int) -> Counter[int]:
+    """Item -> calls that reached the service; their label is ``<run>-<item>``. ``calls``: query string -> count."""
+    found: Counter[int] = Counter()
+    for query, count in calls.items():
+        [label] = urllib.parse.parse_qs(query).get("label", [""])
+        run, _, item = label.partition("-")
+        if run == str(execution_id):
+            found[int(item)] += count
+    return found

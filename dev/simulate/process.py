@@ -1,0 +1,169 @@
+"""A simulated process: an event loop that runs real asyncio code in the world's time, and that can die.
+
+Timers of the loop are things that happen in the world; whatever is ready runs at once, in no time. A process that dies
+does nothing any more that the world could see: its tasks are cancelled, so that nothing of them is left, but its timers
+never fire, and what it asks of the world must ask ``is_dead`` first.
+
+A process with nothing to do but look at the clock sleeps longer and longer, so that a delay of a year is simulated in
+some thousand looks. A busy computer wakes late as well: no code may rely on being woken in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+__all__ = ["ProcessLoop"]
+
+IDLE = 40
+"""Timers without any news after which looks at the clock become rare."""
+
+LONGEST_LOOK_MS = 5_000
+"""A longer timer is no look at the clock."""
+
+
+class Alarm(Protocol):
+    """Something that will happen unless ``off``."""
+
+    off: bool
+
+
+class Clock(Protocol):
+    """What a loop asks of the world."""
+
+    now: int
+
+    def later(self, ms: int, act: Callable[[], None]) -> Alarm: ...
+
+
+class ProcessLoop(asyncio.AbstractEventLoop):
+    """Timers, tasks and threads; it knows nothing of files and sockets. ``owner`` is whose process it is: code that
+    runs here finds it by its running loop.
+    """
+
+    def __init__(self, clock: Clock, owner: Any) -> None:
+        self.owner = owner
+        self.is_dead = False
+        self._clock = clock
+        self._ready: deque[Any] = deque()
+        self._alarms: dict[int, Alarm] = {}
+        self._idle = 0
+        self._errors: list[BaseException] = []
+
+    # ---- from the world ---------------------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Run what is ready until nothing is. Raises what a callback raised."""
+        before = _running_loop()
+        _set_running_loop(self)
+        try:
+            while self._ready:
+                handle = self._ready.popleft()
+                if not handle.cancelled():
+                    handle._run()
+        finally:
+            _set_running_loop(before)
+        if self._errors and not self.is_dead:
+            raise self._errors[0]
+
+    def news(self) -> None:
+        """Something happened in the process, beside looks at the clock."""
+        self._idle = 0
+
+    def die(self) -> None:
+        """End the process where it is."""
+        self.is_dead = True
+        for alarm in self._alarms.values():
+            alarm.off = True
+        for _ in range(100):
+            running = [task for task in asyncio.all_tasks(self) if not task.done()]
+            if not running:
+                break
+            for task in running:
+                task.cancel()
+            self.pump()
+
+    # ---- for asyncio ------------------------------------------------------------------------------------------------
+
+    def time(self) -> float:
+        return self._clock.now / 1000
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return False
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(self, coro: Any, **given: Any) -> asyncio.Task[Any]:
+        return asyncio.Task(coro, loop=self, **given)
+
+    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
+        return self.call_soon(callback, *args, context=context)
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        if not self.is_dead:
+            ms = max(0, math.ceil(when * 1000 - self._clock.now - 1e-3))
+            if self._idle > IDLE and ms <= LONGEST_LOOK_MS:
+                ms <<= min(24, (self._idle - IDLE) // 10)
+            self._alarms[id(handle)] = self._clock.later(ms, lambda: self._fire(handle))
+        return handle
+
+    def _fire(self, handle: asyncio.TimerHandle) -> None:
+        self._alarms.pop(id(handle), None)
+        self._idle += 1
+        self._ready.append(handle)
+        self.pump()
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        found = self._alarms.pop(id(handle), None)
+        if found is not None:
+            found.off = True
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        """A thread that takes no time."""
+        del executor
+        done = self.create_future()
+        self.call_soon(lambda: None if done.done() else done.set_result(func(*args)))
+        return done
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if error is not None:
+            self._errors.append(error)
+
+    async def shutdown_asyncgens(self) -> None:
+        """There are none to wait for."""
+
+    def run(self, work: Coroutine[Any, Any, Any], ended: Callable[[asyncio.Task[Any]], None]) -> None:
+        """Begin ``work``; ``ended`` hears of its end, unless the process dies before."""
+        task = self.create_task(work)
+        task.add_done_callback(lambda done: None if self.is_dead else ended(done))
+        self.pump()
+
+
+_running_loop: Any = getattr(asyncio, "_get_running_loop")  # noqa: B009 - public, but for its name: event loops use it
+_set_running_loop: Any = getattr(asyncio, "_set_running_loop")  # noqa: B009

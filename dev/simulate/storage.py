@@ -1,0 +1,163 @@
+"""The payload store and the database of sinks that simulated frames use: in memory, slow, and at times away."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import zlib
+from collections.abc import Sequence
+from typing import Any, Protocol, cast
+
+import msgspec
+
+from dev.simulate.process import ProcessLoop
+from dev.simulate.store import Store
+from noetl_activities.errors import SinkError
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.sinks import Entry, Stored
+from noetl_temporal.codec import data_converter
+from noetl_temporal.value_store import ValueStore
+
+__all__ = ["Database", "Payloads", "Told", "here"]
+
+
+class Chances(Protocol):
+    """What both ask of the world."""
+
+    now: int
+    store: Store
+
+    def draw(self, low: int, high: int) -> int: ...
+    def once(self, likely: float) -> bool: ...
+
+
+def here() -> ProcessLoop:
+    """The process in which this runs. Raises CancelledError in a dead one, which sees and changes nothing."""
+    loop = cast("ProcessLoop", asyncio.get_running_loop())
+    if loop.is_dead:
+        raise asyncio.CancelledError
+    return loop
+
+
+class Told(msgspec.Struct):
+    """What a segment and those before it tell: keys of the calls that ended, items that ended, all events in order."""
+
+    calls: frozenset[str] = frozenset()
+    items: frozenset[int] = frozenset()
+    events: tuple[dict[str, Any], ...] = ()
+
+
+class Payloads(ValueStore):
+    """``away_until`` is when it answers again; ``slow`` the longest that an answer takes, in milliseconds."""
+
+    def __init__(self, world: Chances) -> None:
+        super().__init__(data_converter())
+        self.away_until = 0
+        self.slow = 20
+        self._world = world
+        self._kept: dict[str, bytes] = {}
+        self._told: dict[str | None, Told] = {None: Told()}
+
+    async def keep(self, value: Any) -> None:
+        """Reports of frames are small: they stand in history."""
+        del value
+        await self._answered()
+
+    async def put_all(self, values: Sequence[bytes], encoding: bytes = b"") -> list[str]:
+        """See ValueStore: of what a machine keeps."""
+        del encoding
+        await self._answered()
+        return [self._world.store.put(data) for data in values]
+
+    async def get_all(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """See ValueStore."""
+        await self._answered()
+        return {key: self._world.store.data(key) for key in keys}
+
+    async def put(self, data: bytes, encoding: bytes = b"") -> str:
+        """See ValueStore: of a segment."""
+        del encoding
+        process = here()
+        process.owner.stores(since=self._world.now)
+        await self._answered()
+        process.owner.stores(since=None)
+        key = hashlib.sha256(data).hexdigest()
+        self._kept[key], self._told[key] = data, self._read(data)
+        return key
+
+    async def get(self, key: str) -> bytes:
+        """See ValueStore."""
+        await self._answered()
+        return self._kept[key]
+
+    async def _answered(self) -> None:
+        await asyncio.sleep(self._world.draw(0, self.slow) / 1000)
+        here().news()
+        if self._world.now < self.away_until:
+            raise OSError("the payload store is away")
+
+    def told(self, key: str | None) -> Told:
+        """What a heartbeat tells that names this segment."""
+        return self._told[key]
+
+    def _read(self, data: bytes) -> Told:
+        segment = msgspec.json.decode(zlib.decompress(data))
+        before = self._told[segment["older"]]
+        events = tuple(one["event"] for one in segment["entries"] if "event" in one)
+        calls = {_place(one["call"]) for one in segment["entries"] if "call" in one}
+        ended = (one for one in events if one["type"].startswith("loop.iteration.") and "ends" in one)
+        items = {one["meta"]["iteration"] for one in ended}
+        return Told(before.calls | calls, before.items | items, (*before.events, *events))
+
+
+def _place(call: dict[str, Any]) -> str:
+    return str(call["key"]) + ("/store" if "store" in call else "")
+
+
+class Database:
+    """Where sinks of framed calls store: rows, each with an entry beside it, and outcomes of calls (semantics 26a).
+
+    ``fails`` is how likely a sink ends in an error. ``rows`` are written as the world writes those of other calls.
+    """
+
+    def __init__(self, world: Chances, fails: float, rows: list[str]) -> None:
+        self.rows = rows
+        self._world = world
+        self._fails = fails
+        self._entries: set[tuple[str, int]] = set()
+        self._outcomes: dict[tuple[str, int], str] = {}
+
+    async def find(self, kind: str, config: dict[str, Any], auth: Any, key: str, n: int, context: Any) -> str | None:
+        """See noetl_activities.sinks.find."""
+        del kind, config, auth, context
+        await self._pause()
+        return self._outcomes.get((key, n))
+
+    async def store(
+        self, kind: str, config: dict[str, Any], mode: str, entry: Entry, result: Any, auth: Any, context: Any
+    ) -> Stored:
+        """See noetl_activities.sinks.store: it commits at one moment, and answers some time later."""
+        del kind, mode, result, auth, context
+        await self._pause()
+        stored = self._committed(config, entry)
+        await self._pause()
+        return stored
+
+    def _committed(self, config: dict[str, Any], entry: Entry) -> Stored:
+        known = self._outcomes.get((entry.call, entry.n))
+        if entry.outcome is not None and known is not None:
+            return Stored(rival=known)
+        if (entry.key, entry.n) in self._entries:
+            return Stored(duplicate=True, is_kept=known is not None)
+        if self._world.once(self._fails):
+            raise SinkError(Outcome("error", error=ErrorInfo("sql_integrity", "the sink failed", retryable=False)))
+        if entry.outcome is not None:
+            self._outcomes[entry.call, entry.n] = entry.outcome
+        self._entries.add((entry.key, entry.n))
+        self.rows.append(f"{config.get('table')} {config.get('data')}")
+        return Stored(1, str(config.get("table")), is_kept=entry.outcome is not None)
+
+    async def _pause(self) -> None:
+        here()
+        await asyncio.sleep(self._world.draw(0, 5) / 1000)
+        here().news()

@@ -1,0 +1,71 @@
+"""What a run came to, without ids and times: the same for every host of the same playbook with the same answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from dev.simulate.story import Story
+
+__all__ = ["DERIVED", "Told", "differences", "failure_of", "row_of", "told_by"]
+
+DERIVED = ("task.attempt.", "sink.", "policy.task.")
+"""Rows that the mirror derives from calls, and those that a call's own activity decides."""
+
+
+class Told(NamedTuple):
+    """``results`` are those of loops, by loop and index."""
+
+    status: str
+    result: Any
+    failures: Counter[str]
+    rows: Counter[str]
+    stored: Counter[str]
+    results: Mapping[str, Any] = MappingProxyType({})
+
+
+def told_by(story: Story) -> Told:
+    """What the machine alone came to."""
+    finish = story.main.finish
+    assert finish is not None
+    events = [event for tale in story.tales.values() for event in tale.events]
+    rows = Counter(row_of(one.type, one.node, one.status, one.meta.get("iteration")) for one in events)
+    kept = Counter({row: count for row, count in rows.items() if not row.startswith(DERIVED)})
+    failures = Counter(failure_of(one) for one in finish.failures.kept)
+    return Told(finish.status, finish.result, failures, kept, Counter(story.stored), dict(_results(story)))
+
+
+def _results(story: Story) -> Iterator[tuple[str, Any]]:
+    for tale in story.tales.values():
+        if tale.name and tale.report is not None:
+            stored = tale.report.stored
+            results = tale.report.results if stored is None else story.store.load(stored)
+            for index, result in enumerate(results, tale.given.first):
+                yield f"{tale.given.loop_id[:60]} {index}", result
+
+
+def row_of(type_: str, node: str, status: str, iteration: Any) -> str:
+    """A row of the log."""
+    return f"{type_} {node[:60]} {status} {iteration}"
+
+
+def failure_of(failure: Any) -> str:
+    """A failure of the run's report."""
+    return f"{failure.run[:60]} {failure.task} {failure.kind} {failure.iteration} {failure.handled}"
+
+
+def differences(one: Told, other: Told, names: tuple[str, str]) -> Iterator[str]:
+    """In words; ``names`` says which is which."""
+    if (one.status, one.result) != (other.status, other.result):
+        yield f"{names[0]} {one.status} {one.result}, {names[1]} {other.status} {other.result}"
+    for name in ("failures", "rows", "stored"):
+        here: Counter[str] = getattr(one, name)
+        there: Counter[str] = getattr(other, name)
+        if here != there:
+            yield f"{name}: {names[0]} {dict(here - there)}, {names[1]} {dict(there - here)}"
+    differing = [place for place in one.results if one.results[place] != other.results.get(place)]
+    if differing:
+        place = differing[0]
+        yield f"results: {place} is {one.results[place]} {names[0]}, {other.results.get(place)} {names[1]}"

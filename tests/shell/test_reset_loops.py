@@ -1,0 +1,146 @@
+"""A run that is reset in the middle of a chunked loop: every item once, and no call again that the ledger knows."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from temporalio.api.common.v1 import WorkflowExecution as ExecutionName
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.client import WorkflowExecution, WorkflowExecutionStatus, WorkflowHandle
+
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.testing import FakeTool
+from noetl_activities.tool import Request, ToolContext
+from noetl_compiler import compile_or_raise
+from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.machine.loops import chunks
+from noetl_temporal.mirror.service import follow_execution
+from noetl_temporal.naming import LOOP_WORKFLOW
+from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.worker import serving
+from tests.audit import audit_execution
+from tests.shell.conftest import HEAD
+from tests.shell.table import Base
+
+CHUNK, ITEMS = 10, 60
+HELD = (35, 36, 45, 46)
+"""Items whose calls wait: two in each of the two chunks that are in flight, which are all that may run there."""
+
+LOOP = """\
+  - step: start
+    loop: {in: "{{ range(ITEMS) | list }}", iterator: item, spec: {mode: parallel, max_in_flight: 4}}
+    tool:
+      - call:
+          kind: noop
+          input: {n: "{{ item }}"}
+          sink: {tool: {kind: postgres, auth: pg_local, table: TABLE, data: {n: "{{ item }}"}}}
+"""
+
+
+class Tool:
+    """Counts its calls. Those of HELD wait, until they are let go or cancelled; ``waiting`` are those that do now."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[int] = Counter()
+        self.waiting: Counter[int] = Counter()
+        self.let_go = asyncio.Event()
+
+    async def __call__(self, request: Request, context: ToolContext) -> Any:
+        del context
+        n = request.input["n"]
+        self.calls[n] += 1
+        if n in HELD:
+            self.waiting[n] += 1
+            try:
+                await self.let_go.wait()
+            finally:
+                self.waiting[n] -= 1
+        return {"n": n}
+
+
+async def test_a_run_reset_in_a_chunked_loop_does_every_item_once(
+    servers: Addresses, base: Base, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three chunks are done and two in flight. Of these two the new run takes over what began before the point of the
+    reset, and replaces the other.
+    """
+    monkeypatch.setattr(chunks, "CHUNK_ITEMS", CHUNK)
+    tool = Tool()
+    tools = {"noop": FakeTool("noop", tool)}
+    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
+    text = f"{HEAD}workflow:\n{LOOP.replace('ITEMS', str(ITEMS)).replace('TABLE', base.table)}"
+    source = CredentialSource(environment=servers.environment())
+    async with asyncio.timeout(240), serving(client.temporal, tools, source):
+        run = await client.submit(compile_or_raise(text), content=text)
+        await all_wait(tool)
+        assert len(tool.calls) == 3 * CHUNK + 2 * 7
+        handle = await reset(client, run)
+        in_flight = await children_of(handle, 5)
+        await until_only(client, run, in_flight)
+        await all_wait(tool)
+        tool.let_go.set()
+        report = await handle.result()
+        assert (report["status"], len(await children_of(handle, 6))) == ("completed", 6)
+        ended = [one async for one in loops_of(client, run)]
+        await follow_execution(client.temporal, servers.postgres, run.workflow_id, handle.run_id)
+    assert await base.rows() == list(range(ITEMS))
+    assert {n for n, count in tool.calls.items() if count > 1} <= set(HELD)
+    assert max(tool.calls.values()) <= 2
+    completed = [one.run_id for one in ended if one.status == WorkflowExecutionStatus.COMPLETED]
+    assert sorted(completed) == sorted(await children_of(handle, 6))
+    assert {one.status for one in ended if one.run_id not in completed} == {WorkflowExecutionStatus.TERMINATED}
+    assert await audit_execution(servers.postgres, run.execution_id) == []
+
+
+async def all_wait(tool: Tool) -> None:
+    """Return once exactly the calls of the two chunks in flight wait."""
+    while tool.waiting != dict.fromkeys(HELD, 1):
+        await asyncio.sleep(0.02)
+
+
+async def reset(client: NoetlClient, run: RunHandle) -> WorkflowHandle[Any, Any]:
+    """To the workflow task that was told that the third chunk had ended; the new run."""
+    history = await run.workflow.fetch_history()
+    ends = [one for one in history.events if one.HasField("child_workflow_execution_completed_event_attributes")]
+    tasks = [one for one in history.events if one.HasField("workflow_task_completed_event_attributes")]
+    request = ResetWorkflowExecutionRequest(
+        namespace=client.temporal.namespace,
+        workflow_execution=ExecutionName(workflow_id=run.workflow_id),
+        reason="a test",
+        request_id=uuid.uuid4().hex,
+        workflow_task_finish_event_id=next(one.event_id for one in tasks if one.event_id > ends[2].event_id),
+    )
+    answer = await client.temporal.workflow_service.reset_workflow_execution(request)
+    return client.temporal.get_workflow_handle(run.workflow_id, run_id=answer.run_id)
+
+
+async def children_of(handle: WorkflowHandle[Any, Any], count: int) -> list[str]:
+    """The run ids of the children in the history of a run, once there are so many."""
+    while True:
+        history = await handle.fetch_history()
+        found = [
+            one.child_workflow_execution_started_event_attributes.workflow_execution.run_id
+            for one in history.events
+            if one.HasField("child_workflow_execution_started_event_attributes")
+        ]
+        if len(found) >= count:
+            return found
+        await asyncio.sleep(0.05)
+
+
+def loops_of(client: NoetlClient, run: RunHandle) -> AsyncIterator[WorkflowExecution]:
+    """All runs of chunks, those of the run that was reset among them."""
+    query = f"WorkflowType = '{LOOP_WORKFLOW}' AND WorkflowId STARTS_WITH '{run.workflow_id}/'"
+    return client.temporal.list_workflows(query)
+
+
+async def until_only(client: NoetlClient, run: RunHandle, owned: list[str]) -> None:
+    """Return once no other chunk than these runs."""
+    running = WorkflowExecutionStatus.RUNNING
+    while {one.run_id async for one in loops_of(client, run) if one.status == running}.difference(owned):
+        await asyncio.sleep(0.05)
