@@ -66,7 +66,7 @@ class Story:
     graph: Graph
     tales: dict[str, Tale] = field(default_factory=dict[str, Tale])
     stored: list[str] = field(default_factory=list[str])
-    store: Store = field(init=False)
+    store: Store = field(init=False, compare=False)
 
     @property
     def main(self) -> Tale:
