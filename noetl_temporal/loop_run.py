@@ -44,8 +44,9 @@ class LoopEnd(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def parted(given: ChunkInput) -> tuple[ChunkItems, LoopBody]:
     """A chunk's input as what is its own, without its items and its scope, and what it shares with others."""
-    own = {name: getattr(given, name) for name in ChunkItems.__struct_fields__}
-    return ChunkItems(**{**own, "items": [], "scope": {}}), LoopBody(given.source, given.step)
+    own: dict[str, Any] = {name: getattr(given, name) for name in ChunkItems.__struct_fields__}
+    own |= {"items": [], "scope": {}}
+    return ChunkItems(**own), LoopBody(given.source, given.step)
 
 
 def items_and_scope(own: ChunkItems, items: list[Json], scope: dict[str, Json]) -> tuple[Any, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -33,7 +33,7 @@ class Store:
         self._values: dict[str, bytes] = {}
 
     @contextmanager
-    def in_use(self) -> Iterator[None]:
+    def in_use(self) -> Generator[None]:
         """Machines store loops from this store's sizes on, until the block ends."""
         before = keeping.KEPT_FROM_BYTES, keeping.LARGE_BYTES
         keeping.KEPT_FROM_BYTES, keeping.LARGE_BYTES = self._kept_from, self._stored_from

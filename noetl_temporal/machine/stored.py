@@ -12,7 +12,7 @@ come (engine.py). What was loaded is dropped when the facts that waited for it h
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, cast
@@ -84,7 +84,7 @@ _HERE: ContextVar[AtHand | None] = ContextVar("loaded values", default=None)
 
 
 @contextmanager
-def using(values: AtHand) -> Iterator[None]:
+def using(values: AtHand) -> Generator[None]:
     """What is read inside of this block is read from these values: templates reach them through many layers of views,
     none of which knows its machine.
     """

@@ -14,7 +14,17 @@ from noetl_compiler import compile_or_raise
 from noetl_compiler.graph import Graph
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall, ToolReport
-from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunChunk, StartTimer
+from noetl_temporal.machine.commands import (
+    CallTool,
+    Cancel,
+    Command,
+    Emit,
+    Finish,
+    KeepValues,
+    LoadValue,
+    RunChunk,
+    StartTimer,
+)
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import (
     CancelRequested,
@@ -124,6 +134,8 @@ class Driver:
                 case Cancel(id_):
                     if id_ in ids:
                         self._cancelled(id_, in_flight, ids)
+                case KeepValues() | LoadValue():
+                    raise AssertionError("without a payload store nothing is stored")
                 case Finish():
                     return command
         return None
