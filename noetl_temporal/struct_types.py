@@ -1,8 +1,8 @@
 """What msgspec has to know of our structs, worked out before any thread needs it.
 
 msgspec works a struct's fields out when it first decodes one, and notes them before they are complete. While it reads
-the annotations another thread may run, and decode the same struct from what is there: the process dies of a segmentation
-fault. Workers decode in several threads, so they have all structs worked out before they start.
+the annotations another thread may run, and decode the same struct from what is there: the process dies of a
+segmentation fault. Workers decode in several threads, so they have all structs worked out before they start.
 """
 
 from __future__ import annotations

@@ -132,8 +132,7 @@ class Driver:
                     in_flight.append(partial(self._loop, chunk_id, input_))
                     ids.append(chunk_id)
                 case Cancel(id_):
-                    if id_ in ids:
-                        self._cancelled(id_, in_flight, ids)
+                    self._cancelled(id_, in_flight, ids)
                 case KeepValues() | LoadValue():
                     raise AssertionError("without a payload store nothing is stored")
                 case Finish():
@@ -141,6 +140,8 @@ class Driver:
         return None
 
     def _cancelled(self, id_: str, in_flight: deque[Callable[[int], Event]], ids: deque[str]) -> None:
+        if id_ not in ids:
+            return
         index = ids.index(id_)
         if id_.endswith(":delay"):
             del in_flight[index], ids[index]
