@@ -8,6 +8,7 @@ segmentation fault. Workers decode in several threads, so they have all structs 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import msgspec
 
@@ -17,10 +18,11 @@ OURS = ("noetl_temporal", "noetl_compiler", "noetl_activities")
 
 
 def work_out_structs() -> None:
-    """Let msgspec work out all structs of this project that have been imported."""
+    """Let msgspec work out all structs of this project that have been imported and can be decoded."""
     for kind in _derived(msgspec.Struct):
         if kind.__module__.partition(".")[0] in OURS:
-            msgspec.json.Decoder(kind)
+            with suppress(TypeError):  # the compiler has some that nobody decodes
+                msgspec.json.Decoder(kind)
 
 
 def _derived(kind: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:

@@ -44,8 +44,8 @@ def test_threads_that_decode_a_struct_for_the_first_time_at_once_live() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "alive\n", "")
 
 
-def test_every_struct_of_a_worker_can_be_worked_out() -> None:
-    script = "import noetl_temporal.worker, noetl_temporal.mirror.service\n"
+def test_structs_that_cannot_be_decoded_do_not_matter() -> None:
+    script = "import noetl_temporal.worker, noetl_temporal.mirror.service, noetl_compiler.phases\n"
     script += "from noetl_temporal.struct_types import work_out_structs\nwork_out_structs()"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
