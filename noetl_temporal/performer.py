@@ -51,7 +51,7 @@ from noetl_temporal.machine.commands import (
 from noetl_temporal.machine.events import ChunkFinished, ChunkReport, Event, TimerFired, ToolFinished
 from noetl_temporal.machine.failing import error_outcome
 from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, child_workflow_id, summary, tool_queue
-from noetl_temporal.stored_values import keep, kept_fact, load, loaded_fact
+from noetl_temporal.stored_values import loaded_fact, start_load, start_store, stored_fact
 from noetl_temporal.trail import Trail
 
 __all__ = ["Performer"]
@@ -161,10 +161,10 @@ class Performer:
     # ---- stored values ----------------------------------------------------------------------------------------------
 
     def _keep(self, command: KeepValues) -> None:
-        self._track(command.id, keep(command), lambda task: kept_fact(now(), command, task))
+        self._track(command.id, start_store(command), lambda task: stored_fact(now(), command, task))
 
     def _load(self, command: LoadValue) -> None:
-        self._track(command.id, load(command), lambda task: loaded_fact(now(), command, task))
+        self._track(command.id, start_load(command), lambda task: loaded_fact(now(), command, task))
 
     # ---- timers ---------------------------------------------------------------------------------------------------
 

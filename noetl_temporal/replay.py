@@ -19,7 +19,7 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from noetl_temporal.codec import HEADERS
 from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
-from noetl_temporal.struct_types import work_out_structs
+from noetl_temporal.struct_types import prepare_structs
 from noetl_temporal.trail import TrailInterceptor
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
 
@@ -48,7 +48,7 @@ class Verdict(NamedTuple):
 
 async def replay(history: WorkflowHistory, converter: DataConverter) -> Verdict:
     """Replay one run."""
-    work_out_structs()
+    prepare_structs()
     replayer = Replayer(
         workflows=[PlaybookWorkflow, LoopWorkflow],
         workflow_runner=UnsandboxedWorkflowRunner(),

@@ -1,8 +1,8 @@
-"""What msgspec has to know of our structs, worked out before any thread needs it.
+"""Prepares all msgspec structs before threads decode them: msgspec's first decode of a struct is not thread-safe.
 
-msgspec works a struct's fields out when it first decodes one, and notes them before they are complete. While it reads
-the annotations another thread may run, and decode the same struct from what is there: the process dies of a
-segmentation fault. Workers decode in several threads, so they have all structs worked out before they start.
+On the first decode of a struct msgspec resolves its fields, and publishes them before they are complete. Another thread
+that decodes the same struct at that moment crashes the process (segmentation fault). Workers decode in several threads,
+so they prepare all structs before they start.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from contextlib import suppress
 
 import msgspec
 
-__all__ = ["work_out_structs"]
+__all__ = ["prepare_structs"]
 
-OURS = ("noetl_temporal", "noetl_compiler", "noetl_activities")
+_PACKAGES = ("noetl_temporal", "noetl_compiler", "noetl_activities")
 
 
-def work_out_structs() -> None:
-    """Let msgspec work out all structs of this project that have been imported and can be decoded."""
-    for kind in _derived(msgspec.Struct):
-        if kind.__module__.partition(".")[0] in OURS:
+def prepare_structs() -> None:
+    """Let msgspec resolve every imported struct of this project that can be decoded."""
+    for kind in _subclasses(msgspec.Struct):
+        if kind.__module__.partition(".")[0] in _PACKAGES:
             with suppress(TypeError):  # the compiler has some that nobody decodes
                 msgspec.json.Decoder(kind)
 
 
-def _derived(kind: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
+def _subclasses(kind: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
     for one in kind.__subclasses__():
         yield one
-        yield from _derived(one)
+        yield from _subclasses(one)

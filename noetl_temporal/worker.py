@@ -26,7 +26,7 @@ from noetl_temporal.heartbeats import BEAT
 from noetl_temporal.naming import WORKFLOW_QUEUE, tool_queue
 from noetl_temporal.run_tool import tool_activity
 from noetl_temporal.stored_values import value_activities
-from noetl_temporal.struct_types import work_out_structs
+from noetl_temporal.struct_types import prepare_structs
 from noetl_temporal.trail import TrailInterceptor, record_trail
 from noetl_temporal.value_store import ValueStore
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
@@ -79,7 +79,7 @@ def _shared_worker(
     client: Client, activities: list[Activity], grace: timedelta, build: WorkerDeploymentConfig | None
 ) -> Worker:
     """Interprets playbooks; what these call on the same queue starts here at once."""
-    work_out_structs()
+    prepare_structs()
     return Worker(
         _reading_later(client),
         task_queue=WORKFLOW_QUEUE,

@@ -34,7 +34,7 @@ from noetl_temporal.machine.events import (
     Continued,
     Event,
     HoldRequested,
-    Kept,
+    PayloadRef,
     Resumed,
     TimerFired,
     ToolFinished,
@@ -212,7 +212,7 @@ class Host:
         done = self.world.perform(call)
         return Pending("call", self.world.later(done.ms, lambda: self._came(ToolFinished, call.id, done.report)))
 
-    def _keep(self, command: KeepValues) -> tuple[Kept, ...]:
+    def _keep(self, command: KeepValues) -> tuple[PayloadRef, ...]:
         return tuple(self.world.store.keep(one) for one in command.values)
 
     def _values(self, kind: str, fact: Any, id_: str, told: Any) -> Pending:

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES, STORED_BYTES
 from noetl_temporal.loop_run import with_items
-from noetl_temporal.machine.call import Outcome, Part, Stored, ToolReport
+from noetl_temporal.machine.call import Outcome, Part, StoredRef, ToolReport
 from noetl_temporal.machine.commands import ChunkInput
-from noetl_temporal.machine.events import Kept
-from noetl_temporal.machine.loops import keeping
+from noetl_temporal.machine.events import PayloadRef
+from noetl_temporal.machine.loops import offload
 from noetl_temporal.machine.stored import stored_in, with_result
 
 __all__ = ["Store"]
@@ -26,7 +26,7 @@ class Store:
 
     def __init__(self, chance: random.Random) -> None:
         self.limit = chance.choice((INLINE_BYTES, STORED_BYTES, STORED_BYTES))
-        self._kept_from = chance.choice((1, 40, keeping.KEPT_FROM_BYTES))
+        self._kept_from = chance.choice((1, 40, offload.STORE_RESULTS_FROM_BYTES))
         self._stored_from = chance.choice((1, 200, STORE_FROM_BYTES))
         self._likely = chance.choice((0.0, 0.3, 1.0)) if self.limit > INLINE_BYTES else 0.0
         self._chance = chance
@@ -35,17 +35,17 @@ class Store:
     @contextmanager
     def in_use(self) -> Generator[None]:
         """Machines store loops from this store's sizes on, until the block ends."""
-        before = keeping.KEPT_FROM_BYTES, keeping.LARGE_BYTES
-        keeping.KEPT_FROM_BYTES, keeping.LARGE_BYTES = self._kept_from, self._stored_from
+        before = offload.STORE_RESULTS_FROM_BYTES, offload.LARGE_BYTES
+        offload.STORE_RESULTS_FROM_BYTES, offload.LARGE_BYTES = self._kept_from, self._stored_from
         try:
             yield
         finally:
-            keeping.KEPT_FROM_BYTES, keeping.LARGE_BYTES = before
+            offload.STORE_RESULTS_FROM_BYTES, offload.LARGE_BYTES = before
 
-    def keep(self, value: Any) -> Kept:
+    def keep(self, value: Any) -> PayloadRef:
         """Store a value."""
         data = msgspec.json.encode(value)
-        return Kept(self.put(data), len(data))
+        return PayloadRef(self.put(data), len(data))
 
     def put(self, data: bytes) -> str:
         """Store the JSON of a value; its key."""
@@ -61,7 +61,7 @@ class Store:
         """What was stored."""
         return msgspec.json.decode(self._values[key])
 
-    def load(self, stored: Stored) -> Any:
+    def load(self, stored: StoredRef) -> Any:
         """A stored value."""
         if stored.is_one:
             return self.value(stored.parts[0].key)
@@ -82,7 +82,7 @@ class Store:
             return report
         kept = self.keep(outcome["result"])
         rest = {name: value for name, value in outcome.items() if name != "result"}
-        return replace(report, outcome=rest, stored=Stored((Part(kept.key),), kept.bytes, is_one=True))
+        return replace(report, outcome=rest, stored=StoredRef((Part(kept.key),), kept.bytes, is_one=True))
 
     def whole(self, outcome: Outcome) -> Outcome:
         """The outcome with its result, wherever that lies."""

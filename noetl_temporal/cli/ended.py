@@ -12,7 +12,7 @@ from rich.table import Table
 
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.attention import Attention
-from noetl_temporal.machine.failure_log import Failure, FailureCount, FailureLog, told
+from noetl_temporal.machine.failure_log import Failure, FailureCount, FailureLog, format_counts
 
 __all__ = ["Ended"]
 
@@ -138,7 +138,7 @@ def _counted(counts: list[FailureCount], kept: list[Failure]) -> str:
     total, handled = sum(one.count for one in counts), sum(one.handled for one in counts)
     forgiven = " (handled)" if handled == total else f" ({handled:,} handled)" if handled else ""
     what = "items failed" if any(one.iteration is not None for one in kept) else "failures" if total > 1 else "failure"
-    return f"{total:,} {what}: {escape(told(counts))}{forgiven}"
+    return f"{total:,} {what}: {escape(format_counts(counts))}{forgiven}"
 
 
 def _told(failure: Failure) -> str:

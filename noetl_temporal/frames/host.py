@@ -48,7 +48,7 @@ from noetl_temporal.machine.events import (
 )
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.stopping import FINISH_SECONDS
-from noetl_temporal.stored_values import kept_values, loaded
+from noetl_temporal.stored_values import load_json, store_values
 from noetl_temporal.tool_outcome import refusal
 from noetl_temporal.value_store import until_done
 
@@ -233,11 +233,11 @@ class FrameHost:
         values = self._around.store
         match command:
             case KeepValues():
-                kept = await until_done("results cannot be stored", lambda: kept_values(values, command.values))
+                kept = await until_done("results cannot be stored", lambda: store_values(values, command.values))
                 self._note(ValuesKept(now(), command.id, tuple(kept)))
             case LoadValue():
                 try:
-                    text = await until_done("a stored value cannot be read", lambda: loaded(values, command.stored))
+                    text = await until_done("a stored value cannot be read", lambda: load_json(values, command.stored))
                 except LookupError as error:
                     self._note(ValueLoaded(now(), command.id, error=f"a stored value cannot be read: {error}"))
                 else:

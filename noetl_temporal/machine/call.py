@@ -25,7 +25,7 @@ __all__ = [
     "RuleMistake",
     "SinkCall",
     "SinkRecord",
-    "Stored",
+    "StoredRef",
     "ToolCall",
     "ToolReport",
 ]
@@ -77,7 +77,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     ``id`` is unique in its workflow, ``key`` stable over attempts, workers and replays. ``scope`` holds exactly what
     the rules' and sinks' templates name. ``rules`` None means no policy: ok continues, an error fails. ``event_id``
     is that of the call's ``task.started`` event, parent of every attempt. ``store`` is set for a call that is nothing
-    but its sinks, after the last page: the outcome to store, whose result may lie elsewhere. The sinks of an ``aside``
+    but its sinks, after the last page: the outcome to store, whose result may be a reference. The sinks of an ``aside``
     see the names in ``scope`` before those of its own outcome. ``idempotency_key`` is the header in which the call
     sends its key.
     """
@@ -176,8 +176,8 @@ class RuleMistake(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Part(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``count`` items, from ``start`` on, of the list under ``key`` of the payload store; the whole value under it, as
-    one item, where ``count`` is 0. Without a key the items are ``given``, or ``count`` times None.
+    """A slice of a stored list: ``count`` items from index ``start`` of the list under ``key``; with ``count`` 0 the
+    whole value under ``key``, as one item. Without a ``key`` the items are inline in ``given``, or are ``count`` nulls.
     """
 
     key: str = ""
@@ -186,10 +186,12 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True):
     given: list[Json] = []
 
 
-class Stored(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A value that lies in the payload store, of ``bytes`` of JSON: the list of all that its ``parts`` have, or the
-    only item of its only part where it ``is_one``. The list stands ``under`` a name if there is one, with ``beside`` it
-    what can be read without loading it.
+class StoredRef(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A reference to a value in the payload store; ``bytes`` is its size as JSON.
+
+    The value is the list of all items of its ``parts``, or the single item of its only part if it ``is_one``. With
+    ``under`` the result is an object that has the value under that name, beside the fields in ``beside``, which can be
+    read without a load.
     """
 
     parts: tuple[Part, ...]
@@ -218,4 +220,4 @@ class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):
     failed: RuleFailure | None = None
     is_decided: bool = True
     mistakes: tuple[RuleMistake, ...] = ()
-    stored: Stored | None = None
+    stored: StoredRef | None = None

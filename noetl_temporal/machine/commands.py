@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from noetl_compiler.graph import Json, SourceRef, Step
-from noetl_temporal.machine.call import Part, Stored, ToolCall
+from noetl_temporal.machine.call import Part, StoredRef, ToolCall
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.failure_log import FailureLog
 
@@ -120,7 +120,7 @@ class LoadValue(msgspec.Struct, frozen=True, tag=True):
     """Fetch what is stored, then feed ValueLoaded."""
 
     id: str
-    stored: Stored
+    stored: StoredRef
 
 
 class Cancel(msgspec.Struct, frozen=True, tag=True):

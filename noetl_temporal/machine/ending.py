@@ -24,7 +24,9 @@ def finish(execution: Execution, limit: int) -> Finish:
         message = f"the result has over {limit:,} bytes: store it in a sink, or set NOETL_POSTGRES"
         span = execution.graph.steps[execution.graph.final].span
         outcome = error_outcome("too_large", message)
-        state.failures = state.failures.plus(failure_at(execution.graph.source, execution.graph.final, outcome, span))
+        state.failures = state.failures.with_failure(
+            failure_at(execution.graph.source, execution.graph.final, outcome, span)
+        )
         result, is_refused = None, True
     status = _status(execution)
     if state.playbook_id:

@@ -61,8 +61,8 @@ R = TypeVar("R", bound=Run)
 class Engine(Intake[S], Generic[S, R]):
     """Runs of pipelines under one stop, one budget, one log."""
 
-    def _mount(self, state: S) -> None:
-        super()._mount(state)
+    def _set_state(self, state: S) -> None:
+        super()._set_state(state)
         self._runs = self._runs_in(state)
         self._pipelines: dict[str, Pipeline] = {}
 
@@ -227,7 +227,7 @@ class Engine(Intake[S], Generic[S, R]):
     def _is_waiting_for_budget(self) -> bool:
         return bool(self.state.ready) and self.state.phase == "running"
 
-    def _begin_again(self, owner: str) -> None:
+    def _request_again(self, owner: str) -> None:
         self._ready(self._runs[owner])
 
     def _ready(self, run: R) -> None:

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from noetl_compiler.graph import Json
-from noetl_temporal.machine.call import Outcome, Stored, ToolReport
+from noetl_temporal.machine.call import Outcome, StoredRef, ToolReport
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.mistake import Mistake
 
@@ -18,8 +18,8 @@ __all__ = [
     "Continued",
     "Event",
     "HoldRequested",
-    "Kept",
     "LimitReached",
+    "PayloadRef",
     "RestRequested",
     "Resumed",
     "Started",
@@ -52,7 +52,7 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     rest: int = 0
     clock: int = 0
     mistakes: tuple[Mistake, ...] = ()
-    stored: Stored | None = None
+    stored: StoredRef | None = None
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):
@@ -86,8 +86,8 @@ class ChunkFinished(msgspec.Struct, frozen=True, tag=True):
     report: ChunkReport
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """Where a value lies in the payload store, and how many bytes of JSON it has."""
+class PayloadRef(msgspec.Struct, frozen=True):
+    """The key of a value in the payload store, and its size as JSON."""
 
     key: str
     bytes: int
@@ -98,7 +98,7 @@ class ValuesKept(msgspec.Struct, frozen=True, tag=True):
 
     at: int
     keep_id: str
-    kept: tuple[Kept, ...]
+    kept: tuple[PayloadRef, ...]
 
 
 class ValueLoaded(msgspec.Struct, frozen=True, tag=True):

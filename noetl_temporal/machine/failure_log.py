@@ -1,13 +1,13 @@
-"""What failed: counted whole, kept in part.
+"""What failed: all counted, some kept in full.
 
-How it works. A loop of a million items may fail a million times, and a run must remain small. So a log of failures
-counts them all by step and kind, and keeps the first KEPT and the last KEPT of them whole. Two logs become one in one
-of two orders: those of a loop's chunks in the order of its items, whatever order the chunks ended in (``merged``);
-those of a playbook in the order of its story (``then``). Both give the log that all failures in that order would give,
-since the first and the last of the whole are among the first and the last of the parts.
+A loop of a million items may fail a million times, and a run must remain small. So a log counts all failures by step
+and kind, and keeps the first KEPT and the last KEPT of them in full. Two logs are combined in one of two orders: those
+of a loop's chunks in the order of its items, whatever order the chunks ended in (``merged_by_index``); those of a
+playbook in the order of time (``followed_by``). Both give the log that all failures in that order would give, since the
+first and the last of the whole are among the first and the last of the parts.
 
-Kinds come from tools, so their number is limited: of one step at most MAX_KINDS are counted apart, the rest as OTHER.
-Those are the first in the alphabet: then no part counted one of them as OTHER that the whole counts apart.
+Kinds come from tools, so their number is limited: per step at most MAX_KINDS are counted separately, the rest as OTHER.
+The separate ones are the alphabetically first, so the result does not depend on the order in which logs are merged.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from collections.abc import Iterable
 
 import msgspec
 
-__all__ = ["KEPT", "MAX_KINDS", "OTHER", "Failure", "FailureCount", "FailureLog", "told"]
+__all__ = ["KEPT", "MAX_KINDS", "OTHER", "Failure", "FailureCount", "FailureLog", "format_counts"]
 
 KEPT = 50
-"""Failures kept whole, of the first and of the last."""
+"""How many failures are kept in full, of the first and of the last each."""
 
 MAX_KINDS = 20
-"""Of one step's failures, which are counted apart."""
+"""How many kinds of failure are counted separately per step."""
 
 OTHER = "other"
 
@@ -79,20 +79,20 @@ class FailureLog(msgspec.Struct, frozen=True, omit_defaults=True):
         """Those that are known whole, in order; between first and last some may be missing."""
         return self.first + self.last
 
-    def plus(self, failure: Failure) -> FailureLog:
-        """One more, the last of the story."""
-        return self.then(_of(failure))
+    def with_failure(self, failure: Failure) -> FailureLog:
+        """This log with one more failure at its end."""
+        return self.followed_by(_of(failure))
 
-    def plus_item(self, failure: Failure) -> FailureLog:
-        """One more, of a loop's item."""
-        return self.merged(_of(failure))
+    def with_item_failure(self, failure: Failure) -> FailureLog:
+        """This log with the failure of one more item."""
+        return self.merged_by_index(_of(failure))
 
-    def then(self, later: FailureLog) -> FailureLog:
-        """This log, and after it what failed ``later``."""
+    def followed_by(self, later: FailureLog) -> FailureLog:
+        """This log, followed by ``later``."""
         return _joined(self, later, self.kept + later.kept, self.cause or later.cause)
 
-    def merged(self, other: FailureLog) -> FailureLog:
-        """Both logs of one loop, in the order of its items."""
+    def merged_by_index(self, other: FailureLog) -> FailureLog:
+        """The logs of two chunks of one loop, in the order of its items."""
         kept = self.kept + other.kept
         if self.kept and other.kept and _index(other.kept[0]) < _index(self.kept[-1]):
             kept = tuple(sorted(kept, key=_index))
@@ -153,7 +153,7 @@ def _handled(failures: tuple[Failure, ...]) -> tuple[Failure, ...]:
     return tuple(msgspec.structs.replace(one, handled=True) for one in failures)
 
 
-def told(counts: Iterable[FailureCount]) -> str:
+def format_counts(counts: Iterable[FailureCount]) -> str:
     """How many failed of each kind, most of them first: ``999,998 http, 2 timeout``."""
     sums: dict[str, int] = {}
     for one in counts:

@@ -1,13 +1,13 @@
-"""How a machine takes facts in: one at a time, whole or not at all.
+"""Applies facts to a machine, one at a time, each completely or not at all.
 
-How it works. A fact is checked against two tables before anything changes (protocol.py): which facts a phase admits,
-and which kind of pending thing each fact answers. One that does not fit raises ProtocolError, and so does every later
-one: the machine's state is then unknown to its shell (h11's rule).
+Before anything changes, a fact is checked against two tables (protocol.py): which facts a phase admits, and which kind
+of pending operation each fact answers. One that does not fit raises ProtocolError, and so does every later one: the
+shell no longer knows the machine's state (h11's rule).
 
-A fact may need a value that is not here (stored.py). Then the machine is put back as it was, the value is asked for,
-and the fact is *deferred*: taken again, as if it came then, once the value has come. Whatever else ends meanwhile waits
-behind it, so that facts keep their order. Stops, and what the host asks for, do not wait. Where a fact can be taken,
-and only what would begin after it needs a value, nothing begins until that has come.
+Applying a fact may need a stored value that is not loaded (stored.py). Then the state is rolled back, the value is
+requested, and the fact is *deferred* until the value is loaded. Later results queue behind it, in order; stops and
+requests of the host do not. If the fact itself can be applied and only the new work after it needs a value, the fact
+stays applied, and no new work starts until the value is loaded.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from msgspec.structs import replace
 
 from noetl_temporal.limits import inline_bytes
 from noetl_temporal.machine.budget import FACT_WORK, Budget
-from noetl_temporal.machine.call import Stored
-from noetl_temporal.machine.checkpoint import copied
+from noetl_temporal.machine.call import StoredRef
 from noetl_temporal.machine.commands import Cancel, Command, LoadValue
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import (
@@ -35,8 +34,9 @@ from noetl_temporal.machine.events import (
 )
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.protocol import unexpected
+from noetl_temporal.machine.rollback import copy_state
 from noetl_temporal.machine.state import MachineState, Pending
-from noetl_temporal.machine.stored import AtHand, LoadedValue, NotLoaded, load_id, using
+from noetl_temporal.machine.stored import LoadedValue, LoadedValues, NotLoaded, load_id, reading_from
 
 __all__ = ["Intake"]
 
@@ -44,34 +44,34 @@ S = TypeVar("S", bound=MachineState)
 
 
 class Intake(ABC, Generic[S]):
-    """A machine, as far as it takes facts in. ``limit`` is the bytes that a value may have."""
+    """The part of a machine that applies facts. ``limit`` is the bytes that a value may have."""
 
     def __init__(self, state: S, file: str, limit: int) -> None:
         self.budget = Budget(inline_bytes(limit))
         self._limit = limit
         self._file = file
         self._broken: str | None = None
-        self._mount(state)
+        self._set_state(state)
 
-    def _mount(self, state: S) -> None:
-        """Go on from this state, and forget any other."""
+    def _set_state(self, state: S) -> None:
+        """Replace the state, and everything derived from it."""
         self.state = state
         self._journal = Journal(state.ids, self._file, self.budget)
 
     @abstractmethod
     def _take(self, event: Event) -> None:
-        """Let the run that the fact concerns go on."""
+        """Let the run go on that the fact concerns."""
 
     @abstractmethod
     def _settle(self) -> None:
-        """Begin what may begin now."""
+        """Start what may start now."""
 
     @abstractmethod
-    def _begin_again(self, owner: str) -> None:
-        """What was to be kept of the run ``owner`` has not been: its next step is to ask for it once more."""
+    def _request_again(self, owner: str) -> None:
+        """What was to be stored of the run ``owner`` was not: request it again."""
 
     def feed(self, event: Event) -> list[Command]:
-        """Take one fact; perform the commands in their order. Raises ProtocolError, and then on every later call."""
+        """Apply one fact; perform the commands in their order. Raises ProtocolError, and then on every later call."""
         self._broken = self._broken or unexpected(event, self.state)
         if self._broken is not None:
             raise ProtocolError(self._broken)
@@ -82,20 +82,20 @@ class Intake(ABC, Generic[S]):
             raise
 
     def _fed(self, event: Event) -> list[Command]:
-        """While facts wait for a value, others wait behind them; only stops and what the host asks for do not."""
+        """Dispatch a fact. While facts are deferred, results queue behind; stops and the host's requests do not."""
         match event:
             case ValueLoaded():
                 return self._value_loaded(event)
             case Resumed():
                 return self._resumed(event)
-            case _ if self.state.deferred and self._waits_its_turn(event):
+            case _ if self.state.deferred and self._must_queue(event):
                 self.state.deferred.append(event)
                 return []
             case _:
-                return self._taken(event)
+                return self._apply(event)
 
-    def _waits_its_turn(self, event: Event) -> bool:
-        """Whether something ended that this machine began."""
+    def _must_queue(self, event: Event) -> bool:
+        """Whether the fact queues behind deferred ones: it reports the end of something that the machine started."""
         if isinstance(event, TimerFired):
             timer = self.state.timers.get(event.timer_id)
             return timer is None or timer.kind != "deadline"
@@ -103,35 +103,35 @@ class Intake(ABC, Generic[S]):
 
     # ---- taking ---------------------------------------------------------------------------------------------------
 
-    def _taken(self, event: Event) -> list[Command]:
-        """Take the fact, or defer it until the stored value that it needs has been loaded."""
-        if _brings_stored(event):
+    def _apply(self, event: Event) -> list[Command]:
+        """Apply the fact, or defer it until the stored value that it needs is loaded."""
+        if _refers_to_stored(event):
             self.state.has_stored = True
         self._journal.open(event.at)
         self.budget.work(FACT_WORK)
-        needed = self._attempted(lambda: self._take(event))
+        needed = self._try(lambda: self._take(event))
         if needed is None:
-            return self._settled()
-        self.state.deferred.insert(len(self.state.deferred) if self._waits_its_turn(event) else 0, event)
+            return self._apply_settle()
+        self.state.deferred.insert(len(self.state.deferred) if self._must_queue(event) else 0, event)
         return self._load(needed)
 
-    def _settled(self) -> list[Command]:
-        """Begin what may begin; nothing of it where that needs a value first."""
+    def _apply_settle(self) -> list[Command]:
+        """Start what may start. If that needs a value, start nothing and load the value first."""
         told = list(self._journal.commands)
-        needed = self._attempted(self._settle)
+        needed = self._try(self._settle)
         return self._journal.commands if needed is None else [*told, *self._load(needed)]
 
-    def _attempted(self, change: Callable[[], None]) -> Stored | None:
-        """Change the state; the stored value that is needed for that, and no change then."""
-        before = copied(self.state) if self.state.has_stored else None
+    def _try(self, change: Callable[[], None]) -> StoredRef | None:
+        """Run ``change``. If it needs a value that is not loaded, roll the state back and return that value."""
+        before = copy_state(self.state) if self.state.has_stored else None
         self.budget.open()
         try:
-            with using(AtHand(self.state.loaded, self._limit)):
+            with reading_from(LoadedValues(self.state.loaded, self._limit)):
                 change()
         except NotLoaded as found:
             if before is None:
                 raise ProtocolError(f"{found} is needed where nothing is stored") from found
-            self._mount(before)
+            self._set_state(before)
             return found.stored
         finally:
             self.budget.close()
@@ -141,10 +141,10 @@ class Intake(ABC, Generic[S]):
 
     @property
     def _is_loading(self) -> bool:
-        """Whether something waits for a stored value."""
+        """Whether a load is pending."""
         return self.state.has_stored and any(one.kind == "load" for one in self.state.pending.values())
 
-    def _load(self, stored: Stored) -> list[Command]:
+    def _load(self, stored: StoredRef) -> list[Command]:
         id_ = load_id(stored)
         if id_ in self.state.pending:
             return []
@@ -154,28 +154,28 @@ class Intake(ABC, Generic[S]):
     def _value_loaded(self, event: ValueLoaded) -> list[Command]:
         del self.state.pending[event.load_id]
         self.state.loaded[event.load_id] = LoadedValue(event.value, event.error)
-        return self._take_deferred(event.at)
+        return self._apply_deferred(event.at)
 
     def _resumed(self, event: Resumed) -> list[Command]:
-        """Nobody loads or keeps anything here yet: what needs it asks again."""
+        """A new host has no loads or stores in progress: request again what is still needed."""
         pending = self.state.pending
         for id_, one in [found for found in pending.items() if found[1].kind in ("keep", "load")]:
             del pending[id_]
             if one.owner:
-                self._begin_again(one.owner)
-        return self._taken(event) + (self._take_deferred(event.at) if self.state.deferred else [])
+                self._request_again(one.owner)
+        return self._apply(event) + (self._apply_deferred(event.at) if self.state.deferred else [])
 
-    def _take_deferred(self, at: int) -> list[Command]:
-        """Take the facts that wait, in their order, as if they came now, up to one that needs another value."""
+    def _apply_deferred(self, at: int) -> list[Command]:
+        """Apply the deferred facts in their order, at this time, up to one that needs another value."""
         self._journal.open(at)
-        commands = [] if self.state.deferred else self._settled()
+        commands = [] if self.state.deferred else self._apply_settle()
         waiting, self.state.deferred = self.state.deferred, []
         while waiting and not self.state.deferred and self.state.phase == "running":
             fact = replace(waiting.pop(0), at=at)
             problem = unexpected(fact, self.state)
             if problem is not None:
                 raise ProtocolError(problem)
-            commands += self._taken(fact)
+            commands += self._apply(fact)
         if self.state.phase == "running":
             self.state.deferred += waiting
         if not self._is_loading:
@@ -183,7 +183,7 @@ class Intake(ABC, Generic[S]):
         return commands
 
     def _drop_loads(self) -> None:
-        """The machine ends: nobody needs a value any more."""
+        """The machine ends: cancel all loads."""
         state = self.state
         state.deferred.clear()
         for id_ in [id_ for id_, one in state.pending.items() if one.kind == "load"]:
@@ -191,8 +191,8 @@ class Intake(ABC, Generic[S]):
             self._journal.send(Cancel(id_))
 
 
-def _brings_stored(event: Event) -> bool:
-    """Whether a template may need a value that this fact tells of, but does not have."""
+def _refers_to_stored(event: Event) -> bool:
+    """Whether the fact refers to a stored value."""
     match event:
         case ToolFinished() | ChunkFinished():
             return event.report.stored is not None

@@ -32,7 +32,7 @@ from noetl_temporal.machine.failure_log import Failure
 from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.join import Joins
 from noetl_temporal.machine.loops.chunks import joined, take_report
-from noetl_temporal.machine.loops.keeping import items_to_keep, take_kept
+from noetl_temporal.machine.loops.offload import items_to_store, replace_by_refs
 from noetl_temporal.machine.loops.result import loop_end, too_large
 from noetl_temporal.machine.names import LOOP, assign, playbook_scope
 from noetl_temporal.machine.state import LoopProgress, Pending, PlaybookState, StepRun, restored
@@ -63,8 +63,8 @@ class Machine(Engine[PlaybookState, StepRun]):
         self._joins = Joins(graph)
         super().__init__(machine_state, graph.source.file, limit)
 
-    def _mount(self, state: PlaybookState) -> None:
-        super()._mount(state)
+    def _set_state(self, state: PlaybookState) -> None:
+        super()._set_state(state)
         self._running = Counter(run.step for run in state.runs.values())
         self._execution = Execution(self.graph, self.execution_id, state, self._journal, {})
 
@@ -125,7 +125,7 @@ class Machine(Engine[PlaybookState, StepRun]):
         self._failed(failure_at(self.graph.source, step, error_outcome(kind, message), span))
 
     def _failed(self, failure: Failure) -> None:
-        self.state.failures = self.state.failures.plus(failure)
+        self.state.failures = self.state.failures.with_failure(failure)
 
     def _chunk_finished(self, run: StepRun, event: ChunkFinished, *, was_asked: bool) -> None:
         step, progress, report = self.graph.steps[run.step], _loop_of(run), event.report
@@ -285,7 +285,7 @@ class Machine(Engine[PlaybookState, StepRun]):
     def _keeps_items(self, run: StepRun) -> bool:
         """Have the items of a large loop stored before any of them begins; the run waits for that."""
         progress = _loop_of(run)
-        given = items_to_keep(progress, self._limit)
+        given = items_to_store(progress, self._limit)
         if given is None:
             return False
         id_ = fitted(f"{progress.id}:items")
@@ -296,7 +296,7 @@ class Machine(Engine[PlaybookState, StepRun]):
     def _values_kept(self, owner: str, event: ValuesKept) -> None:
         """The items and the scope of a loop, which this machine no longer has then."""
         run = self._runs[owner]
-        take_kept(_loop_of(run), event.kept)
+        replace_by_refs(_loop_of(run), event.kept)
         self._ready(run)
 
     def _begin_chunks(self, run: StepRun, step: Step, loop: Loop) -> None:

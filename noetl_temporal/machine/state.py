@@ -11,9 +11,9 @@ import msgspec
 
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.budget import ResultSizes
-from noetl_temporal.machine.call import Outcome, Part, Stored
+from noetl_temporal.machine.call import Outcome, Part, StoredRef
 from noetl_temporal.machine.commands import FrameLimits
-from noetl_temporal.machine.events import ChunkReport, Event, Kept
+from noetl_temporal.machine.events import ChunkReport, Event, PayloadRef
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops.items import Selection
@@ -264,8 +264,8 @@ class LoopState(MachineState, omit_defaults=True):
     next: int = 0
     runs: dict[str, Iteration] = {}
     results: dict[int, Json] = {}
-    stored: dict[int, Stored] = {}
-    kept: Kept | None = None
+    stored: dict[int, StoredRef] = {}
+    kept: PayloadRef | None = None
     assigns: dict[int, list[tuple[str, Json]]] = {}
     ctx: dict[str, Json] = {}
     failures: FailureLog = FailureLog()

@@ -1,12 +1,11 @@
-"""Values that lie outside of the machine: its state has where they lie, and no more (dev/decisions/0027).
+"""Large values outside of the machine's state: the state holds references to them (dev/decisions/0027).
 
-How it works. A large result of a call, the items of a long loop and its results are kept in the payload store, each
-once. The state has a ``Stored`` in their place, which names the parts: it is small, and is copied instead of the value
-wherever the state is copied.
+A large result of a call, and the items and results of a large loop, are stored once in the payload store. The state
+holds a ``StoredRef`` instead: a small reference that names the parts, and all that a snapshot copies.
 
-A template that reads inside of such a value needs it here. Then NotLoaded is raised, which no template and no decision
-catches. The engine undoes what the fact has changed so far, commands Load, and takes the fact again once the value has
-come (engine.py). What was loaded is dropped when the facts that waited for it have been taken.
+Reading such a value raises NotLoaded, a BaseException, so that neither templates nor the handling of failures catch it.
+The intake rolls the fact back, commands LoadValue, and applies the fact again once the value is loaded (intake.py).
+Loaded values are dropped when no load is pending.
 """
 
 from __future__ import annotations
@@ -21,33 +20,33 @@ import msgspec
 
 from noetl_compiler.graph import Json
 from noetl_compiler.templates import Deferred, TemplateFailure
-from noetl_temporal.machine.call import Outcome, Stored
+from noetl_temporal.machine.call import Outcome, StoredRef
 from noetl_temporal.shortening import abridged
 
 __all__ = [
-    "AtHand",
     "LoadedValue",
+    "LoadedValues",
     "NotLoaded",
     "load_id",
     "preview",
+    "reading_from",
     "result_alone",
     "result_in",
     "stored_in",
-    "using",
     "view_of",
     "whole_result",
     "with_result",
     "with_stored",
 ]
 
-_OWN = ("result", "stored")
+_RESULT_KEYS = ("result", "stored")
 """The keys of an outcome that are about its result."""
 
 
 class NotLoaded(BaseException):
-    """A value is needed that is not here. It is no Exception, so that whoever handles a failure does not handle it."""
+    """A stored value is read that is not loaded. It is no Exception: nothing that handles failures may handle it."""
 
-    def __init__(self, stored: Stored) -> None:
+    def __init__(self, stored: StoredRef) -> None:
         super().__init__(load_id(stored))
         self.stored = stored
 
@@ -59,18 +58,18 @@ class LoadedValue(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
 
 
-class AtHand(NamedTuple):
-    """The values that a machine has ``loaded``, by id; ``limit`` is the bytes that one may have."""
+class LoadedValues(NamedTuple):
+    """The values that a machine has ``loaded``, by the id of the load; ``limit`` is the bytes that one may have."""
 
     loaded: Mapping[str, LoadedValue]
     limit: int
 
-    def value(self, stored: Stored) -> Json:
-        """Raises NotLoaded for what is not here, TemplateFailure for what cannot be."""
+    def value(self, stored: StoredRef) -> Json:
+        """Raises NotLoaded for a value that is not loaded, TemplateFailure for one that cannot be."""
         if stored.bytes > self.limit:
             raise TemplateFailure(
-                f"a stored value of {stored.bytes:,} bytes is read, over {self.limit:,}: "
-                "read it from a sink, or pass on less of it"
+                f"a stored value of {stored.bytes:,} bytes is too large to read (limit {self.limit:,} bytes): "
+                "read it back from a sink, or pass on less of it"
             )
         found = self.loaded.get(load_id(stored))
         if found is None:
@@ -80,52 +79,52 @@ class AtHand(NamedTuple):
         return found.value
 
 
-_HERE: ContextVar[AtHand | None] = ContextVar("loaded values", default=None)
+_LOADED: ContextVar[LoadedValues | None] = ContextVar("loaded values", default=None)
 
 
 @contextmanager
-def using(values: AtHand) -> Generator[None]:
-    """What is read inside of this block is read from these values: templates reach them through many layers of views,
-    none of which knows its machine.
+def reading_from(values: LoadedValues) -> Generator[None]:
+    """Read stored values from these inside of the block. Templates read through many layers of views, none of which
+    knows its machine.
     """
-    token = _HERE.set(values)
+    token = _LOADED.set(values)
     try:
         yield
     finally:
-        _HERE.reset(token)
+        _LOADED.reset(token)
 
 
-def load_id(stored: Stored) -> str:
-    """Of the activity that loads the value; the same for the same value."""
+def load_id(stored: StoredRef) -> str:
+    """The id of the activity that loads the value; the same for the same value."""
     told = msgspec.json.encode(stored.parts)
     return f"load:{hashlib.sha256(told).hexdigest()[:32]}"
 
 
-def stored_in(outcome: Mapping[str, Any]) -> Stored | None:
-    """Where the outcome's result lies, None for one that is here."""
+def stored_in(outcome: Mapping[str, Any]) -> StoredRef | None:
+    """The reference to the outcome's result, None for a result that is in the outcome."""
     found = outcome.get("stored")
-    return None if found is None else msgspec.convert(found, Stored)
+    return None if found is None else msgspec.convert(found, StoredRef)
 
 
 def with_result(outcome: Outcome, result: Json) -> Outcome:
     """The outcome with another result."""
-    return {**{name: value for name, value in outcome.items() if name not in _OWN}, "result": result}
+    return {**{name: value for name, value in outcome.items() if name not in _RESULT_KEYS}, "result": result}
 
 
-def with_stored(outcome: Outcome, stored: Stored | None) -> Outcome:
-    """The outcome with a result that lies elsewhere; unchanged without any."""
+def with_stored(outcome: Outcome, stored: StoredRef | None) -> Outcome:
+    """The outcome with a reference instead of its result; unchanged without one."""
     if stored is None:
         return outcome
-    return {**{name: value for name, value in outcome.items() if name not in _OWN}, "stored": _builtins(stored)}
+    return {**{name: value for name, value in outcome.items() if name not in _RESULT_KEYS}, "stored": _builtins(stored)}
 
 
 def result_alone(outcome: Mapping[str, Any]) -> Outcome:
     """Nothing of the outcome but its result."""
-    return {name: outcome[name] for name in _OWN if name in outcome}
+    return {name: outcome[name] for name in _RESULT_KEYS if name in outcome}
 
 
 def view_of(outcome: Mapping[str, Any], view: Callable[[Json], Any]) -> Any:
-    """What ``view`` makes of the result: at once when it is here, else once a template uses it."""
+    """What ``view`` makes of the result; deferred until a template uses it where the result is stored."""
     stored = stored_in(outcome)
     if stored is None:
         return view(outcome.get("result"))
@@ -135,7 +134,7 @@ def view_of(outcome: Mapping[str, Any], view: Callable[[Json], Any]) -> Any:
 
 
 def result_in(outcome: Mapping[str, Any]) -> Any:
-    """The result, deferred where it lies elsewhere."""
+    """The result, deferred where it is stored."""
     return view_of(outcome, lambda result: result)
 
 
@@ -148,23 +147,23 @@ def whole_result(outcome: Mapping[str, Any]) -> Json:
 
 
 def preview(outcome: Mapping[str, Any], limit: int) -> Json:
-    """The result for a row of the log: its size, where it has more than ``limit`` bytes or lies elsewhere."""
+    """The result for a row of the log; only its size where it has more than ``limit`` bytes, or is stored."""
     stored = stored_in(outcome)
     if stored is None:
         return abridged(outcome.get("result"), limit)
     return {"_truncated": True, "_size": stored.bytes}
 
 
-def _around(stored: Stored, value: Any) -> dict[str, Any]:
+def _around(stored: StoredRef, value: Any) -> dict[str, Any]:
     return {stored.under: value, **stored.beside}
 
 
-def _value(stored: Stored) -> Json:
-    here = _HERE.get()
+def _value(stored: StoredRef) -> Json:
+    here = _LOADED.get()
     if here is None:
         raise NotLoaded(stored)
     return here.value(stored)
 
 
-def _builtins(stored: Stored) -> dict[str, Json]:
+def _builtins(stored: StoredRef) -> dict[str, Json]:
     return cast("dict[str, Json]", msgspec.to_builtins(stored))

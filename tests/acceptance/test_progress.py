@@ -91,7 +91,7 @@ def ended(**rest: Any) -> Ended:
 
 
 def test_json_has_every_field_and_plain_failures() -> None:
-    told = json.loads(ended(failures=FailureLog().plus(FAILURE)).json())
+    told = json.loads(ended(failures=FailureLog().with_failure(FAILURE)).json())
     assert set(told) == {
         "execution_id",
         "workflow_id",
@@ -120,7 +120,7 @@ def test_json_has_every_field_and_plain_failures() -> None:
 def test_text_names_the_place_and_escapes_markup() -> None:
     out = io.StringIO()
     steps = {"fetch": {"status": "failed", "attempts": 2, "duration_seconds": 1.0}}
-    ended(failures=FailureLog().plus(FAILURE), steps=steps).show(Console(file=out, width=80))
+    ended(failures=FailureLog().with_failure(FAILURE), steps=steps).show(Console(file=out, width=80))
     assert "p.yaml:12:9: fetch/page: HTTP 503 [x]" in out.getvalue()
     assert "fetch  failed" in out.getvalue()
 
@@ -167,7 +167,7 @@ MANY = [FAILURE, *(item(index, "timeout" if index < 2 else "http") for index in 
 )
 def test_many_failures_of_a_step_are_told_by_their_counts(failures: list[Failure], lines: list[str]) -> None:
     out = io.StringIO()
-    log = functools.reduce(FailureLog.plus, failures, FailureLog())
+    log = functools.reduce(FailureLog.with_failure, failures, FailureLog())
     ended(failures=log).show(Console(file=out, width=80))
     assert out.getvalue().splitlines()[:-1] == lines
 

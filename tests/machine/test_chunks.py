@@ -168,7 +168,7 @@ def test_a_failure_under_fail_fast_ends_the_other_chunks() -> None:
     run = Watched(16, "mode: parallel, max_in_flight: 4, on_error: fail_fast")
     failure = Failure("start", "boom", iteration=1, run="start#1", kind="tool")
     stats = {"total": 4, "success": 1, "failed": 1, "skipped": 2}
-    run.done("start/1", 4, status="error", failures=FailureLog().plus_item(failure), stats=stats)
+    run.done("start/1", 4, status="error", failures=FailureLog().with_item_failure(failure), stats=stats)
     assert run.commands[-1] == Cancel("start/1/4")
     cut_off = {"total": 4, "success": 0, "failed": 0, "skipped": 4}
     run.done("start/1/4", 4, status="cancelled", results=[None] * 4, stats=cut_off)

@@ -19,7 +19,7 @@ from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import CallTool, ChunkInput, Command, Finish, RunChunk
 from noetl_temporal.machine.events import ChunkFinished, ChunkReport, Continued, Started, ToolFinished
 from noetl_temporal.machine.failing import MESSAGE_LENGTH
-from noetl_temporal.machine.failure_log import KEPT, MAX_KINDS, OTHER, Failure, FailureCount, FailureLog, told
+from noetl_temporal.machine.failure_log import KEPT, MAX_KINDS, OTHER, Failure, FailureCount, FailureLog, format_counts
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 
@@ -32,7 +32,7 @@ def item(index: int, kind: str = "http", **fields: Any) -> Failure:
 
 
 def log_of(failures: list[Failure]) -> FailureLog:
-    return reduce(FailureLog.plus, failures, FailureLog())
+    return reduce(FailureLog.with_failure, failures, FailureLog())
 
 
 def messages(log: FailureLog) -> list[str]:
@@ -79,7 +79,7 @@ def test_the_first_unhandled_failure_is_known_whole_however_many_handled_ones_st
 
 def test_kinds_beyond_the_limit_are_counted_together_for_each_step() -> None:
     kinds = [f"kind {number:03}" for number in range(MAX_KINDS + 5)]
-    log = log_of([item(index, kind) for index, kind in enumerate(reversed(kinds))]).plus(
+    log = log_of([item(index, kind) for index, kind in enumerate(reversed(kinds))]).with_failure(
         Failure("after", "x", kind="z")
     )
     assert [one.kind for one in log.counts if one.step == "load"] == [*kinds[:MAX_KINDS], OTHER]
@@ -90,7 +90,7 @@ def test_kinds_beyond_the_limit_are_counted_together_for_each_step() -> None:
 
 def test_counts_in_words() -> None:
     counts = [FailureCount("load", "timeout", 2), FailureCount("load", "http", 999_998), FailureCount("load", "", 2)]
-    assert told(counts) == "999,998 http, 2 of no kind, 2 timeout"
+    assert format_counts(counts) == "999,998 http, 2 of no kind, 2 timeout"
 
 
 KINDS = st.sampled_from([f"k{number}" for number in range(MAX_KINDS + 4)] + ["", OTHER])
@@ -110,10 +110,12 @@ def test_logs_of_chunks_give_in_any_order_what_one_log_gives(
     for first, after in pairwise(edges):
         own = [item(index, kind) for index, kind in kinds.items() if first <= index < after]
         chance.shuffle(own)
-        chunks.append(reduce(FailureLog.plus_item, own, FailureLog()))
+        chunks.append(reduce(FailureLog.with_item_failure, own, FailureLog()))
     chance.shuffle(chunks)
     while len(chunks) > 1:
-        chunks.append(chunks.pop(chance.randrange(len(chunks))).merged(chunks.pop(chance.randrange(len(chunks)))))
+        chunks.append(
+            chunks.pop(chance.randrange(len(chunks))).merged_by_index(chunks.pop(chance.randrange(len(chunks))))
+        )
     assert chunks[0] == whole
     assert whole.total == len(kinds) == sum(one.count for one in whole.counts)
     indices = sorted(kinds)
@@ -128,7 +130,7 @@ def test_parts_of_a_story_give_what_the_story_gives(story: list[tuple[bool, str]
     failures = [Failure("a", str(at), kind=kind, handled=handled) for at, (handled, kind) in enumerate(story)]
     edges = [0, *sorted(cuts), len(failures)]
     parts = [log_of(failures[first:after]) for first, after in pairwise(edges)]
-    assert reduce(FailureLog.then, parts) == log_of(failures)
+    assert reduce(FailureLog.followed_by, parts) == log_of(failures)
     assert log_of(failures).unhandled == sum(not handled for handled, _ in story)
 
 
@@ -219,7 +221,9 @@ def moved(report: ChunkReport, given: ChunkInput) -> ChunkReport:
     size = len(given.items)
     failed = range(given.first, given.first + size) if report.stats["failed"] else ()
     like = report.failures.first[:1]
-    log = reduce(FailureLog.plus_item, (msgspec.structs.replace(like[0], iteration=at) for at in failed), FailureLog())
+    log = reduce(
+        FailureLog.with_item_failure, (msgspec.structs.replace(like[0], iteration=at) for at in failed), FailureLog()
+    )
     stats = {"total": size, "success": size - log.total, "failed": log.total, "skipped": 0}
     return msgspec.structs.replace(report, results=[None] * size, stats=stats, failures=log)
 

@@ -10,13 +10,13 @@ import pytest
 from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.limits import INLINE_BYTES, STORED_BYTES
-from noetl_temporal.machine.call import Part, Stored, ToolReport
+from noetl_temporal.machine.call import Part, StoredRef, ToolReport
 from noetl_temporal.machine.commands import CallTool, Command, Emit, Finish, KeepValues, LoadValue, RunChunk
 from noetl_temporal.machine.events import (
     CancelRequested,
     ChunkFinished,
     ChunkReport,
-    Kept,
+    PayloadRef,
     Resumed,
     Started,
     TimerFired,
@@ -24,16 +24,16 @@ from noetl_temporal.machine.events import (
     ValueLoaded,
     ValuesKept,
 )
-from noetl_temporal.machine.loops import chunks, keeping
-from noetl_temporal.machine.loops.keeping import joined_results, stored_results
+from noetl_temporal.machine.loops import chunks, offload
 from noetl_temporal.machine.loops.loop import LoopMachine
+from noetl_temporal.machine.loops.offload import joined_results, stored_results
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.state import LoopProgress, LoopState
 
 from .driver import ok
 from .playbooks import playbook
 
-LARGE = Stored((Part("large"),), 100_000, is_one=True)
+LARGE = StoredRef((Part("large"),), 100_000, is_one=True)
 TWO_CALLS = """
   - step: start
     tool: {kind: noop}
@@ -158,10 +158,10 @@ def test_a_value_that_is_gone_fails_the_template_that_reads_it() -> None:
 
 def test_a_value_over_the_limit_fails_the_template_that_reads_it() -> None:
     run = Watched(TWO_CALLS % "{{ start | length }}")
-    stored = Stored((Part("huge"),), STORED_BYTES + 1, is_one=True)
+    stored = StoredRef((Part("huge"),), STORED_BYTES + 1, is_one=True)
     run.feed(ToolFinished, "start#1:start_task:1", ToolReport({"status": "ok"}, stored=stored))
     assert run.finish().status == "failed"
-    assert "a stored value of 64,000,001 bytes is read" in run.finish().failures.kept[0].message
+    assert "a stored value of 64,000,001 bytes is too large to read" in run.finish().failures.kept[0].message
 
 
 @pytest.mark.parametrize("stop", ["cancel", "timeout"])
@@ -196,7 +196,7 @@ def test_a_run_that_ends_needs_no_value_any_more() -> None:
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "CHUNK_ITEMS", 4)
-    monkeypatch.setattr(keeping, "KEPT_FROM_BYTES", 1)
+    monkeypatch.setattr(offload, "STORE_RESULTS_FROM_BYTES", 1)
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -205,7 +205,7 @@ def test_items_of_a_loop_are_stored_before_the_first_begins_and_leave_the_state(
     [keep] = [one for one in run.commands if isinstance(one, KeepValues)]
     assert keep.values == ([0, 1, 2, 3], [4, 5, 6, 7], {"workload": {"name": "many"}})
     assert not any(isinstance(one, RunChunk) for one in run.commands)
-    found = run.feed(ValuesKept, keep.id, (Kept("a", 9), Kept("b", 9), Kept("scope", 30)))
+    found = run.feed(ValuesKept, keep.id, (PayloadRef("a", 9), PayloadRef("b", 9), PayloadRef("scope", 30)))
     inputs = [one.input for one in found if isinstance(one, RunChunk)]
     assert [(one.kept_items, one.kept_scope, one.items, one.first, one.total) for one in inputs] == [
         (Part("a", 0, 4), "scope", [], 0, 8),
@@ -219,7 +219,7 @@ def test_items_of_a_loop_are_stored_before_the_first_begins_and_leave_the_state(
 @pytest.mark.usefixtures("small_chunks")
 def test_items_that_a_chunk_gave_back_are_the_last_of_its_part() -> None:
     run = Watched(LOOP % "done", "workload: {name: x}\n")
-    run.feed(ValuesKept, "start/1:items", (Kept("a", 9), Kept("b", 9), Kept("scope", 30)))
+    run.feed(ValuesKept, "start/1:items", (PayloadRef("a", 9), PayloadRef("b", 9), PayloadRef("scope", 30)))
     stats = {"total": 1, "success": 1, "failed": 0, "skipped": 0}
     found = run.feed(ChunkFinished, "start/1", ChunkReport("ok", [1], stats, rest=3, clock=EPOCH_MS))
     [again] = [one.input for one in found if isinstance(one, RunChunk)]
@@ -237,7 +237,7 @@ def test_nothing_is_stored_where_there_is_no_store() -> None:
 def test_a_stop_while_the_items_are_stored_begins_no_chunk() -> None:
     run = Watched(LOOP % "done", "workload: {name: x}\n")
     run.feed(CancelRequested)
-    run.feed(ValuesKept, "start/1:items", (Kept("a", 9), Kept("b", 9), Kept("scope", 30)))
+    run.feed(ValuesKept, "start/1:items", (PayloadRef("a", 9), PayloadRef("b", 9), PayloadRef("scope", 30)))
     assert not any(isinstance(one, RunChunk) for one in run.commands)
     assert run.finish().status == "cancelled"
 
@@ -249,10 +249,10 @@ def test_a_stop_while_the_items_are_stored_begins_no_chunk() -> None:
 )
 def test_the_counts_of_a_loop_are_read_without_its_results(template: str, is_loaded: bool) -> None:
     run = Watched(LOOP % template, "workload: {name: x}\n")
-    run.feed(ValuesKept, "start/1:items", (Kept("a", 9), Kept("b", 9), Kept("scope", 30)))
+    run.feed(ValuesKept, "start/1:items", (PayloadRef("a", 9), PayloadRef("b", 9), PayloadRef("scope", 30)))
     stats = {"total": 4, "success": 4, "failed": 0, "skipped": 0}
     for id_, key in (("start/1", "c"), ("start/1/4", "d")):
-        stored = Stored((Part(key, 0, 4),), 9)
+        stored = StoredRef((Part(key, 0, 4),), 9)
         run.feed(ChunkFinished, id_, ChunkReport("ok", [], stats, stored=stored, clock=EPOCH_MS))
     found = [one for one in run.commands if isinstance(one, LoadValue)]
     assert bool(found) is is_loaded
@@ -276,25 +276,25 @@ def test_a_chunk_stores_its_results_before_it_ends() -> None:
     [keep] = [one for one in found if isinstance(one, KeepValues)]
     assert keep.values == ([0, 2, 3],)
     assert machine.report is None
-    machine.feed(ValuesKept(EPOCH_MS + 2, keep.id, (Kept("r", 7),)))
+    machine.feed(ValuesKept(EPOCH_MS + 2, keep.id, (PayloadRef("r", 7),)))
     assert machine.report is not None
     assert machine.report.results == []
     parts = (Part("r", 0, 1), Part("large"), Part("r", 1, 2))
-    assert machine.report.stored == Stored(parts, 100_007)
+    assert machine.report.stored == StoredRef(parts, 100_007)
 
 
 def test_parts_that_follow_each_other_are_one() -> None:
     state = LoopState(results={0: 1, 1: 2, 4: 3}, stored={5: LARGE})
-    found = stored_results(state, range(7), Kept("r", 7))
+    found = stored_results(state, range(7), PayloadRef("r", 7))
     assert found.parts == (Part("r", 0, 2), Part(count=2), Part("r", 2, 1), Part("large"), Part(count=1))
 
 
 def test_results_of_all_chunks_are_told_in_the_order_of_the_items() -> None:
     progress = LoopProgress("start/1", 9, [], {}, 2, [])
     stats = {"total": 2}
-    progress.reports[4] = ChunkReport("ok", [], stats, stored=Stored((Part("b", 0, 2),), 20))
+    progress.reports[4] = ChunkReport("ok", [], stats, stored=StoredRef((Part("b", 0, 2),), 20))
     progress.reports[0] = ChunkReport("ok", [1, 2], stats)
     progress.reports[6] = ChunkReport("error", [], stats)
-    assert joined_results(progress) == Stored(
+    assert joined_results(progress) == StoredRef(
         (Part(given=[1, 2]), Part(count=2), Part("b", 0, 2), Part(count=3)), 20 + len("[1,2]") + len("[]")
     )

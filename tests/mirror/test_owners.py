@@ -14,8 +14,8 @@ from temporalio.api.sdk.v1 import ExternalStorageReference
 from temporalio.converter import JSONProtoPayloadConverter
 
 from noetl_temporal.loop_run import LoopEnd
-from noetl_temporal.machine.call import Part, Stored, ToolReport
-from noetl_temporal.machine.events import ChunkReport, Kept
+from noetl_temporal.machine.call import Part, StoredRef, ToolReport
+from noetl_temporal.machine.events import ChunkReport, PayloadRef
 from noetl_temporal.mirror.owners import ReadEvent, payload_keys, references
 
 
@@ -79,9 +79,9 @@ def test_an_event_names_its_references_and_its_segments() -> None:
 @pytest.mark.parametrize(
     "told",
     [
-        ToolReport({"status": "ok"}, stored=Stored((Part("a" * 64),), 70_000, is_one=True)),
-        [Kept("a" * 64, 70_000)],
-        LoopEnd(ChunkReport("ok", stored=Stored((Part("a" * 64, 0, 3),), 70_000))),
+        ToolReport({"status": "ok"}, stored=StoredRef((Part("a" * 64),), 70_000, is_one=True)),
+        [PayloadRef("a" * 64, 70_000)],
+        LoopEnd(ChunkReport("ok", stored=StoredRef((Part("a" * 64, 0, 3),), 70_000))),
     ],
 )
 def test_an_event_names_what_a_machine_is_told_of(told: Any) -> None:

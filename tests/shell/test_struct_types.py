@@ -8,7 +8,7 @@ import sys
 RACE = """
 import sys, threading
 import msgspec
-from noetl_temporal.struct_types import work_out_structs
+from noetl_temporal.struct_types import prepare_structs
 
 sys.setswitchinterval(1e-6)
 names = {"__name__": "noetl_temporal.made_here", "msgspec": msgspec}
@@ -25,7 +25,7 @@ class Outer{n}(msgspec.Struct):
     c: "Inner{n} | None" = None
     d: "dict[str, Inner{n}]" = {{}}
 ''', space)
-work_out_structs()
+prepare_structs()
 text = b'{"a":{"x":1},"b":[{"x":2}],"c":{"x":3},"d":{"k":{"x":1}}}'
 for n in range(200):
     ready = threading.Barrier(4)
@@ -46,6 +46,6 @@ def test_threads_that_decode_a_struct_for_the_first_time_at_once_live() -> None:
 
 def test_structs_that_cannot_be_decoded_do_not_matter() -> None:
     script = "import noetl_temporal.worker, noetl_temporal.mirror.service, noetl_compiler.phases\n"
-    script += "from noetl_temporal.struct_types import work_out_structs\nwork_out_structs()"
+    script += "from noetl_temporal.struct_types import prepare_structs\nprepare_structs()"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -21,7 +21,7 @@ from noetl_compiler.graph import Json
 from noetl_temporal.machine.commands import FrameLimits
 from noetl_temporal.machine.events import ChunkReport
 from noetl_temporal.machine.failure_log import FailureLog
-from noetl_temporal.machine.loops.keeping import joined_results
+from noetl_temporal.machine.loops.offload import joined_results
 from noetl_temporal.machine.state import Chunk, LoopProgress
 
 __all__ = ["CHUNK_ITEMS", "cut", "joined", "next_chunk", "take_report"]
@@ -99,7 +99,7 @@ def _free_share(progress: LoopProgress) -> int:
 def take_report(progress: LoopProgress, chunk: Chunk, report: ChunkReport, *, goes_on: bool) -> None:
     """Keep what a chunk came to. What it gave back comes next, where the loop ``goes_on``."""
     progress.reports[chunk.first] = msgspec.structs.replace(report, failures=FailureLog())
-    progress.failures = progress.failures.merged(report.failures)
+    progress.failures = progress.failures.merged_by_index(report.failures)
     if not goes_on:
         progress.ranges.clear()
     elif report.rest:

@@ -27,7 +27,7 @@ from noetl_temporal.machine.failing import error_outcome, failure_at
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.journal import RESULT_BYTES
 from noetl_temporal.machine.loops.host import IterationHost, iteration_ids
-from noetl_temporal.machine.loops.keeping import results_to_keep, stored_results
+from noetl_temporal.machine.loops.offload import results_to_store, stored_results
 from noetl_temporal.machine.loops.result import too_large
 from noetl_temporal.machine.state import Iteration, LoopState, Pending, restored
 from noetl_temporal.machine.stored import preview, stored_in, whole_result
@@ -85,7 +85,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
             self._begin_iteration(state.next)
         if state.runs or self._has_items_left() or _RESULTS in state.pending:
             return
-        given = results_to_keep(self.input, state, self._limit)
+        given = results_to_store(self.input, state, self._limit)
         if given is None:
             self._finish()
         else:
@@ -161,7 +161,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
         failure = failure_at(
             source, step.name, end.outcome, end.span, run=self.input.run, task=end.task, iteration=index
         )
-        self.state.failures = self.state.failures.plus_item(failure)
+        self.state.failures = self.state.failures.with_item_failure(failure)
         if step.loop is not None and step.loop.on_error == "fail_fast":
             self._stop("fail_fast", f"item {index} failed")
 

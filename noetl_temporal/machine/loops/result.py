@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from noetl_compiler.graph import Json, Step
-from noetl_temporal.machine.call import Outcome, Stored
+from noetl_temporal.machine.call import Outcome, StoredRef
 from noetl_temporal.machine.failing import error_outcome
 from noetl_temporal.machine.stored import with_stored
 from noetl_temporal.machine.tasks.pipeline import End
@@ -17,9 +17,11 @@ ITEMS_FAILED = "loop"
 """The kind of error of a loop of which items failed."""
 
 
-def loop_end(step: Step, dialect: str, results: list[Json], stats: dict[str, int], stored: Stored | None = None) -> End:
-    """The step fails when an iteration did, unless the loop says best_effort (semantics.md 22). Results may lie
-    elsewhere.
+def loop_end(
+    step: Step, dialect: str, results: list[Json], stats: dict[str, int], stored: StoredRef | None = None
+) -> End:
+    """The step fails when an iteration did, unless the loop says best_effort (semantics.md 22). Results may be
+    ``stored``.
     """
     outcome = loop_result(dialect, results, stats, stored)
     is_tolerant = step.loop is not None and step.loop.failure == "best_effort"
@@ -29,7 +31,7 @@ def loop_end(step: Step, dialect: str, results: list[Json], stats: dict[str, int
     return End("error", {**outcome, **error_outcome(ITEMS_FAILED, message)}, None, step.span)
 
 
-def loop_result(dialect: str, results: list[Json], stats: dict[str, int], stored: Stored | None = None) -> Outcome:
+def loop_result(dialect: str, results: list[Json], stats: dict[str, int], stored: StoredRef | None = None) -> Outcome:
     """Results in index order with their counts; the older dialects know them as a plain list."""
     has_stats, outcome = dialect in ("v10", "case"), {"status": "ok", "meta": {"stats": stats}}
     if stored is not None:

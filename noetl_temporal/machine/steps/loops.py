@@ -12,7 +12,7 @@ from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.loops.chunks import cut, next_chunk
 from noetl_temporal.machine.loops.frames import frame_limits
 from noetl_temporal.machine.loops.items import body_paths, collection_of, in_flight, mistake_of, selected
-from noetl_temporal.machine.loops.keeping import kept_items
+from noetl_temporal.machine.loops.offload import chunk_items_ref
 from noetl_temporal.machine.names import LOOP
 from noetl_temporal.machine.state import LoopProgress, StepRun
 from noetl_temporal.machine.steps.execution import Execution
@@ -78,7 +78,7 @@ def begin_chunk(execution: Execution, step: Step, loop: Loop, run: StepRun, prog
         is_sequential=progress.max_in_flight == 1,
         ctx=progress.ctx,
         frame=progress.frame,
-        kept_items=kept_items(progress, chunk) if progress.kept else None,
+        kept_items=chunk_items_ref(progress, chunk) if progress.kept else None,
         kept_scope=progress.kept_scope,
     )
     return RunChunk(id_, given, f"{step.name}: {_part(given)}, {loop.mode}")

@@ -142,7 +142,7 @@ def _failed(execution: Execution, step: Step, run: StepRun, end: End, targets: t
 
 def _add(execution: Execution, step: Step, run: StepRun, end: End, *, handled: bool) -> None:
     failure = failure_at(execution.graph.source, step.name, end.outcome, end.span, run=run.id, task=end.task)
-    execution.state.failures = execution.state.failures.plus(replace(failure, handled=handled))
+    execution.state.failures = execution.state.failures.with_failure(replace(failure, handled=handled))
 
 
 def _add_items(execution: Execution, step: Step, run: StepRun, *, handled: bool) -> None:
@@ -151,4 +151,4 @@ def _add_items(execution: Execution, step: Step, run: StepRun, *, handled: bool)
         return
     failures = run.loop.failures
     is_forgiven = handled or step.loop.failure == "best_effort"
-    execution.state.failures = execution.state.failures.then(failures.as_handled() if is_forgiven else failures)
+    execution.state.failures = execution.state.failures.followed_by(failures.as_handled() if is_forgiven else failures)

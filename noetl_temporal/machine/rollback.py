@@ -1,7 +1,7 @@
-"""A copy of a machine's state to which it can be put back.
+"""Copies a machine's state so that a fact can be rolled back.
 
-JSON that a playbook made is never changed in place, and is shared with the copy; whatever the machine itself changes is
-copied. Which is which is told by the types of the fields.
+JSON values are never changed in place, so the copy shares them; everything that the machine mutates is copied. The
+types of the fields say which is which.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hin
 
 import msgspec
 
-__all__ = ["copied"]
+__all__ = ["copy_state"]
 
 S = TypeVar("S", bound=msgspec.Struct)
 _Copier = Callable[[Any], Any]
 
 
-def copied(state: S) -> S:
-    """The state as it is now; what is done to either leaves the other as it was."""
+def copy_state(state: S) -> S:
+    """A copy that shares no mutable part with ``state``."""
     return cast("S", _copy_struct(state))
 
 
@@ -41,7 +41,7 @@ def _struct_copier(kind: type[msgspec.Struct]) -> _Copier:
 
 
 def _copier(hint: Any) -> _Copier | None:
-    """How a value of this type is copied; None for one that never changes."""
+    """How to copy a value of this type; None if it is immutable."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return _optional(arguments)
@@ -55,7 +55,7 @@ def _copier(hint: Any) -> _Copier | None:
 
 
 def _optional(arguments: tuple[Any, ...]) -> _Copier | None:
-    """Of a union: of our types, one at most in it changes."""
+    """For a union: it has at most one mutable member type."""
     inner = next((copier for one in arguments if one is not NoneType and (copier := _copier(one)) is not None), None)
     return None if inner is None else lambda value: None if value is None else inner(value)
 
