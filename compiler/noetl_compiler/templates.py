@@ -7,8 +7,7 @@ work to a budget (templating/sandbox.py, metering.py, meter.py), so rendering is
 scope: the workflow, the activity and a replay years later get the same value or the same failure.
 
 A scope is any mapping of names. Its values are JSON, or views: mappings with ``materialise()``, which returns
-the JSON they stand for when they are passed on whole (templating/materialise.py), or ``Deferred``: worked out once a
-template uses them. Nothing else leaves a rendering.
+the JSON they stand for when they are passed on whole (templating/materialise.py). Nothing else leaves a rendering.
 
 Undefined in a value is a failure that cites the place. Undefined in a predicate is "no match", and the
 verdict says which name it was. Whatever else goes wrong in a predicate (``none > 1``, ``1 / 0``) is a failure as
@@ -30,7 +29,6 @@ from noetl_compiler.templating import paths as template_paths
 from noetl_compiler.templating.absent import Absent
 from noetl_compiler.templating.check import Problem, check, free_paths
 from noetl_compiler.templating.clock import Clock
-from noetl_compiler.templating.deferred import Deferred, taken
 from noetl_compiler.templating.materialise import materialise
 from noetl_compiler.templating.meter import BudgetExceededError, Meter, NotDataError
 from noetl_compiler.templating.program import PathProgram, Program, compiled
@@ -40,7 +38,6 @@ from noetl_compiler.templating.work import add_work_of, work_done
 __all__ = [
     "Absent",
     "Clock",
-    "Deferred",
     "Problem",
     "TemplateFailure",
     "Verdict",
@@ -51,7 +48,6 @@ __all__ = [
     "project",
     "render",
     "render_text",
-    "taken",
     "work_done",
 ]
 
@@ -190,7 +186,7 @@ def _failure(
         path, names = _missing_path(source, scope, error.name)
         hint = nearest(error.name, names)
         return TemplateFailure(f'"{path}" is undefined{f": {hint}" if hint else ""}{where}', span, path)
-    if isinstance(error, TemplateFailure):  # of a deferred value
+    if isinstance(error, TemplateFailure):  # of a value that the scope cannot give
         return TemplateFailure(f"{error.message}{where}", span)
     if isinstance(error, BudgetExceededError | NotDataError | SecurityError):
         return TemplateFailure(f"{error}{where}", span)

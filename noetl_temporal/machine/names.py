@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from noetl_compiler import templates
 from noetl_compiler.graph import Json
 from noetl_temporal.machine import trees
+from noetl_temporal.machine.deferred import Names, taken
 from noetl_temporal.machine.scope import Chain, Late, own_step
 from noetl_temporal.machine.state import PlaybookState, StepRecord, StepRun, TaskRecord
 from noetl_temporal.machine.stored import result_in, view_of
@@ -29,7 +30,7 @@ class _Results(Mapping[str, Any]):
         self._records = records
 
     def __getitem__(self, key: str) -> Any:
-        return record_view(self._records[key])
+        return taken(record_view(self._records[key]))
 
     def __contains__(self, key: object) -> bool:
         return key in self._records
@@ -52,7 +53,7 @@ class _TaskResults(Mapping[str, Any]):
     def __getitem__(self, key: str) -> Any:
         for record in reversed(list(self._records.values())):
             if key in record.tasks:
-                return task_view(record.tasks[key])
+                return taken(task_view(record.tasks[key]))
         raise KeyError(key)
 
     def __iter__(self) -> Iterator[str]:
@@ -71,8 +72,8 @@ def record_view(record: StepRecord) -> Any:
     """What a step's name gives: its result with ``results.<label>``, or its error, with results of a loop's items."""
     if record.status == "failed":
         failed: dict[str, Any] = {"status": "failed", "error": ErrorView(record.outcome.get("error") or {})}
-        return ResultView({**_partial(record), **failed})
-    tasks = {label: task_view(task) for label, task in record.tasks.items()}
+        return ResultView(Names({**_partial(record), **failed}))
+    tasks = Names({label: task_view(task) for label, task in record.tasks.items()})
     extra: dict[str, Any] = record.outcome.get("selected") or {}
     names = {**extra, "results": tasks} if tasks else extra
     return view_of(record.outcome, lambda result: result_view(record.kind, result, names))
@@ -83,6 +84,8 @@ def _partial(record: StepRecord) -> dict[str, Any]:
     found: Any = result_in(record.outcome)
     if record.kind != LOOP or found is None:
         return {}
+    if isinstance(found, Names):
+        return {"data": found, **found.deferred}
     if isinstance(found, dict):
         return {**found, "data": found}
     return {"results": found, "data": found, "stats": record.outcome["meta"]["stats"]}

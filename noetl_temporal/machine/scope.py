@@ -14,6 +14,7 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Json, Value
 from noetl_compiler.overlay import names_in, picked, without
 from noetl_temporal.machine.call import Outcome
+from noetl_temporal.machine.deferred import Names, taken
 from noetl_temporal.machine.stored import result_alone, result_in, view_of, with_result
 from noetl_temporal.machine.views import (
     ErrorView,
@@ -39,7 +40,7 @@ class Chain(Mapping[str, Any]):
     def __getitem__(self, key: str) -> Any:
         for layer in self._layers:
             if key in layer:
-                return layer[key]
+                return taken(layer[key])
         raise KeyError(key)
 
     def __contains__(self, key: object) -> bool:
@@ -73,7 +74,7 @@ class Late(Mapping[str, Any]):
         return self._names
 
     def __getitem__(self, key: str) -> Any:
-        return self._made()[key]
+        return taken(self._made()[key])
 
     def __contains__(self, key: object) -> bool:
         return key in self._made()
@@ -98,7 +99,7 @@ def outcome_names(kind: str, outcome: Outcome, attempt: int = 1, page: int = 1) 
         "result": seen,
         "data": seen,
         "response": view_of(outcome, partial(response_view, kind)),
-        "this": {"data": seen, "result": seen},
+        "this": Names({"data": seen, "result": seen}),
         "success": outcome["status"] == "ok",
         "last_error": None,
         "attempt": attempt,
@@ -138,7 +139,7 @@ def own_step(dialect: str, step: str, kind: str, outcome: Outcome | None = None)
     if dialect != "v1":
         return {}
     result = None if outcome is None else view_of(outcome, partial(result_view, kind))
-    return {"step": {"name": step, "data": result, "result": result}}
+    return {"step": Names({"name": step, "data": result, "result": result})}
 
 
 def _status_code(outcome: Outcome) -> Json:
@@ -149,7 +150,7 @@ def _status_code(outcome: Outcome) -> Json:
 def event_names(name: str, step: str, outcome: Outcome | None) -> dict[str, Any]:
     """``event`` as arcs see it."""
     payload = result_in(outcome) if outcome else None
-    return {"event": {"name": EventName(name), "type": EventName(name), "step": step, "payload": payload}}
+    return {"event": Names({"name": EventName(name), "type": EventName(name), "step": step, "payload": payload})}
 
 
 def sink_config(config: Value, scope: Mapping[str, Any]) -> dict[str, Json]:

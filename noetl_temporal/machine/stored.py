@@ -19,8 +19,9 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from noetl_compiler.graph import Json
-from noetl_compiler.templates import Deferred, TemplateFailure
+from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import Outcome, StoredRef
+from noetl_temporal.machine.deferred import Deferred, Names
 from noetl_temporal.shortening import abridged
 
 __all__ = [
@@ -96,7 +97,7 @@ def reading_from(values: LoadedValues) -> Generator[None]:
 
 def load_id(stored: StoredRef) -> str:
     """The id of the activity that loads the value; the same for the same value."""
-    told = msgspec.json.encode(stored.parts)
+    told = msgspec.json.encode((stored.parts, stored.is_one))
     return f"load:{hashlib.sha256(told).hexdigest()[:32]}"
 
 
@@ -112,9 +113,9 @@ def with_result(outcome: Outcome, result: Json) -> Outcome:
 
 
 def with_stored(outcome: Outcome, stored: StoredRef | None) -> Outcome:
-    """The outcome with a reference instead of its result; unchanged without one."""
+    """The outcome with this reference instead of its result, and with no other: an outcome names none by itself."""
     if stored is None:
-        return outcome
+        return {name: value for name, value in outcome.items() if name != "stored"} if "stored" in outcome else outcome
     return {**{name: value for name, value in outcome.items() if name not in _RESULT_KEYS}, "stored": _builtins(stored)}
 
 
@@ -129,7 +130,7 @@ def view_of(outcome: Mapping[str, Any], view: Callable[[Json], Any]) -> Any:
     if stored is None:
         return view(outcome.get("result"))
     if stored.under:
-        return view(_around(stored, Deferred(lambda: _value(stored))))
+        return view(Names(_around(stored, Deferred(lambda: _value(stored)))))
     return Deferred(lambda: view(_value(stored)))
 
 

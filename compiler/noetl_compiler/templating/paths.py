@@ -14,7 +14,6 @@ from jinja2 import meta, nodes
 from jinja2.exceptions import UndefinedError
 
 from noetl_compiler.graph import Json
-from noetl_compiler.templating.deferred import taken
 from noetl_compiler.templating.materialise import materialise
 from noetl_compiler.templating.meter import BudgetExceededError, Meter, NotDataError
 from noetl_compiler.templating.sandbox import ENVIRONMENT
@@ -159,7 +158,7 @@ def follow(scope: Mapping[str, Any], parts: Sequence[str]) -> tuple[int, Any]:
     value: Any = scope
     for index, part in enumerate(parts):
         try:
-            value = taken(value[part])
+            value = value[part]
         except (LookupError, TypeError):
             return index, value
     return len(parts), value

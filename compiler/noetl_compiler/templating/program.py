@@ -9,7 +9,6 @@ from jinja2 import Template, nodes
 from jinja2.exceptions import TemplateError, TemplateSyntaxError
 
 from noetl_compiler.source import expressions
-from noetl_compiler.templating.deferred import taken
 from noetl_compiler.templating.meter import Meter
 from noetl_compiler.templating.metering import LONE, prepare
 from noetl_compiler.templating.paths import lone_path
@@ -65,7 +64,7 @@ class PathProgram:
         del meter
         value: Any
         try:
-            value = taken(scope[self._name])
+            value = scope[self._name]
         except KeyError:
             value = ENVIRONMENT.undefined(name=self._name)
         for part in self._rest:

@@ -29,7 +29,6 @@ from jinja2.runtime import Context, LoopContext, Undefined
 from jinja2.sandbox import MAX_RANGE, ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace, missing
 
-from noetl_compiler.templating.deferred import taken
 from noetl_compiler.templating.filters import FILTERS, TESTS
 from noetl_compiler.templating.formats import FormatMethod, percent
 from noetl_compiler.templating.materialise import text_of
@@ -111,7 +110,7 @@ class ScopeContext(Context):
         if key in self.vars:
             return self.vars[key]
         try:
-            return taken(self.scope[key])
+            return self.scope[key]
         except KeyError:
             return self.environment.globals.get(key, missing)
 
@@ -123,7 +122,6 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """``obj.attribute``."""
-        obj = taken(obj)
         if isinstance(obj, Undefined):
             return obj
         if _is_view(obj):
@@ -136,17 +134,16 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         """``obj[argument]``: never an attribute."""
-        obj = taken(obj)
         if isinstance(obj, Undefined):
             return obj
         try:
-            return taken(obj[argument])
+            return obj[argument]
         except (TypeError, LookupError):
             return self.undefined(obj=obj, name=argument)
 
     def _item(self, view: Any, attribute: str) -> Any:
         try:
-            return taken(view[attribute])
+            return view[attribute]
         except (TypeError, LookupError):
             if attribute in _MAPPING_METHODS and hasattr(view, attribute):
                 return getattr(view, attribute)

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, cast
 
 from noetl_compiler.graph import Json
-from noetl_compiler.templates import Absent, taken
+from noetl_compiler.templates import Absent
+from noetl_temporal.machine.deferred import taken
 from noetl_temporal.machine.stored import view_of
 from noetl_temporal.machine.views.tools import result_view
 
@@ -58,7 +59,7 @@ class OutcomeView(Mapping[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         if key in ("data", "result"):
-            return self._result
+            return taken(self._result)
         if key == "error":
             return ErrorView(self._outcome.get("error"))
         if key in self._FACTS:
@@ -78,4 +79,4 @@ class OutcomeView(Mapping[str, Any]):
 
     def materialise(self) -> Json:
         """The result, as `_prev` once was."""
-        return self._result
+        return taken(self._result)

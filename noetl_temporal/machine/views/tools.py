@@ -19,12 +19,12 @@ def result_view(kind: str, result: Json, extra: Mapping[str, Any] | None = None)
     """A tool's result as templates see it; what is neither map nor list is seen as it is."""
     if isinstance(result, list):
         return ListView(cast("list[Json]", result))
-    if not isinstance(result, dict):
+    if not isinstance(result, Mapping):
         return result
-    return _map_view(kind, cast("dict[str, Json]", result), extra)
+    return _map_view(kind, cast("Mapping[str, Json]", result), extra)
 
 
-def _map_view(kind: str, result: dict[str, Json], extra: Mapping[str, Any] | None) -> ResultView:
+def _map_view(kind: str, result: Mapping[str, Json], extra: Mapping[str, Any] | None) -> ResultView:
     if kind == "http" and "status_code" in result:
         return HttpView(result, extra)
     if kind in _ROW_KINDS and "rows" in result:
