@@ -56,7 +56,9 @@ class ResultSizes(msgspec.Struct):
 
 
 class Budget:
-    """What is left of one workflow task. ``inline`` is the most bytes that one value has in history."""
+    """What is left of one workflow task. ``inline`` is the most bytes that one value has in history; ``bytes`` is the
+    size of the commands so far.
+    """
 
     def __init__(self, inline: int) -> None:
         self.inline = inline
@@ -64,7 +66,7 @@ class Budget:
 
     def renew(self) -> None:
         """A new workflow task begins."""
-        self._bytes = self._work = self._template_work = 0
+        self.bytes = self._work = self._template_work = 0
         self._since = templates.work_done()
 
     def open(self) -> None:
@@ -78,7 +80,7 @@ class Budget:
 
     def charge(self, size: int) -> None:
         """Count the bytes of a command or event."""
-        self._bytes += min(self.inline, size)
+        self.bytes += min(self.inline, size)
 
     def work(self, amount: int = CALL_WORK) -> None:
         """Count computation, in units of about a microsecond."""
@@ -87,6 +89,6 @@ class Budget:
     @property
     def is_spent(self) -> bool:
         """Whether no more may begin in this workflow task."""
-        if self._bytes >= COMMAND_BYTES or self._work >= MAX_WORK:
+        if self.bytes >= COMMAND_BYTES or self._work >= MAX_WORK:
             return True
         return self._template_work + templates.work_done() - self._since >= MAX_TEMPLATE_WORK

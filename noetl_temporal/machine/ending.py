@@ -6,10 +6,13 @@ from typing import Any, Literal
 
 import msgspec
 
+from noetl_compiler import templates
+from noetl_compiler.graph import Json
 from noetl_temporal.machine.commands import Finish
 from noetl_temporal.machine.failing import error_outcome, failure_at
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.summary import result_of, summary_of
+from noetl_temporal.machine.stored import NotLoaded
 
 __all__ = ["finish"]
 
@@ -17,17 +20,16 @@ Status = Literal["completed", "failed", "cancelled"]
 
 
 def finish(execution: Execution, limit: int) -> Finish:
-    """Emit the last events. ``limit`` is the bytes that the result may have; a larger one fails the run."""
+    """Emit the last events. ``limit`` is the bytes that the result may have; a larger one fails the run, and so does one
+    that cannot be read. Raises NotLoaded.
+    """
     state = execution.state
-    result, is_refused = result_of(execution), False
-    if len(msgspec.json.encode(result)) > limit:
-        message = f"the result has over {limit:,} bytes: store it in a sink, or set NOETL_POSTGRES"
+    result, refused = _result(execution, limit)
+    if refused is not None:
         span = execution.graph.steps[execution.graph.final].span
-        outcome = error_outcome("too_large", message)
-        state.failures = state.failures.with_failure(
-            failure_at(execution.graph.source, execution.graph.final, outcome, span)
-        )
-        result, is_refused = None, True
+        failure = failure_at(execution.graph.source, execution.graph.final, error_outcome("too_large", refused), span)
+        state.failures = state.failures.with_failure(failure)
+    is_refused = refused is not None
     status = _status(execution)
     if state.playbook_id:
         _emit_end(execution, status, is_refused)
@@ -38,6 +40,21 @@ def finish(execution: Execution, limit: int) -> Finish:
         steps=summary_of(execution),
         started=state.started,
     )
+
+
+def _result(execution: Execution, limit: int) -> tuple[Json, str | None]:
+    """The result, or why there is none. A run that was stopped waits for no stored value."""
+    try:
+        result = result_of(execution)
+    except templates.TemplateFailure as failure:
+        return None, failure.message
+    except NotLoaded:
+        if execution.state.stop is None:
+            raise
+        return None, None
+    if len(msgspec.json.encode(result)) > limit:
+        return None, f"the result has over {limit:,} bytes: store it in a sink, or set NOETL_POSTGRES"
+    return result, None
 
 
 def _status(execution: Execution) -> Status:

@@ -80,8 +80,9 @@ class Engine(Intake[S], Generic[S, R]):
     @property
     def has_work(self) -> bool:
         """Something could begin that the budget deferred: feed Continued in the next workflow task."""
-        may_begin = self._can_begin(ignoring_budget=True) or self.state.stop is not None
-        return may_begin and self._is_waiting_for_budget() and not self._is_loading
+        is_stopping = self.state.stop is not None
+        may_begin = is_stopping or (self._can_begin(ignoring_budget=True) and not self.is_loading)
+        return may_begin and self._is_waiting_for_budget()
 
     @property
     def is_cancelled(self) -> bool:
@@ -101,7 +102,9 @@ class Engine(Intake[S], Generic[S, R]):
                 found = self.state.pending.pop(event.chunk_id)
                 self._chunk_finished(self._runs[found.owner], event, was_asked=found.is_asked)
             case ValuesKept():
-                self._values_kept(self.state.pending.pop(event.keep_id).owner, event)
+                kept = self.state.pending.pop(event.keep_id, None)
+                if kept is not None:
+                    self._values_kept(kept.owner, event)
             case TimerFired():
                 self._timer_fired(event)
             case CancelRequested():
@@ -293,7 +296,17 @@ class Engine(Intake[S], Generic[S, R]):
             pipeline.phase = "ready"
             self._ready(run)
             return
+        if pipeline is None:
+            self._drop_keep(run)
         self._ask(self._chunks_of(run) if pipeline is None else [pipeline.pending])
+
+    def _drop_keep(self, run: R) -> None:
+        """The run of a loop that stops does not wait until its items are stored."""
+        pending = self.state.pending
+        for id_ in [id_ for id_, one in pending.items() if one.kind == "keep" and one.owner == run.id]:
+            del pending[id_]
+            self._journal.send(Cancel(id_))
+            self._ready(run)
 
     def _ask(self, ids: Iterable[str]) -> None:
         """Ask calls or chunks to end, each once."""

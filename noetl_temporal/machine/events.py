@@ -94,11 +94,12 @@ class PayloadRef(msgspec.Struct, frozen=True):
 
 
 class ValuesKept(msgspec.Struct, frozen=True, tag=True):
-    """The values of a KeepValues have been stored, in their order."""
+    """The values of a KeepValues have been stored, in their order; an ``error`` says why they never will be."""
 
     at: int
     keep_id: str
-    kept: tuple[PayloadRef, ...]
+    kept: tuple[PayloadRef, ...] = ()
+    error: str = ""
 
 
 class ValueLoaded(msgspec.Struct, frozen=True, tag=True):

@@ -40,6 +40,8 @@ from noetl_temporal.machine.stored import LoadedValue, LoadedValues, NotLoaded, 
 
 __all__ = ["Intake"]
 
+STOPPED = "the run was stopped before a stored value was loaded"
+
 S = TypeVar("S", bound=MachineState)
 
 
@@ -92,7 +94,8 @@ class Intake(ABC, Generic[S]):
                 self.state.deferred.append(event)
                 return []
             case _:
-                return self._apply(event)
+                commands = self._apply(event)
+                return commands + self._stop_waiting()
 
     def _must_queue(self, event: Event) -> bool:
         """Whether the fact queues behind deferred ones: it reports the end of something that the machine started."""
@@ -123,7 +126,7 @@ class Intake(ABC, Generic[S]):
 
     def _try(self, change: Callable[[], None]) -> StoredRef | None:
         """Run ``change``. If it needs a value that is not loaded, roll the state back and return that value."""
-        before = copy_state(self.state) if self.state.has_stored else None
+        before, size = copy_state(self.state) if self.state.has_stored else None, self.budget.bytes
         self.budget.open()
         try:
             with reading_from(LoadedValues(self.state.loaded, self._limit)):
@@ -132,6 +135,7 @@ class Intake(ABC, Generic[S]):
             if before is None:
                 raise ProtocolError(f"{found} is needed where nothing is stored") from found
             self._set_state(before)
+            self.budget.bytes = size
             return found.stored
         finally:
             self.budget.close()
@@ -140,7 +144,7 @@ class Intake(ABC, Generic[S]):
     # ---- stored values --------------------------------------------------------------------------------------------
 
     @property
-    def _is_loading(self) -> bool:
+    def is_loading(self) -> bool:
         """Whether a load is pending."""
         return self.state.has_stored and any(one.kind == "load" for one in self.state.pending.values())
 
@@ -152,7 +156,8 @@ class Intake(ABC, Generic[S]):
         return [LoadValue(id_, stored)]
 
     def _value_loaded(self, event: ValueLoaded) -> list[Command]:
-        del self.state.pending[event.load_id]
+        if self.state.pending.pop(event.load_id, None) is None:
+            return []
         self.state.loaded[event.load_id] = LoadedValue(event.value, event.error)
         return self._apply_deferred(event.at)
 
@@ -178,9 +183,20 @@ class Intake(ABC, Generic[S]):
             commands += self._apply(fact)
         if self.state.phase == "running":
             self.state.deferred += waiting
-        if not self._is_loading:
+        if not self.is_loading:
             self.state.loaded.clear()
         return commands
+
+    def _stop_waiting(self) -> list[Command]:
+        """A stopped run waits for no value: facts that need one are applied as if it could not be loaded."""
+        pending = self.state.pending
+        ids = [id_ for id_, one in pending.items() if one.kind == "load"]
+        if self.state.stop is None or not (ids and self.state.deferred):
+            return []
+        for id_ in ids:
+            del pending[id_]
+            self.state.loaded[id_] = LoadedValue(error=STOPPED)
+        return [*map(Cancel, ids), *self._apply_deferred(self._journal.at)]
 
     def _drop_loads(self) -> None:
         """The machine ends: cancel all loads."""

@@ -44,7 +44,7 @@ ANSWERED: Mapping[type[Event], tuple[str, ...]] = {
 def unexpected(event: Event, state: MachineState) -> str | None:
     """Why the fact is not admitted; None when it is.
 
-    A timer that is not pending is admitted: it may fire just as it is cancelled.
+    A timer or a stored value that is not pending is admitted: it may come just as it is cancelled.
     """
     kind = type(event)
     if kind not in ADMITTED[state.phase]:
@@ -63,7 +63,7 @@ def unexpected(event: Event, state: MachineState) -> str | None:
         case _:
             return None
     found = state.pending.get(id_) or state.timers.get(id_)
-    if found is None and kind is not TimerFired:
+    if found is None and kind not in (TimerFired, ValuesKept, ValueLoaded):
         return f"{kind.__name__}: nothing is pending under {id_!r}"
     if found is not None and found.kind not in ANSWERED[kind]:
         return f"{kind.__name__}: {id_!r} is a {found.kind}"
