@@ -14,7 +14,7 @@ from noetl_temporal.cli.reach import reach_running
 from noetl_temporal.config import connect_temporal
 from noetl_temporal.deployment import DeploymentError, check_postgres, postgres_problem
 from noetl_temporal.environment import dsn_from_environment
-from noetl_temporal.mirror.prune import Pruned, RetainedError, UnknownNamespaceError, prune
+from noetl_temporal.mirror.prune import Pruned, ShorterThanRetentionError, UnknownNamespaceError, prune
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.temporal_problems import rpc_problem
 
@@ -73,8 +73,8 @@ async def _prune(older_than: timedelta, dry_run: bool) -> Pruned:
     await check_postgres(dsn)
     try:
         return await prune(client, dsn, older_than, dry_run=dry_run)
-    except RetainedError as error:
-        raise click.UsageError(_refusal(error.namespace, error.kept, older_than)) from None
+    except ShorterThanRetentionError as error:
+        raise click.UsageError(_refusal(error.namespace, error.retention, older_than)) from None
     except UnknownNamespaceError as error:
         raise DeploymentError(
             f"the event log has runs of namespace {error.namespace!r}, which this Temporal server does not have, so it "
@@ -86,8 +86,8 @@ async def _prune(older_than: timedelta, dry_run: bool) -> Pruned:
         raise postgres_problem(error, dsn) from error
 
 
-def _refusal(namespace: str, kept: timedelta, older_than: timedelta) -> str:
-    days, hours = math.ceil(kept / timedelta(days=1)), math.ceil(older_than / timedelta(hours=1))
+def _refusal(namespace: str, retention: timedelta, older_than: timedelta) -> str:
+    days, hours = math.ceil(retention / timedelta(days=1)), math.ceil(older_than / timedelta(hours=1))
     return (
         f"--older-than is shorter than the retention of namespace {namespace!r}: "
         f"use --older-than {days}d or more, or shorten the retention "
@@ -108,8 +108,8 @@ def summary(pruned: Pruned, *, dry_run: bool) -> str:
     lines = [f"{removed} {_count(pruned.payloads, 'payload')}, {_bytes(pruned.bytes)}; {did} {ended}"]
     if pruned.retained:
         lines.append(f"skipped, still in Temporal: {_count(pruned.retained, 'run')}")
-    if pruned.held:
-        since, run = pruned.held.since, f"{pruned.held.workflow_id} run {pruned.held.run_id}"
+    if pruned.blocked_by:
+        since, run = pruned.blocked_by.since, f"{pruned.blocked_by.workflow_id} run {pruned.blocked_by.run_id}"
         why = "has calls in progress, or the mirror has not read all of its history (see `noetl mirror problems`)"
         lines.append(f"kept all payloads stored since {since:%Y-%m-%d %H:%M} UTC: {run} {why}")
     return "\n".join(lines)

@@ -14,7 +14,7 @@ from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client
 
 from noetl_temporal.cli.prune import summary
-from noetl_temporal.mirror.needed import Held
+from noetl_temporal.mirror.needed import BlockingRun
 from noetl_temporal.mirror.prune import Pruned
 from tests.acceptance.site import Site
 
@@ -88,11 +88,11 @@ async def test_the_values_of_an_old_run_are_removed_and_its_log_is_kept(site: Si
 
 def test_the_summary_says_what_is_kept_and_why() -> None:
     now = datetime(2026, 3, 1, tzinfo=UTC)
-    pruned = Pruned(now, 1, 2, 1_234_567, 3, Held(now - timedelta(days=9), "tests/large/1", "r1"))
-    removed, retained, held = summary(pruned, dry_run=True).splitlines()
+    pruned = Pruned(now, 1, 2, 1_234_567, 3, BlockingRun(now - timedelta(days=9), "tests/large/1", "r1"))
+    removed, retained, blocked = summary(pruned, dry_run=True).splitlines()
     assert removed == "would remove 2 payloads, 1.23 MB; would prune 1 run that ended before 2026-03-01 00:00 UTC"
     assert retained == "skipped, still in Temporal: 3 runs"
-    assert held == (
+    assert blocked == (
         "kept all payloads stored since 2026-02-20 00:00 UTC: tests/large/1 run r1 has calls in progress, or the "
         "mirror has not read all of its history (see `noetl mirror problems`)"
     )
