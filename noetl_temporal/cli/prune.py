@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import math
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
-import asyncpg
 import click
-from temporalio.service import RPCError
 
 from noetl_temporal.cli.reach import reach_running
-from noetl_temporal.config import connect_temporal
-from noetl_temporal.deployment import DeploymentError, check_postgres, postgres_problem
-from noetl_temporal.environment import dsn_from_environment
-from noetl_temporal.mirror.prune import Pruned, ShorterThanRetentionError, UnknownNamespaceError, prune
 from noetl_temporal.stack.errors import StackError
-from noetl_temporal.temporal_problems import rpc_problem
+
+if TYPE_CHECKING:  # it imports Temporal's SDK and asyncpg, which --help does not need
+    from noetl_temporal.mirror.prune import Pruned
 
 __all__ = ["prune_command", "summary"]
 
@@ -66,6 +63,15 @@ def prune_command(older_than: timedelta, dry_run: bool, as_json: bool) -> None:
 
 
 async def _prune(older_than: timedelta, dry_run: bool) -> Pruned:
+    import asyncpg
+    from temporalio.service import RPCError
+
+    from noetl_temporal.config import connect_temporal
+    from noetl_temporal.deployment import DeploymentError, check_postgres, postgres_problem
+    from noetl_temporal.environment import dsn_from_environment
+    from noetl_temporal.mirror.prune import ShorterThanRetentionError, UnknownNamespaceError, prune
+    from noetl_temporal.temporal_problems import rpc_problem
+
     dsn = dsn_from_environment()
     if dsn is None:
         raise StackError("no event log to prune: set NOETL_POSTGRES to its DSN")
