@@ -64,10 +64,10 @@ def problems_command() -> None:
 
 
 async def _problems(dsn: str) -> list[Problem]:
-    from noetl_temporal.cli.event_log import event_log
+    from noetl_temporal.cli.event_log import log_connection
     from noetl_temporal.mirror.read import problems
 
-    async with event_log(dsn) as log:
+    async with log_connection(dsn) as log:
         return await problems(log)
 
 
