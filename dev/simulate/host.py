@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from dev.simulate.calls import Performed, cancelled
-from dev.simulate.store import Store
+from dev.simulate.simulated_values import SimulatedValues
 from dev.simulate.story import Finding, Tale, Turn
 from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.machine.call import ToolCall
@@ -69,7 +69,7 @@ class Surroundings(Protocol):
     """What a host asks of the world."""
 
     now: int
-    store: Store
+    store: SimulatedValues
 
     def later(self, ms: int, act: Callable[[], None]) -> Alarm: ...
     def draw(self, low: int, high: int) -> int: ...

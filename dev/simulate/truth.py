@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from dev.simulate.simulated_values import SimulatedValues
 from dev.simulate.stops import is_handled, is_stopped
-from dev.simulate.store import Store
 from dev.simulate.story import Finding, Story, Tale
 from dev.simulate.tasks import RAISING
 from noetl_temporal.machine import failure_log
@@ -172,7 +172,7 @@ def _failed_by_its_way(event: DomainEvent, end: DomainEvent | None, finish: Fini
         raise Finding("a failure is not told", f"{run}: {missing}, told are {told}")
 
 
-def _counts(tale: Tale, store: Store) -> None:
+def _counts(tale: Tale, store: SimulatedValues) -> None:
     """total = success + failed + skipped, and a success is an item that ended ok."""
     report, items = tale.report, len(tale.given.items) - tale.report.rest
     stats = report.stats
@@ -191,12 +191,12 @@ def _counts(tale: Tale, store: Store) -> None:
         raise Finding("counts of a loop are wrong", f"{stats}, in the log {done} done and {failed} failed")
 
 
-def _results_of(tale: Tale, store: Store) -> list[Any]:
+def _results_of(tale: Tale, store: SimulatedValues) -> list[Any]:
     report: ChunkReport = tale.report
     return report.results if report.stored is None else store.load(report.stored)
 
 
-def _results(tale: Tale, store: Store) -> None:
+def _results(tale: Tale, store: SimulatedValues) -> None:
     """Each item that ended well has its own result at its own index."""
     first, results = tale.given.first, _results_of(tale, store)
     for event in tale.events:
