@@ -24,7 +24,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from noetl_compiler.graph import Json
 from noetl_temporal.config import connect_temporal
 from noetl_temporal.environment import dsn_from_environment
-from noetl_temporal.mirror.pace import Pace
+from noetl_temporal.mirror.poll_interval import PollInterval
 from noetl_temporal.mirror.read import Event, EventTail
 from noetl_temporal.naming import CANCEL_SIGNAL, PLAYBOOK_WORKFLOW, REPORT_MEMO
 from noetl_temporal.run_input import RunReport
@@ -170,13 +170,13 @@ class RunHandle:
                 "shows, or pass dsn= to NoetlClient.connect"
             )
         async with asyncpg.create_pool(self._dsn, min_size=1, max_size=1) as pool:
-            tail, pace = EventTail(self.execution_id), Pace()
+            tail, interval = EventTail(self.execution_id), PollInterval()
             while not tail.has_ended:
                 rows = await tail.read(pool)
                 for row in rows:
                     yield row
                 if not tail.has_ended:
-                    await pace.pause(came=bool(rows))
+                    await interval.wait(found_rows=bool(rows))
 
 
 def _is_cancelled(found: WorkflowExecutionDescription) -> bool:

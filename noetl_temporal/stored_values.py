@@ -155,18 +155,24 @@ def start_load(command: LoadValue) -> workflow.ActivityHandle[Any]:
 
 
 def stored_fact(at: int, command: KeepValues, task: asyncio.Task[list[PayloadRef]]) -> ValuesKept | None:
-    """The fact that the values are stored; None when the activity was cancelled with its workflow."""
-    return None if task.cancelled() else ValuesKept(at, command.id, tuple(task.result()))
+    """The fact that the values are stored, or cannot be; None when nobody needs that any more."""
+    error = None if task.cancelled() else task.exception()
+    if task.cancelled() or (error is not None and is_cancelled_exception(error)):
+        return None
+    if error is not None:
+        return ValuesKept(at, command.id, error=f"values cannot be stored: {_cause(error)}")
+    return ValuesKept(at, command.id, tuple(task.result()))
 
 
 def loaded_fact(at: int, command: LoadValue, task: asyncio.Task[Any]) -> ValueLoaded | None:
-    """The fact that the value is loaded, or cannot be; None when the load was cancelled."""
-    if task.cancelled():
+    """The fact that the value is loaded, or cannot be; None when nobody needs it any more."""
+    error = None if task.cancelled() else task.exception()
+    if task.cancelled() or (error is not None and is_cancelled_exception(error)):
         return None
-    error = task.exception()
-    if error is None:
-        return ValueLoaded(at, command.id, task.result())
-    if is_cancelled_exception(error):
-        return None
-    cause = error.cause if isinstance(error, ActivityError) and error.cause is not None else error
-    return ValueLoaded(at, command.id, error=f"a stored value cannot be read: {cause}")
+    if error is not None:
+        return ValueLoaded(at, command.id, error=f"a stored value cannot be read: {_cause(error)}")
+    return ValueLoaded(at, command.id, task.result())
+
+
+def _cause(error: BaseException) -> BaseException:
+    return error.cause if isinstance(error, ActivityError) and error.cause is not None else error

@@ -1,16 +1,16 @@
-"""A frame in the simulated world: the real activity (noetl_temporal/frames) in simulated processes, and its server.
+"""Frames in the simulated world: the real activity (noetl_temporal/frames) in simulated processes, and its server.
 
-How it works. ``Frame`` stands where a loop's workflow would: it is what Temporal's server knows of the activity. It
-begins attempts, each in a process of its own (process.py), hears their heartbeats some time after they were sent, and
-decides what follows when a process dies, leaves, or ends. The activity runs as it is, on simulated time, tools and
-stores; only its machine is one that writes its turns into the tale.
+``Frame`` is the state that Temporal's server has of one activity. It starts attempts, each in a process of its own
+(process.py), receives their heartbeats with a delay, and decides what follows when a process ends, shuts down or is
+killed. The activity's code is the real one, on simulated time, tools and stores; only its machine is replaced, by one
+that records its turns in the tale.
 
-A process that dies takes with it what it did since the last segment that a heartbeat named. So the tale is cut back to
-the turn after which the machine was as the next attempt finds it: there must be one. From then on it is the story of
-one machine, and every law for such stories holds for it.
+A killed process loses its work since the last segment that reached the server in a heartbeat. So the tale is truncated
+to the turn after which the machine had the state that the next attempt restores; there must be such a turn. The tale is
+then that of one machine, and is checked like all others.
 
-Laws of frames alone: a call, and an item, that a heartbeat named is never called again; the segments tell the tale; and
-no call begins while a segment waits long for its store.
+Checked for frames only: a call or an item that a heartbeat reported as ended is never called again; the segments have
+the same events as the tale; and no call begins while a segment has been waiting long for the payload store.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from dev.simulate.answers import Answers
+from dev.simulate.frame_storage import Database, SimulatedPayloadStore, current_process
 from dev.simulate.process import ProcessLoop
-from dev.simulate.storage import Database, Payloads, here
 from dev.simulate.story import Finding, Tale, Turn
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.outcome import Outcome
@@ -52,25 +52,25 @@ from noetl_temporal.machine.failing import error_outcome
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.performer import HEARTBEAT_TIMEOUT
 
-__all__ = ["Frame", "Place", "in_processes"]
+__all__ = ["Frame", "FrameWorld", "in_processes"]
 
 KINDS = ("noop", "http", "python", "postgres")
-"""Tools of the playbooks, and of calls that are nothing but their sinks."""
+"""Tools of the playbooks, including that of calls which only run sinks."""
 
 LONGEST_BEAT_MS = 2_000
 LONGEST_GRACE_MS = 5_000
 LONGEST_PAUSE_MS = 60_000
 LONGEST_RETRY_MS = 30_000
 PATIENCE_MS = int(keeper.SEGMENT_SECONDS * 2_600)
-"""How long a segment may wait for its store until nothing begins any more: until another is due, and one look more."""
+"""How long a segment may wait for the store while calls still begin: until another is due, and one more poll."""
 
 
-class Place:
-    """What frames of one world share. ``longest_ms`` is the longest that a tool takes; ``finding`` what broke."""
+class FrameWorld:
+    """What the frames of one world share. A tool takes up to ``longest_ms``; ``finding`` is the first broken law."""
 
     def __init__(self, world: Any, answers: Answers, longest_ms: int, sink_fails: float, rows: list[str]) -> None:
         self.world, self.answers, self.longest_ms = world, answers, longest_ms
-        self.payloads = Payloads(world)
+        self.payloads = SimulatedPayloadStore(world)
         self.segment_entries = world.chance.choice((5, 30, keeper.SEGMENT_ENTRIES))
         self.database = Database(world, sink_fails, rows)
         self.tools = {kind: FakeTool(kind, functools.partial(self._answer, kind)) for kind in KINDS}
@@ -79,23 +79,23 @@ class Place:
         self.finding: Finding | None = None
 
     async def _answer(self, kind: str, request: Request, context: ToolContext) -> Outcome:
-        here().owner.called(request.key)
+        current_process().owner.called(request.key)
         used: int = getattr(context, "_log").used  # noqa: B009 - answers differ by what counts, not by lost attempts
         await asyncio.sleep(max(1, int(self.longest_ms * self.world.chance.random() ** 3)) / 1000)
-        here().news()
+        current_process().mark_active()
         return msgspec.convert(self.answers.answer(kind, request.key, used), Outcome)
 
 
 @contextlib.contextmanager
-def in_processes(place: Place) -> Generator[None]:
-    """Let the real code of frames use the world's time, chance and database, and write its turns into tales."""
-    world = place.world
+def in_processes(shared: FrameWorld) -> Generator[None]:
+    """Patch the code of frames to use the world's time, random numbers and database, and to record its turns."""
+    world = shared.world
     with contextlib.ExitStack() as stack:
         for owner, name, instead in (
             (call_log, "time", SimpleNamespace(time_ns=lambda: world.now * 1_000_000)),
             (attempt_end, "random", world.chance),
             (frame, "LoopMachine", _machine_of_process),
-            (keeper, "SEGMENT_ENTRIES", place.segment_entries),
+            (keeper, "SEGMENT_ENTRIES", shared.segment_entries),
             (logging.getLogger("noetl_temporal.value_store"), "disabled", True),
             (logging.getLogger("temporalio.activity"), "disabled", True),
         ):
@@ -104,12 +104,12 @@ def in_processes(place: Place) -> Generator[None]:
 
 
 def _machine_of_process(given: ChunkInput, state: Any = None, *, limit: int) -> LoopMachine:
-    attempt: _Attempt = here().owner
+    attempt: _Attempt = current_process().owner
     return attempt.machine_of(given, state, limit)
 
 
-class _ToldMachine(LoopMachine):
-    """Writes its turns into a frame's tale."""
+class _RecordingMachine(LoopMachine):
+    """Records its turns in the tale of its frame."""
 
     def __init__(self, attempt: _Attempt, given: ChunkInput, state: Any, limit: int) -> None:
         super().__init__(given, state, limit=limit)
@@ -120,12 +120,12 @@ class _ToldMachine(LoopMachine):
 
     @property
     def digest(self) -> str:
-        """Of its snapshot."""
+        """A digest of its snapshot."""
         return hashlib.sha256(json.dumps(self.snapshot(), sort_keys=True).encode()).hexdigest()
 
 
 class _Attempt:
-    """One attempt of a frame in its process. ``last`` is what it told in heartbeats that may not have arrived yet."""
+    """One attempt of a frame in its process. ``last`` is its latest heartbeat, which may not have arrived yet."""
 
     def __init__(self, owner: Frame, number: int, details: FrameDetails | None) -> None:
         self.owner = owner
@@ -143,17 +143,18 @@ class _Attempt:
     def start(self, given: ChunkInput, ended: Callable[[asyncio.Task[Any]], None]) -> None:
         """Run the activity."""
         self.loop.run(
-            self.environment.run(self.owner.place.run, FrameInput(given, limit=self.owner.world.store.limit)), ended
+            self.environment.run(self.owner.shared.run, FrameInput(given, limit=self.owner.world.store.limit)),
+            ended,
         )
 
     def interrupt(self, why: str) -> None:
-        """As the answer to a heartbeat, or a worker's end, does."""
+        """Cancel the activity, as the response to a heartbeat or the shutdown of its worker does."""
         if not self.loop.is_dead:
             self.environment.cancel(ActivityCancellationDetails(**{why: True}))
             self.loop.pump()
 
     def stop_worker(self) -> None:
-        """The worker is told to stop; its grace has not ended."""
+        """Signal that the worker shuts down; its grace period begins."""
         if not self.loop.is_dead:
             self.environment.worker_shutdown()
             self.loop.pump()
@@ -161,15 +162,15 @@ class _Attempt:
     # ---- what the activity does -------------------------------------------------------------------------------------
 
     def machine_of(self, given: ChunkInput, state: Any, limit: int) -> LoopMachine:
-        """Its machine, and the tale cut back to where that is."""
-        machine = _ToldMachine(self, given, state, limit)
+        """The attempt's machine; truncates the tale to its state."""
+        machine = _RecordingMachine(self, given, state, limit)
         self.owner.cut_back(None if state is None else machine.digest)
         self._anew = state is not None
         return machine
 
-    def fed(self, machine: _ToldMachine, fact: Event, feed: Callable[[Event], list[Command]]) -> list[Command]:
-        """Feed a fact, and write the turn down."""
-        self.loop.news()
+    def fed(self, machine: _RecordingMachine, fact: Event, feed: Callable[[Event], list[Command]]) -> list[Command]:
+        """Feed a fact, and record the turn."""
+        self.loop.mark_active()
         turn = Turn(fact, [], self._anew)
         self._anew = False
         self.owner.tale.turns.append(turn)
@@ -180,13 +181,13 @@ class _Attempt:
         return turn.commands
 
     def stores(self, since: int | None) -> None:
-        """A segment is being stored, for the first time ``since``; None when it is."""
+        """A segment has been waiting for the store ``since`` then; None when it is stored."""
         self._waits_since, self._begun_late = since if self._waits_since is None else self._waits_since, 0
         if since is None:
             self._waits_since = None
 
     def _check_patience(self, begun: int) -> None:
-        """The turn that notices that a segment is late may begin calls, once."""
+        """Check that few calls begin while a segment is late: only the turn that notices it may begin some."""
         if self._waits_since is not None and self.owner.world.now > self._waits_since + PATIENCE_MS:
             self._begun_late += begun
             if self._begun_late > self.owner.given.max_in_flight:
@@ -194,8 +195,8 @@ class _Attempt:
                 raise Finding("calls begin while a segment waits", f"{self._begun_late} calls, after {waited} ms")
 
     def called(self, key: str) -> None:
-        """A tool is run."""
-        self.loop.news()
+        """Note that a tool runs for the call."""
+        self.loop.mark_active()
         self.owner.called(key)
 
     def _beat(self, details: FrameDetails) -> None:
@@ -205,12 +206,16 @@ class _Attempt:
 
 
 class Frame:
-    """What Temporal knows of one frame. ``ended`` hears the report of the loop."""
+    """One frame, as Temporal's server knows it. ``ended`` is called with the loop's report."""
 
     def __init__(
-        self, place: Place, tale: Tale, given: ChunkInput, ended: Callable[[ChunkReport, ChunkReport | None], None]
+        self,
+        shared: FrameWorld,
+        tale: Tale,
+        given: ChunkInput,
+        ended: Callable[[ChunkReport, ChunkReport | None], None],
     ) -> None:
-        self.place, self.world, self.tale, self.given, self._ended = place, place.world, tale, given, ended
+        self.shared, self.world, self.tale, self.given, self._ended = shared, shared.world, tale, given, ended
         self.is_over = False
         self.digests: list[str] = []
         self._attempt: _Attempt | None = None
@@ -220,17 +225,17 @@ class Frame:
         self._is_cancelled = False
         self._is_paused = False
         self._details: FrameDetails | None = None
-        self._named = place.payloads.told(None)
+        self._named = shared.payloads.contents(None)
 
     @property
     def pending(self) -> list[str]:
-        """What it waits for, in words."""
+        """What it waits for, for messages."""
         return [f"attempt {self._number}"] if self._attempt else ["the next attempt"]
 
     # ---- attempts ---------------------------------------------------------------------------------------------------
 
     def begin(self, ms: int) -> None:
-        """Begin the next attempt in so many milliseconds."""
+        """Start the next attempt after ``ms`` milliseconds."""
         self.world.later(ms, self._begin)
 
     def _begin(self) -> None:
@@ -238,19 +243,19 @@ class Frame:
             return
         self._number += 1
         self._attempt = _Attempt(self, self._number, self._details)
-        self._attempt.start(self.given, self._came_to_an_end)
+        self._attempt.start(self.given, self._attempt_ended)
 
-    def _came_to_an_end(self, task: asyncio.Task[Any]) -> None:
+    def _attempt_ended(self, task: asyncio.Task[Any]) -> None:
         attempt, error = self._left(), None if task.cancelled() else task.exception()
         if isinstance(error, Finding):
-            self.place.finding = error
+            self.shared.finding = error
         elif isinstance(error, ApplicationError):
             self._details = attempt.last
             self._name(attempt.last)
             delay = error.next_retry_delay.total_seconds() if error.next_retry_delay else 1.0
             self._again(int(delay * 1000))
         elif task.cancelled() or error is not None:
-            self.place.finding = Finding("a frame raises", f"{type(error).__name__}: {error}")
+            self.shared.finding = Finding("a frame raises", f"{type(error).__name__}: {error}")
         else:
             self._finish(task.result())
 
@@ -261,29 +266,29 @@ class Frame:
         return attempt
 
     def close(self) -> None:
-        """Leave nothing running."""
+        """Kill the attempt that is running, if any."""
         if self._attempt is not None:
             self._left()
 
     def _again(self, ms: int) -> None:
-        """One that was asked to stop is not run again: then the server tells of a failure."""
+        """Retry after ``ms``; a cancelled activity is not retried, and fails."""
         if self._is_cancelled:
-            self._unheard("error", "loop_lost")
+            self._end_without_report("error", "loop_lost")
         else:
             self.begin(ms)
 
     def _finish(self, end: FrameEnd) -> None:
         report = msgspec.convert(msgspec.to_builtins(end.report, str_keys=True), ChunkReport, str_keys=True)
-        told = self.place.payloads.told(end.segments).events
+        told = self.shared.payloads.contents(end.segments).events
         if list(told) != msgspec.json.decode(msgspec.json.encode(self.tale.events)):
-            self.place.finding = Finding(
+            self.shared.finding = Finding(
                 "segments tell another story", f"{len(told)} events of {len(self.tale.events)}"
             )
         self.is_over = True
         self._ended(report, report)
 
-    def _unheard(self, status: str, kind: str) -> None:
-        """The server ends the activity without its result, as the shell then reports it (performer.py)."""
+    def _end_without_report(self, status: str, kind: str) -> None:
+        """End the frame as the shell does when the server ends the activity without a result (performer.py)."""
         total = len(self.given.items)
         failure = error_outcome(kind, "the frame was lost") if kind else None
         stats = {"total": total, "success": 0, "failed": 0, "skipped": total}
@@ -292,10 +297,10 @@ class Frame:
         report: Any = ChunkReport(status, results, stats, failure=failure)  # type: ignore[arg-type]
         self._ended(report, None)
 
-    # ---- what an attempt tells --------------------------------------------------------------------------------------
+    # ---- reported by an attempt -------------------------------------------------------------------------------------
 
     def cut_back(self, digest: str | None) -> None:
-        """To the turn after which the machine was as it is now, None for a new one."""
+        """Truncate the tale to the turn after which the machine had this digest; None for a new machine."""
         if digest is None:
             count = 0
         elif digest in self.digests:
@@ -305,7 +310,7 @@ class Frame:
         del self.tale.turns[count:], self.digests[count:]
 
     def heard_later(self, attempt: _Attempt, details: FrameDetails) -> None:
-        """A heartbeat is on its way; the server keeps the latest."""
+        """Deliver a heartbeat after a delay; the server keeps the latest."""
         number = next(self._beats)
 
         def heard() -> None:
@@ -317,21 +322,21 @@ class Frame:
 
     def _name(self, details: FrameDetails | None) -> None:
         if details is not None:
-            self._named = self.place.payloads.told(details.head)
+            self._named = self.shared.payloads.contents(details.head)
 
     def called(self, key: str) -> None:
-        """A tool is run: for a call, and an item, that no heartbeat named as ended."""
+        """Check that no heartbeat reported the call, or its item, as ended."""
         item = next((one.call.iteration for one in self._calls() if one.call.key == key), None)
         if key in self._named.calls or item in self._named.items:
-            self.place.finding = Finding("what a heartbeat named is called again", f"{key}, attempt {self._number}")
+            self.shared.finding = Finding("what a heartbeat named is called again", f"{key}, attempt {self._number}")
 
     def _calls(self) -> list[CallTool]:
         return [one for turn in self.tale.turns for one in turn.commands if isinstance(one, CallTool)]
 
-    # ---- what befalls it --------------------------------------------------------------------------------------------
+    # ---- faults -----------------------------------------------------------------------------------------------------
 
     def ask_to_stop(self) -> None:
-        """What a parent's cancel comes to: told with the answer to a heartbeat, at once where no worker has it."""
+        """Cancel, as the parent does: a running attempt learns it from a heartbeat; without one, the frame ends."""
         self.tale.asked_to_stop = self._is_cancelled = True
         attempt = self._attempt
         if attempt is None:
@@ -340,27 +345,27 @@ class Frame:
             self._later(attempt, LONGEST_BEAT_MS, lambda: attempt.interrupt("cancel_requested"))
 
     def _stop(self) -> None:
-        """An attempt may have begun meanwhile."""
+        """Cancel the attempt that has started meanwhile, or else end the frame."""
         if self._attempt is not None:
             self._attempt.interrupt("cancel_requested")
         elif not self.is_over:
-            self._unheard("cancelled", "")
+            self._end_without_report("cancelled", "")
 
     def kill(self) -> None:
-        """SIGKILL of its worker; the server notices when no heartbeat comes."""
+        """Kill the worker; the server retries after the heartbeat timeout."""
         if self._attempt is not None:
             self._left()
             self._again(int(HEARTBEAT_TIMEOUT.total_seconds() * 1000) + self.world.draw(1, LONGEST_RETRY_MS))
 
     def stop_worker(self) -> None:
-        """Its worker is told to stop, and some time later its grace is over."""
+        """Shut down the worker; some time later its grace period is over."""
         attempt = self._attempt
         if attempt is not None:
             attempt.stop_worker()
             self._later(attempt, LONGEST_GRACE_MS, lambda: attempt.interrupt("worker_shutdown"))
 
     def pause(self) -> None:
-        """A person pauses the activity, and lets it go on."""
+        """Pause the activity, and unpause it later."""
         attempt = self._attempt
         if attempt is None or self._is_paused:
             return

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from dev.simulate.calls import Performed, cancelled
-from dev.simulate.store import Store
+from dev.simulate.simulated_values import SimulatedValues
 from dev.simulate.story import Finding, Tale, Turn
 from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.machine.call import ToolCall
@@ -69,7 +69,7 @@ class Surroundings(Protocol):
     """What a host asks of the world."""
 
     now: int
-    store: Store
+    store: SimulatedValues
 
     def later(self, ms: int, act: Callable[[], None]) -> Alarm: ...
     def draw(self, low: int, high: int) -> int: ...
@@ -247,7 +247,7 @@ class Host:
         if found is None or found.is_stopping:
             return
         found.is_stopping = True
-        if found.kind in ("timer", "load") and found.alarm is not None:
+        if found.kind in ("timer", "load", "keep") and found.alarm is not None:
             found.alarm.off = True
             del self.pending[id_]
         elif found.kind == "call" and self.world.once(0.7):

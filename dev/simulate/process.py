@@ -1,11 +1,11 @@
-"""A simulated process: an event loop that runs real asyncio code in the world's time, and that can die.
+"""A simulated process: an event loop that runs real asyncio code in the world's time, and that can be killed.
 
-Timers of the loop are things that happen in the world; whatever is ready runs at once, in no time. A process that dies
-does nothing any more that the world could see: its tasks are cancelled, so that nothing of them is left, but its timers
-never fire, and what it asks of the world must ask ``is_dead`` first.
+Timers of the loop are events of the world; ready callbacks run at once and take no time. A dead process has no effect
+on the world: its tasks are cancelled for cleanup and its timers never fire. Code of the world that it calls must check
+``is_dead`` first.
 
-A process with nothing to do but look at the clock sleeps longer and longer, so that a delay of a year is simulated in
-some thousand looks. A busy computer wakes late as well: no code may rely on being woken in time.
+A process that only polls the clock sleeps longer and longer, so that a delay of a year is simulated with a few thousand
+timers. Real timers fire late as well on a busy computer, so no code may rely on being woken in time.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from typing import Any, Protocol
 __all__ = ["ProcessLoop"]
 
 IDLE = 40
-"""Timers without any news after which looks at the clock become rare."""
+"""Number of timers without activity in between after which further timers are delayed."""
 
 LONGEST_LOOK_MS = 5_000
-"""A longer timer is no look at the clock."""
+"""Longer timers are not delayed: they do not poll the clock."""
 
 
 class Alarm(Protocol):
-    """Something that will happen unless ``off``."""
+    """A scheduled event of the world, cancelled by ``off``."""
 
     off: bool
 
 
 class Clock(Protocol):
-    """What a loop asks of the world."""
+    """The part of the world that a loop uses."""
 
     now: int
 
@@ -40,8 +40,8 @@ class Clock(Protocol):
 
 
 class ProcessLoop(asyncio.AbstractEventLoop):
-    """Timers, tasks and threads; it knows nothing of files and sockets. ``owner`` is whose process it is: code that
-    runs here finds it by its running loop.
+    """Supports timers, tasks and threads, but no files or sockets. ``owner`` is the object whose process this is: code
+    that runs here finds it through the running loop.
     """
 
     def __init__(self, clock: Clock, owner: Any) -> None:
@@ -56,7 +56,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     # ---- from the world ---------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Run what is ready until nothing is. Raises what a callback raised."""
+        """Run callbacks until none is ready. Raises the first error of a callback."""
         before = _running_loop()
         _set_running_loop(self)
         try:
@@ -69,12 +69,12 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         if self._errors and not self.is_dead:
             raise self._errors[0]
 
-    def news(self) -> None:
-        """Something happened in the process, beside looks at the clock."""
+    def mark_active(self) -> None:
+        """Note that the process did more than poll the clock, so its timers are not delayed."""
         self._idle = 0
 
     def die(self) -> None:
-        """End the process where it is."""
+        """Kill the process."""
         self.is_dead = True
         for alarm in self._alarms.values():
             alarm.off = True
@@ -144,7 +144,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """A thread that takes no time."""
+        """Run the function in a simulated thread, which takes no time."""
         del executor
         done = self.create_future()
         self.call_soon(lambda: None if done.done() else done.set_result(func(*args)))
@@ -156,10 +156,10 @@ class ProcessLoop(asyncio.AbstractEventLoop):
             self._errors.append(error)
 
     async def shutdown_asyncgens(self) -> None:
-        """There are none to wait for."""
+        """Do nothing: simulated processes leave no asynchronous generators open."""
 
     def run(self, work: Coroutine[Any, Any, Any], ended: Callable[[asyncio.Task[Any]], None]) -> None:
-        """Begin ``work``; ``ended`` hears of its end, unless the process dies before."""
+        """Start ``work``; ``ended`` is called with its task, unless the process dies first."""
         task = self.create_task(work)
         task.add_done_callback(lambda done: None if self.is_dead else ended(done))
         self.pump()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from dev.simulate.store import Store
+from dev.simulate.simulated_values import SimulatedValues
 from noetl_compiler.graph import Graph
 from noetl_temporal.machine.commands import Command, Emit, Finish
 from noetl_temporal.machine.domain import DomainEvent
@@ -66,7 +66,7 @@ class Story:
     graph: Graph
     tales: dict[str, Tale] = field(default_factory=dict[str, Tale])
     stored: list[str] = field(default_factory=list[str])
-    store: Store = field(init=False, compare=False)
+    store: SimulatedValues = field(init=False, compare=False)
 
     @property
     def main(self) -> Tale:

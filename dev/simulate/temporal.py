@@ -19,8 +19,8 @@ import msgspec
 
 from dev.simulate.answers import Answers
 from dev.simulate.playbooks import playbook
+from dev.simulate.run_summary import DERIVED, RunSummary, differences, failure_of, row_of, summarize
 from dev.simulate.story import Finding, Story
-from dev.simulate.told import DERIVED, Told, differences, failure_of, row_of, told_by
 from dev.simulate.world import World
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.outcome import Outcome
@@ -72,7 +72,7 @@ async def _compared(addresses: Addresses, count: int, first: int) -> int:
         await follow_execution(client.temporal, addresses.postgres, run.workflow_id)
         rows = await _rows(addresses.postgres, run.execution_id)
         failures = Counter(failure_of(one) for one in report.failures.kept)
-        there = Told(report.status, report.result, failures, rows, await _stored(addresses.playbooks))
+        there = RunSummary(report.status, report.result, failures, rows, await _stored(addresses.playbooks))
         told = list(differences(alone, there, ("alone", "on Temporal")))
         print(f"{number:4} seed {seed}: {alone.status}, {alone.rows.total()} rows, {'same' if not told else 'DIFFERS'}")
         for line in told:
@@ -85,11 +85,11 @@ async def _compared(addresses: Addresses, count: int, first: int) -> int:
 # ---- the machine alone ----------------------------------------------------------------------------------------------
 
 
-def _suitable(first: int) -> Iterator[tuple[int, Story, Told]]:
+def _suitable(first: int) -> Iterator[tuple[int, Story, RunSummary]]:
     seed = first
     while True:
         stories = [_calm(seed, order) for order in range(ORDERS)]
-        told = [told_by(one)._replace(results={}) for one in stories if one is not None]
+        told = [summarize(one)._replace(results={}) for one in stories if one is not None]
         if stories[0] is not None and len(told) == ORDERS and all(one == told[0] for one in told):
             yield seed, stories[0], told[0]
         seed += 1

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from dev.simulate.simulated_values import SimulatedValues
 from dev.simulate.stops import is_handled, is_stopped
-from dev.simulate.store import Store
 from dev.simulate.story import Finding, Story, Tale
 from dev.simulate.tasks import RAISING
 from noetl_temporal.machine import failure_log
 from noetl_temporal.machine.commands import CallTool, Cancel, Finish, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import CancelRequested, ChunkFinished, ChunkReport, ToolFinished
+from noetl_temporal.machine.events import CancelRequested, ChunkFinished, ChunkReport, LimitReached, ToolFinished
 
 __all__ = ["check_truth"]
 
@@ -172,7 +172,7 @@ def _failed_by_its_way(event: DomainEvent, end: DomainEvent | None, finish: Fini
         raise Finding("a failure is not told", f"{run}: {missing}, told are {told}")
 
 
-def _counts(tale: Tale, store: Store) -> None:
+def _counts(tale: Tale, store: SimulatedValues) -> None:
     """total = success + failed + skipped, and a success is an item that ended ok."""
     report, items = tale.report, len(tale.given.items) - tale.report.rest
     stats = report.stats
@@ -191,14 +191,19 @@ def _counts(tale: Tale, store: Store) -> None:
         raise Finding("counts of a loop are wrong", f"{stats}, in the log {done} done and {failed} failed")
 
 
-def _results_of(tale: Tale, store: Store) -> list[Any]:
+def _results_of(tale: Tale, store: SimulatedValues) -> list[Any]:
     report: ChunkReport = tale.report
     return report.results if report.stored is None else store.load(report.stored)
 
 
-def _results(tale: Tale, store: Store) -> None:
-    """Each item that ended well has its own result at its own index."""
+def _results(tale: Tale, store: SimulatedValues) -> None:
+    """Each item that ended well has its own result at its own index, unless the chunk was stopped while it stored
+    them.
+    """
     first, results = tale.given.first, _results_of(tale, store)
+    facts = [turn.fact for turn in tale.turns]
+    if not any(results) and any(isinstance(one, CancelRequested | LimitReached) for one in facts):
+        return
     for event in tale.events:
         result: Any = event.result
         if event.type == "loop.iteration.done" and "_truncated" not in str(result):

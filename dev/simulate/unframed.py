@@ -1,67 +1,69 @@
-"""A framed run and the same playbook without frames: status, results by index, failures and rows must be the same,
-whatever happened to the processes of the frames.
+"""Compares framed runs, with faults in the processes of their frames, with unframed runs of the same playbook: status,
+results by index, failures and rows must be equal.
 
-Only playbooks are taken whose story depends neither on the order in which calls end nor on time, as in temporal.py.
+Playbooks whose outcome depends on time, or on the order in which calls end, are skipped, as in temporal.py.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from dev.simulate.run_summary import RunSummary, differences, summarize
 from dev.simulate.story import Finding, Story
-from dev.simulate.told import Told, differences, told_by
 from dev.simulate.world import World
 from noetl_compiler.graph import Graph
 from noetl_temporal.machine.commands import CallTool, StartTimer
 
 __all__ = ["check_unframed"]
 
-ORDERS = 3
-"""Random orders in which the unframed run must come to the same."""
+BASELINE_ORDERS = 3
+"""Random orders in which unframed runs must have equal summaries, or else the playbook is skipped."""
 
-SURE = 24
-"""Random orders in which it must before a difference is a finding: some stories hardly ever depend on the order."""
+CONFIRMING_ORDERS = 24
+"""Random orders in which they must before a difference is a finding: in some playbooks the order rarely matters."""
 
-ROUGH = 2
-"""Framed runs that are compared."""
+FRAMED_RUNS = 2
+"""Framed runs per playbook."""
 
 
 def check_unframed(story: Story) -> None:
-    """Raises Finding."""
+    """Compare, if the run has frames. Raises Finding."""
     if not any(tale.name and tale.given.frame for tale in story.tales.values()):
         return
-    bare = _without_frames(story.graph)
-    first = _came_to(story, bare, 0)
-    if first is None or any(_came_to(story, bare, order) != first for order in range(1, ORDERS)):
+    unframed = _without_frames(story.graph)
+    first = _summary_of(story, unframed, 0)
+    if first is None or any(_summary_of(story, unframed, order) != first for order in range(1, BASELINE_ORDERS)):
         return
-    for order in range(ROUGH):
-        framed = _run(story, story.graph, order, is_rough=True)
-        told = list(differences(first, told_by(framed), ("unframed", "framed")))
-        if told and all(_came_to(story, bare, more) == first for more in range(ORDERS, SURE)):
-            raise Finding("a framed run comes to something else", told[0][:1500])
+    for order in range(FRAMED_RUNS):
+        framed = _run(story, story.graph, order, with_faults=True)
+        found = list(differences(first, summarize(framed), ("unframed", "framed")))
+        if found and all(
+            _summary_of(story, unframed, more) == first for more in range(BASELINE_ORDERS, CONFIRMING_ORDERS)
+        ):
+            raise Finding("a framed run comes to something else", found[0][:1500])
 
 
 def _without_frames(graph: Graph) -> Graph:
-    def bare(step: object) -> object:
+    def unframed(step: object) -> object:
         loop = getattr(step, "loop", None)
         return step if loop is None else msgspec.structs.replace(step, loop=msgspec.structs.replace(loop, frame=None))  # type: ignore[type-var]
 
-    return msgspec.structs.replace(graph, steps={name: bare(step) for name, step in graph.steps.items()})
+    return msgspec.structs.replace(graph, steps={name: unframed(step) for name, step in graph.steps.items()})
 
 
-def _came_to(story: Story, graph: Graph, order: int) -> Told | None:
-    """None for a run that depends on time, or does not end."""
+def _summary_of(story: Story, graph: Graph, order: int) -> RunSummary | None:
+    """The summary of an unframed run; None for a run that depends on time or does not end."""
     try:
-        alone = _run(story, graph, order, is_rough=False)
+        alone = _run(story, graph, order, with_faults=False)
     except Finding:
         return None
     commands = [one for tale in alone.tales.values() for turn in tale.turns for one in turn.commands]
     timed = any(isinstance(one, StartTimer) and one.timer_id.endswith(":timeout") for one in commands)
     timed = timed or any(isinstance(one, CallTool) and one.call.timeout is not None for one in commands)
-    return None if timed else told_by(alone)
+    return None if timed else summarize(alone)
 
 
-def _run(story: Story, graph: Graph, order: int, *, is_rough: bool) -> Story:
+def _run(story: Story, graph: Graph, order: int, *, with_faults: bool) -> Story:
     made = Story(story.seed, story.text, graph)
-    World(made, order, is_rough=is_rough).run()
+    World(made, order, with_faults=with_faults).run()
     return made

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from dev.simulate.answers import Answers
 from dev.simulate.calls import CALM, Performed, Weather, perform
-from dev.simulate.frames import Frame, Place, in_processes
+from dev.simulate.frames import Frame, FrameWorld, in_processes
 from dev.simulate.host import Host
-from dev.simulate.store import Store
+from dev.simulate.simulated_values import SimulatedValues
 from dev.simulate.story import Finding, Story, Tale
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall
@@ -59,26 +59,26 @@ class Alarm:
 
 
 class World:
-    """Runs the story's graph until nothing is left to happen. ``calm``: nothing goes wrong, in that random order, but
-    where ``is_rough`` what happens to processes of frames.
+    """Runs the story's graph until no event is left. With ``calm``, the number of a random order, nothing goes wrong,
+    except that ``with_faults`` adds faults in the processes of frames.
     """
 
-    def __init__(self, story: Story, calm: int | None = None, *, is_rough: bool = False) -> None:
+    def __init__(self, story: Story, calm: int | None = None, *, with_faults: bool = False) -> None:
         self.story = story
         self.now = EPOCH_MS + 86_400_000
         self.chance = random.Random(f"{story.seed}/world/{calm or 0}")
         self._answers = Answers(story.seed)
         self._weather = _weather(self.chance) if calm is None else CALM
-        self.store = story.store = Store(self.chance)
+        self.store = story.store = SimulatedValues(self.chance)
         self._longest_start = self.chance.choice((0, 30))
         self._queue: list[tuple[int, int, Alarm]] = []
         self._count = 0
         self._facts = 0
         self._hosts: list[Host | Frame] = []
         self._mishaps = _mishaps(self.chance) if calm is None else {}
-        self._is_rough = is_rough or calm is None
-        longest = self.chance.choice((20, 400, 2000)) if is_rough else self._weather.longest_ms
-        self._place = Place(self, self._answers, longest, self._weather.sink_fails, story.stored)
+        self._with_faults = with_faults or calm is None
+        longest = self.chance.choice((20, 400, 2000)) if with_faults else self._weather.longest_ms
+        self._frame_world = FrameWorld(self, self._answers, longest, self._weather.sink_fails, story.stored)
 
     # ---- what hosts ask -------------------------------------------------------------------------------------------
 
@@ -103,7 +103,7 @@ class World:
             call = replace(call, store=self.store.whole(call.store))
         done = perform(call, self.now, self._answers, self.chance, self._weather)
         self.story.stored += done.stored
-        return done._replace(report=self.store.set_aside(done.report))
+        return done._replace(report=self.store.offload_result(done.report))
 
     def begin(self, parent: Host, chunk_id: str, given: ChunkInput) -> Host | Frame:
         """Start the child of a chunk, or its frame."""
@@ -120,10 +120,10 @@ class World:
             tale.report = told
             parent.chunk_finished(chunk_id, report)
 
-        frame = Frame(self._place, tale, tale.given, ended)
+        frame = Frame(self._frame_world, tale, tale.given, ended)
         self._hosts.append(frame)
         frame.begin(self.draw(0, self._longest_start))
-        for _ in range(self.chance.choice((0, 1, 1, 2, 4)) if self._is_rough else 0):
+        for _ in range(self.chance.choice((0, 1, 1, 2, 4)) if self._with_faults else 0):
             mishap = self.chance.choice(OF_FRAMES)
             self.later(
                 self.draw(0, self.chance.choice((200, 2000, 20_000, 90_000))), partial(self._upset, frame, mishap)
@@ -146,7 +146,7 @@ class World:
 
     def run(self) -> None:
         """Raises Finding."""
-        with self.store.in_use(), in_processes(self._place):
+        with self.store.in_use(), in_processes(self._frame_world):
             try:
                 self._run()
             finally:
@@ -171,8 +171,8 @@ class World:
                 continue
             self.now = at
             alarm.act()
-            if self._place.finding is not None:
-                raise self._place.finding
+            if self._frame_world.finding is not None:
+                raise self._frame_world.finding
             self._facts += 1
             if self._facts > MAX_FACTS:
                 raise Finding("a run does not end", f"{MAX_FACTS:,} facts, {(self.now - EPOCH_MS) // 1000} s")
@@ -208,7 +208,7 @@ class World:
                 pass
 
     def _upset(self, frame: Frame, mishap: str) -> None:
-        """Something happens to the process of a frame, or to its store."""
+        """Apply a fault to the process of a frame, or to the payload store."""
         match mishap:
             case "killed":
                 frame.kill()
@@ -217,7 +217,7 @@ class World:
             case "paused":
                 frame.pause()
             case _:
-                self._place.payloads.away_until = self.now + self.draw(0, LONGEST_AWAY_MS)
+                self._frame_world.payloads.away_until = self.now + self.draw(0, LONGEST_AWAY_MS)
 
     def _give_back(self, host: Host) -> None:
         """The history of a chunk is long."""

@@ -44,7 +44,7 @@ COMMANDS = {
     "dev": LazyCommand("dev:dev_group", "Keep Temporal, Postgres, a worker and the mirror running in this folder."),
     "worker": LazyCommand("worker:worker_command", "Run playbooks and tools until stopped."),
     "mirror": LazyCommand("mirror:mirror_group", "Follow Temporal's history into the event log until stopped."),
-    "prune": LazyCommand("prune:prune_command", "Remove the large values of runs that ended long ago from Postgres."),
+    "prune": LazyCommand("prune:prune_command", "Remove the large values of old runs from Postgres."),
     "ledger": LazyCommand(
         "ledger:ledger_group", "What SQL calls and sinks keep beside their rows, so that a crash stores nothing twice."
     ),

@@ -1,4 +1,4 @@
-"""The event log for a command that looks at it: no answer is told, never waited for without end."""
+"""Connections of commands to the event log. Every connect and query has a timeout; failures raise DeploymentError."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import asyncpg
 
 from noetl_temporal.deployment import CONNECT_SECONDS, postgres_problem
 
-__all__ = ["EventLog", "event_log", "opened_log"]
+__all__ = ["EventLog", "log_connection", "open_event_log"]
 
 ANSWER_SECONDS = CONNECT_SECONDS
-"""How long is waited for a connection, and for each answer."""
+"""Timeout of a connect, and of each query."""
 
 CLOSE_SECONDS = 1.0
 
 
 class EventLog:
-    """One connection, made when it is first needed and again when it was lost; its users take turns."""
+    """One connection, opened when it is first used and reopened after it was lost. One user at a time."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
@@ -29,7 +29,7 @@ class EventLog:
 
     @asynccontextmanager
     async def connection(self) -> AsyncGenerator[asyncpg.Connection]:
-        """Ours alone until it is left. Raises DeploymentError, also for what goes wrong inside."""
+        """Exclusive use of the connection inside the block. Raises DeploymentError, also for errors of the block."""
         async with self._turn:
             try:
                 yield await self._connected()
@@ -43,20 +43,20 @@ class EventLog:
         return self._connection
 
     def _drop(self) -> None:
-        """The next user connects anew: what went wrong may be the connection itself."""
+        """Terminate the connection, which may be the cause of the error; the next user reconnects."""
         if self._connection is not None:
             self._connection.terminate()
 
     async def close(self) -> None:
-        """Let go of the connection; one that does not answer is cut off."""
+        """Close the connection; one that does not respond is terminated."""
         if self._connection is not None:
             with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
                 await self._connection.close(timeout=CLOSE_SECONDS)
 
 
 @asynccontextmanager
-async def opened_log(dsn: str | None) -> AsyncGenerator[EventLog | None]:
-    """Of the database at ``dsn``; None where none is known."""
+async def open_event_log(dsn: str | None) -> AsyncGenerator[EventLog | None]:
+    """The event log at ``dsn``, closed at the end of the block; None if ``dsn`` is None."""
     if dsn is None:
         yield None
         return
@@ -68,8 +68,8 @@ async def opened_log(dsn: str | None) -> AsyncGenerator[EventLog | None]:
 
 
 @asynccontextmanager
-async def event_log(dsn: str) -> AsyncGenerator[asyncpg.Connection]:
-    """Connected for as long as it is entered. Raises DeploymentError, also for what goes wrong inside."""
+async def log_connection(dsn: str) -> AsyncGenerator[asyncpg.Connection]:
+    """A connection to the event log at ``dsn``, for the block. Raises DeploymentError, also for errors of the block."""
     log = EventLog(dsn)
     try:
         async with log.connection() as connection:

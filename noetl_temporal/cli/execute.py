@@ -18,7 +18,7 @@ from temporalio.service import RPCError
 
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.ended import Ended
-from noetl_temporal.cli.event_log import EventLog, opened_log
+from noetl_temporal.cli.event_log import EventLog, open_event_log
 from noetl_temporal.cli.following import Following
 from noetl_temporal.cli.interrupts import taken_interrupts
 from noetl_temporal.cli.playbook import Playbook
@@ -47,7 +47,7 @@ async def execute(order: Order, reach: Reach, view: View) -> tuple[Ended, bool]:
     StackError when the connection is lost.
     """
     client = await NoetlClient.connect(tools=order.tools)
-    async with opened_log(client.dsn) as log, AsyncExitStack() as served:
+    async with open_event_log(client.dsn) as log, AsyncExitStack() as served:
         await _check(log)
         queues = await _serve(served, client, order, reach)
         with taken_interrupts() as interrupts, view:

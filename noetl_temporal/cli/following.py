@@ -26,7 +26,7 @@ from noetl_temporal.cli.view import View
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.machine.cleanup import CLEANUP_SECONDS
 from noetl_temporal.mirror.announcements import announce
-from noetl_temporal.mirror.pace import Pace
+from noetl_temporal.mirror.poll_interval import PollInterval
 from noetl_temporal.mirror.raw import Run
 from noetl_temporal.mirror.read import EventTail
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW
@@ -61,7 +61,7 @@ class Following:
         interrupts: Interrupts,
     ) -> None:
         self._runs, self._handle, self._log, self._view = runs, handle, log, view
-        self._pace = Pace()
+        self._interval = PollInterval()
         self._graph, self._timeout, self._interrupts = graph, timeout, interrupts
         self._stops = 0
         self._left = asyncio.Event()
@@ -99,7 +99,7 @@ class Following:
         with contextlib.suppress(TimeoutError, RPCError):
             async with asyncio.timeout(SETTLE_SECONDS):
                 if await until_read(self._log, self._runs.temporal.namespace, self._handle):
-                    self._pace.hurry()
+                    self._interval.reset()
                     await asyncio.wait([shown])
 
     # ---- stopping ---------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class Following:
                 for row in rows:
                     self._view.feed(row)
                 if not tail.has_ended:
-                    await self._pace.pause(came=bool(rows))
+                    await self._interval.wait(found_rows=bool(rows))
 
     async def _announce(self, log: EventLog) -> None:
         """Have the run read at once."""

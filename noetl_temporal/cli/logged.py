@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncpg
 
-from noetl_temporal.cli.event_log import event_log
+from noetl_temporal.cli.event_log import log_connection
 from noetl_temporal.mirror.read import Event, Execution, events_of, execution, executions
 
 __all__ = ["logged_events", "logged_run"]
@@ -12,7 +12,7 @@ __all__ = ["logged_events", "logged_run"]
 
 async def logged_events(dsn: str, execution_id: int | None) -> list[Event]:
     """The rows of a run, or of the latest; none where the log has none. Raises DeploymentError."""
-    async with event_log(dsn) as log:
+    async with log_connection(dsn) as log:
         found = await logged_run(log, execution_id)
         return [] if found is None else await events_of(log, found.execution_id)
 

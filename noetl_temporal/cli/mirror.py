@@ -40,7 +40,7 @@ def mirror_group(context: click.Context) -> None:
 
 @mirror_group.command("rebuild")
 def rebuild_command() -> None:
-    """Derive noetl.event again, from the history in noetl.history alone. Pruned executions stay as they are."""
+    """Derive noetl.event again, from the history in noetl.history alone. The rows of pruned runs are unchanged."""
     from noetl_temporal.codec import data_converter
     from noetl_temporal.mirror.rebuild import rebuild
 
@@ -48,7 +48,8 @@ def rebuild_command() -> None:
     rows, frozen = asyncio.run(rebuild(dsn, data_converter(dsn)))
     click.echo(f"{rows} rows in noetl.event")
     if frozen:
-        click.echo(f"left as they were, because their payloads were pruned: {frozen} execution{'s' * (frozen != 1)}")
+        runs, their = ("run", "its") if frozen == 1 else ("runs", "their")
+        click.echo(f"skipped {frozen} pruned {runs}: {their} rows are unchanged")
 
 
 @mirror_group.command("problems")
@@ -63,10 +64,10 @@ def problems_command() -> None:
 
 
 async def _problems(dsn: str) -> list[Problem]:
-    from noetl_temporal.cli.event_log import event_log
+    from noetl_temporal.cli.event_log import log_connection
     from noetl_temporal.mirror.read import problems
 
-    async with event_log(dsn) as log:
+    async with log_connection(dsn) as log:
         return await problems(log)
 
 

@@ -16,7 +16,7 @@ from temporalio.converter import DataConverter
 
 from noetl_temporal.cli.account import steps_from_log
 from noetl_temporal.cli.ended import Ended
-from noetl_temporal.cli.event_log import event_log
+from noetl_temporal.cli.event_log import log_connection
 from noetl_temporal.cli.logged import logged_run
 from noetl_temporal.cli.reading import Reading, read_log
 from noetl_temporal.mirror import sql
@@ -34,7 +34,7 @@ SELECT proto FROM noetl.history WHERE (namespace, workflow_id, run_id) = ($1, $2
 
 async def past_account(dsn: str, converter: DataConverter, execution_id: int | None) -> Ended | None:
     """The account of a run, or of the latest; None where the log has none. Raises DeploymentError."""
-    async with event_log(dsn) as log:
+    async with log_connection(dsn) as log:
         found = await logged_run(log, execution_id)
         return None if found is None else await _account(log, converter, found)
 

@@ -1,22 +1,19 @@
-"""``noetl prune``: remove the large values of runs that ended long ago."""
+"""``noetl prune``: remove the large values of old runs."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
-import asyncpg
 import click
-from temporalio.service import RPCError
 
 from noetl_temporal.cli.reach import reach_running
-from noetl_temporal.config import connect_temporal
-from noetl_temporal.deployment import DeploymentError, check_postgres, postgres_problem
-from noetl_temporal.environment import dsn_from_environment
-from noetl_temporal.mirror.prune import Pruned, RetainedError, UnknownNamespaceError, prune
 from noetl_temporal.stack.errors import StackError
-from noetl_temporal.temporal_problems import rpc_problem
+
+if TYPE_CHECKING:  # it imports Temporal's SDK and asyncpg, which --help does not need
+    from noetl_temporal.mirror.prune import Pruned
 
 __all__ = ["prune_command", "summary"]
 
@@ -42,19 +39,19 @@ def _duration(ctx: click.Context, param: click.Parameter, text: str) -> timedelt
     default="30d",
     show_default=True,
     callback=_duration,
-    help="How long ago the runs ended at least, such as 90d or 36h.",
+    help="Minimum time since a run ended, such as 90d or 36h.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be removed, and remove nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the numbers as a JSON object.")
 def prune_command(older_than: timedelta, dry_run: bool, as_json: bool) -> None:
-    """Remove the large values of runs that ended long ago from Postgres.
+    """Remove the large values of old runs from Postgres.
 
-    Values over 64 KB, graphs and the segments of frames lie in noetl.payload. Those go that only runs need which ended
-    AGE ago and which Temporal has removed as well; so AGE cannot be shorter than Temporal's retention. What was stored
-    in the last AGE, or in the last day, stays.
+    noetl.payload holds values over 64 KB, graphs and frame segments. A payload is removed when every run that refers to
+    it ended more than AGE ago and is no longer in Temporal; so AGE must be at least Temporal's retention. Payloads
+    stored within the last AGE, or the last day, are kept.
 
-    The event log of such a run stays as it is: status and events still tell of it, but `noetl mirror rebuild` cannot
-    derive it again.
+    The event log is kept: `noetl status` and `noetl events` still show a pruned run, but `noetl mirror rebuild` cannot
+    derive its rows again and leaves them unchanged.
 
     \b
     noetl prune --dry-run
@@ -66,19 +63,28 @@ def prune_command(older_than: timedelta, dry_run: bool, as_json: bool) -> None:
 
 
 async def _prune(older_than: timedelta, dry_run: bool) -> Pruned:
+    import asyncpg
+    from temporalio.service import RPCError
+
+    from noetl_temporal.config import connect_temporal
+    from noetl_temporal.deployment import DeploymentError, check_postgres, postgres_problem
+    from noetl_temporal.environment import dsn_from_environment
+    from noetl_temporal.mirror.prune import ShorterThanRetentionError, UnknownNamespaceError, prune
+    from noetl_temporal.temporal_problems import rpc_problem
+
     dsn = dsn_from_environment()
     if dsn is None:
-        raise StackError("no Postgres is known to prune: set NOETL_POSTGRES to its DSN")
+        raise StackError("no event log to prune: set NOETL_POSTGRES to its DSN")
     client = await connect_temporal()
     await check_postgres(dsn)
     try:
         return await prune(client, dsn, older_than, dry_run=dry_run)
-    except RetainedError as error:
-        raise click.UsageError(_refusal(error.namespace, error.kept, older_than)) from None
+    except ShorterThanRetentionError as error:
+        raise click.UsageError(_refusal(error.namespace, error.retention, older_than)) from None
     except UnknownNamespaceError as error:
         raise DeploymentError(
-            f"the event log has runs of namespace {error.namespace!r}, which this Temporal does not have: whether they "
-            "need their values cannot be asked. Check TEMPORAL_ADDRESS and NOETL_POSTGRES"
+            f"the event log has runs of namespace {error.namespace!r}, which this Temporal server does not have, so it "
+            "cannot tell which payloads they need. Check TEMPORAL_ADDRESS and NOETL_POSTGRES"
         ) from None
     except RPCError as error:
         raise rpc_problem(error, client.namespace) or error from error
@@ -86,11 +92,11 @@ async def _prune(older_than: timedelta, dry_run: bool) -> Pruned:
         raise postgres_problem(error, dsn) from error
 
 
-def _refusal(namespace: str, kept: timedelta, older_than: timedelta) -> str:
-    days, hours = math.ceil(kept / timedelta(days=1)), math.ceil(older_than / timedelta(hours=1))
+def _refusal(namespace: str, retention: timedelta, older_than: timedelta) -> str:
+    days, hours = math.ceil(retention / timedelta(days=1)), math.ceil(older_than / timedelta(hours=1))
     return (
-        f"--older-than is shorter than Temporal keeps closed runs of namespace {namespace!r}, which need their values: "
-        f"say --older-than {days}d or more, or shorten that first "
+        f"--older-than is shorter than the retention of namespace {namespace!r}: "
+        f"use --older-than {days}d or more, or shorten the retention "
         f"(temporal operator namespace update --namespace {namespace} --retention {hours}h)"
     )
 
@@ -102,16 +108,16 @@ def _json(pruned: Pruned, dry_run: bool) -> str:
 
 
 def summary(pruned: Pruned, *, dry_run: bool) -> str:
-    """What was removed and what was kept, in lines."""
-    did = "would remove" if dry_run else "removed"
-    ended = f"{_count(pruned.executions, 'execution')} that ended before {pruned.before:%Y-%m-%d %H:%M} UTC"
-    lines = [f"{did} {_count(pruned.payloads, 'payload')}, {_bytes(pruned.bytes)}; nothing is kept for {ended}"]
+    """The lines that say what was removed and what was kept."""
+    removed, did = ("would remove", "would prune") if dry_run else ("removed", "pruned")
+    ended = f"{_count(pruned.executions, 'run')} that ended before {pruned.before:%Y-%m-%d %H:%M} UTC"
+    lines = [f"{removed} {_count(pruned.payloads, 'payload')}, {_bytes(pruned.bytes)}; {did} {ended}"]
     if pruned.retained:
-        lines.append(f"not pruned, because Temporal still has them: {_count(pruned.retained, 'execution')}")
-    if pruned.held:
-        since, run = pruned.held.since, f"{pruned.held.workflow_id} run {pruned.held.run_id}"
-        why = "has calls that have not ended, or the mirror has not read all of it (noetl mirror problems)"
-        lines.append(f"not removed: what was stored since {since:%Y-%m-%d %H:%M} UTC, because {run} {why}")
+        lines.append(f"skipped, still in Temporal: {_count(pruned.retained, 'run')}")
+    if pruned.blocked_by:
+        since, run = pruned.blocked_by.since, f"{pruned.blocked_by.workflow_id} run {pruned.blocked_by.run_id}"
+        why = "has calls in progress, or the mirror has not read all of its history (see `noetl mirror problems`)"
+        lines.append(f"kept all payloads stored since {since:%Y-%m-%d %H:%M} UTC: {run} {why}")
     return "\n".join(lines)
 
 

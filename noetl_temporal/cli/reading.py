@@ -15,7 +15,7 @@ from noetl_temporal.cli.attention import Attention, unread
 from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.log_facts import FACT_EVENTS, LogFacts
 from noetl_temporal.deployment import DeploymentError
-from noetl_temporal.mirror.pace import Pace
+from noetl_temporal.mirror.poll_interval import PollInterval
 from noetl_temporal.mirror.read import events_of, reading
 from noetl_temporal.runs import RunHandle
 
@@ -70,12 +70,12 @@ async def problems_of(log: EventLog, namespace: str, workflow_id: str) -> tuple[
 async def until_read(log: EventLog, namespace: str, handle: RunHandle) -> bool:
     """Wait until the log of a run that has ended is complete; False where it cannot become so. Raises RPCError."""
     run_id = (await handle.workflow.describe()).run_id
-    pace = Pace()
+    interval = PollInterval()
     with contextlib.suppress(DeploymentError):
         while True:
             async with log.connection() as connection:
                 found = await reading(connection, namespace, handle.workflow_id, run_id)
             if found.is_complete or found.problems:
                 return found.is_complete
-            await pace.pause(came=False)
+            await interval.wait(found_rows=False)
     return False

@@ -7,7 +7,7 @@ from temporalio.service import RPCError
 
 from noetl_temporal.cli.account import account_of
 from noetl_temporal.cli.ended import Ended
-from noetl_temporal.cli.event_log import opened_log
+from noetl_temporal.cli.event_log import open_event_log
 from noetl_temporal.cli.find import find_run
 from noetl_temporal.cli.past import past_account
 from noetl_temporal.cli.reach import Reach
@@ -39,7 +39,7 @@ async def _ask(reach: Reach, execution: int | None) -> Ended:
     runs = await Runs.connect()
     handle = await find_run(runs, execution)
     try:
-        async with opened_log(runs.dsn) as log:
+        async with open_event_log(runs.dsn) as log:
             return await account_of(runs, handle, log, reach.ui)
     except RPCError as error:
         raise rpc_problem(error, runs.temporal.namespace) or error from error

@@ -163,7 +163,10 @@ class FrameHost:
             return False
         if limits is None or self._is_stopping:
             return self._is_stopping
-        return now() - state.started >= limits.max_seconds * 1000 or state.sizes.bytes >= limits.max_bytes
+        return (
+            now() - state.started >= limits.max_seconds * 1000
+            or state.sizes.bytes + state.stored_bytes >= limits.max_bytes
+        )
 
     def _in_flight(self) -> list[InFlight]:
         return [call.in_flight for call in self._calls.values()]
@@ -233,8 +236,12 @@ class FrameHost:
         values = self._around.store
         match command:
             case KeepValues():
-                kept = await until_done("results cannot be stored", lambda: store_values(values, command.values))
-                self._note(ValuesKept(now(), command.id, tuple(kept)))
+                try:
+                    kept = await until_done("results cannot be stored", lambda: store_values(values, command.values))
+                except LookupError as error:
+                    self._note(ValuesKept(now(), command.id, error=f"values cannot be stored: {error}"))
+                else:
+                    self._note(ValuesKept(now(), command.id, tuple(kept)))
             case LoadValue():
                 try:
                     text = await until_done("a stored value cannot be read", lambda: load_json(values, command.stored))

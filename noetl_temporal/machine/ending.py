@@ -20,8 +20,8 @@ Status = Literal["completed", "failed", "cancelled"]
 
 
 def finish(execution: Execution, limit: int) -> Finish:
-    """Emit the last events. ``limit`` is the bytes that the result may have; a larger one fails the run, and so does one
-    that cannot be read. Raises NotLoaded.
+    """Emit the last events. ``limit`` is the bytes that the result may have; a larger one fails the run, and so does
+    one that cannot be read. Raises NotLoaded.
     """
     state = execution.state
     result, refused = _result(execution, limit)

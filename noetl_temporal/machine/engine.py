@@ -130,10 +130,9 @@ class Engine(Intake[S], Generic[S, R]):
                 raise ProtocolError(f"no machine takes {type(event).__name__}")
 
     def _tool_finished(self, event: ToolFinished) -> None:
-        state, report = (
-            self.state,
-            replace(event.report, outcome=with_stored(event.report.outcome, event.report.stored)),
-        )
+        state, report = self.state, event.report
+        state.stored_bytes += report.stored.bytes if report.stored is not None else 0
+        report = replace(report, outcome=with_stored(report.outcome, report.stored))
         run = self._runs[state.pending.pop(event.call_id).owner]
         pipeline = self._pipeline(run)
         state.sizes.add(report.outcome, self.budget.inline)

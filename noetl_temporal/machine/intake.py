@@ -95,7 +95,7 @@ class Intake(ABC, Generic[S]):
                 return []
             case _:
                 commands = self._apply(event)
-                return commands + self._stop_waiting()
+                return commands + self._stop_waiting(event.at)
 
     def _must_queue(self, event: Event) -> bool:
         """Whether the fact queues behind deferred ones: it reports the end of something that the machine started."""
@@ -187,7 +187,7 @@ class Intake(ABC, Generic[S]):
             self.state.loaded.clear()
         return commands
 
-    def _stop_waiting(self) -> list[Command]:
+    def _stop_waiting(self, at: int) -> list[Command]:
         """A stopped run waits for no value: facts that need one are applied as if it could not be loaded."""
         pending = self.state.pending
         ids = [id_ for id_, one in pending.items() if one.kind == "load"]
@@ -196,7 +196,7 @@ class Intake(ABC, Generic[S]):
         for id_ in ids:
             del pending[id_]
             self.state.loaded[id_] = LoadedValue(error=STOPPED)
-        return [*map(Cancel, ids), *self._apply_deferred(self._journal.at)]
+        return [*map(Cancel, ids), *self._apply_deferred(at)]
 
     def _drop_loads(self) -> None:
         """The machine ends: cancel all loads."""

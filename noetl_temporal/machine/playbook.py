@@ -294,9 +294,10 @@ class Machine(Engine[PlaybookState, StepRun]):
         return True
 
     def _values_kept(self, owner: str, event: ValuesKept) -> None:
-        """The items and the scope of a loop, which this machine no longer has then."""
+        """The items and the scope of a loop, which this machine has no longer, unless they could not be stored."""
         run = self._runs[owner]
-        replace_by_refs(_loop_of(run), event.kept)
+        if not event.error:
+            replace_by_refs(_loop_of(run), event.kept)
         self._ready(run)
 
     def _begin_chunks(self, run: StepRun, step: Step, loop: Loop) -> None:

@@ -210,7 +210,8 @@ class MachineState(msgspec.Struct, omit_defaults=True):
 
     ``pending`` are the calls, chunks and whatever else is in flight, ``timers`` the delays and deadlines, by id.
     ``ready`` names the runs whose next call may begin, in order. ``deferred`` are facts, in order, that wait for a
-    stored value; ``loaded`` are those that have come for them, by id. None ever waits before one ``has_stored``.
+    stored value; ``loaded`` are those that have come for them, by id. None ever waits before one ``has_stored``;
+    ``stored_bytes`` is the size of all results of calls that were stored.
     """
 
     phase: Literal["new", "running", "ended"] = "new"
@@ -225,6 +226,7 @@ class MachineState(msgspec.Struct, omit_defaults=True):
     deferred: list[Event] = []
     loaded: dict[str, LoadedValue] = {}
     has_stored: bool = False
+    stored_bytes: int = 0
 
 
 class PlaybookState(MachineState, omit_defaults=True):

@@ -1,6 +1,6 @@
-"""Tell the mirrors of a run that has just been started, so that its first rows need not wait for the visibility list.
+"""Announce a run that has just been started to the mirrors, so that they do not wait for Temporal's list of runs.
 
-By NOTIFY, once a run, from whoever watches it. A mirror that hears nothing finds the run in the list all the same.
+The client that watches a run sends one NOTIFY for it. A mirror that misses it finds the run in the list later.
 """
 
 from __future__ import annotations
@@ -16,48 +16,49 @@ from asyncpg.pool import PoolConnectionProxy
 
 from noetl_temporal.mirror.raw import Run
 
-__all__ = ["announce", "announced"]
+__all__ = ["announce", "listening"]
 
 CHANNEL = "noetl_run"
 
 
 async def announce(log: asyncpg.Connection, run: Run) -> None:
-    """Tell whoever listens. Raises asyncpg's errors."""
+    """Announce the run to all mirrors that are listening. Raises asyncpg's errors."""
     await log.execute("SELECT pg_notify($1, $2)", CHANNEL, msgspec.json.encode(run._asdict()).decode())
 
 
 @asynccontextmanager
-async def announced(pool: asyncpg.Pool) -> AsyncGenerator[asyncio.Queue[Run | None]]:
-    """The runs of which somebody tells, while the block runs; None when the connection is lost.
+async def listening(pool: asyncpg.Pool) -> AsyncGenerator[asyncio.Queue[Run | None]]:
+    """Listen for announcements while the block runs.
 
-    Raises asyncpg's errors, OSError."""
-    heard = asyncio.Queue[Run | None]()
+    Returns a queue of the announced runs, with None when the connection is lost. Raises asyncpg's errors, OSError.
+    """
+    announced = asyncio.Queue[Run | None]()
 
-    def hear(_connection: object, _pid: int, _channel: str, payload: object) -> None:
+    def on_notify(_connection: object, _pid: int, _channel: str, payload: object) -> None:
         run = _run(str(payload))
         if run is not None:
-            heard.put_nowait(run)
+            announced.put_nowait(run)
 
-    def lose(_connection: object) -> None:
-        heard.put_nowait(None)
+    def on_lost(_connection: object) -> None:
+        announced.put_nowait(None)
 
     async with pool.acquire() as connection:
-        connection.add_termination_listener(lose)
-        await connection.add_listener(CHANNEL, hear)
+        connection.add_termination_listener(on_lost)
+        await connection.add_listener(CHANNEL, on_notify)
         try:
-            yield heard
+            yield announced
         finally:
-            await _leave(connection, hear, lose)
+            await _stop_listening(connection, on_notify, on_lost)
 
 
-async def _leave(connection: PoolConnectionProxy, hear: Any, lose: Any) -> None:
+async def _stop_listening(connection: PoolConnectionProxy, on_notify: Any, on_lost: Any) -> None:
     if not connection.is_closed():
-        connection.remove_termination_listener(lose)
-        await connection.remove_listener(CHANNEL, hear)
+        connection.remove_termination_listener(on_lost)
+        await connection.remove_listener(CHANNEL, on_notify)
 
 
 def _run(payload: str) -> Run | None:
-    """Anybody who may use the database can notify."""
+    """The announced run; None for a payload that is no run, since any user of the database can notify."""
     try:
         return Run(**msgspec.json.decode(payload, type=dict[str, str]))
     except (msgspec.DecodeError, TypeError):

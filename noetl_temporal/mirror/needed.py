@@ -1,12 +1,12 @@
-"""What Temporal may still need of the payloads, asked of the server itself.
+"""Which payloads Temporal may still need, according to the server.
 
-An execution of which the server has any run is left alone: that run is open, or within the retention, where people look
-at it and reset it. So is what a schedule names.
+An execution keeps its payloads while the server has any run of it: the run is open, or within the retention, where it
+can be shown and reset. Payloads that a schedule refers to are kept as well.
 
-What a run stores is owned once the mirror has read the event that names it, and protected by its age before. That is
-not enough where the run is older than the limit of a prune. So of each such run it is asked whether the mirror has read
-all of it, and whether no call is under way: one may have stored long ago what history names when it ends, as frames do.
-Otherwise the run holds all that was stored since it began.
+A payload gets its owner when the mirror reads the event that refers to it; until then it is kept because it is new.
+That is not enough for a run that began before the limit of a prune. Such a run blocks the removal of all payloads
+stored since it began, unless the mirror has read all of its history and it has no call in progress: the history refers
+to what a call stored, for instance a frame's segments, only when the call ends.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from noetl_temporal.mirror.event_table import Connection
 from noetl_temporal.mirror.owners import references
 from noetl_temporal.mirror.raw import LOOP, PLAYBOOK
 
-__all__ = ["Held", "Needed", "needed", "retention"]
+__all__ = ["BlockingRun", "Needed", "needed", "retention"]
 
 _BATCH = 1000
 _DESCRIBED = 20
-"""Runs that are asked for at once."""
+"""Runs that are described at the same time."""
 
 _MARGIN = timedelta(days=1)
 """A client stores a run's graph before it starts the run, and clocks differ."""
 
 
-class Held(msgspec.Struct, frozen=True, order=True):
-    """What was stored from ``since`` on may belong to this run."""
+class BlockingRun(msgspec.Struct, frozen=True, order=True):
+    """A run that blocks removal: any payload stored since ``since`` may belong to it."""
 
     since: datetime
     workflow_id: str
@@ -45,15 +45,15 @@ class Held(msgspec.Struct, frozen=True, order=True):
 
 
 class Needed(NamedTuple):
-    """``executions`` have a run at the server, schedules name ``keys``; ``held`` is told of the run that holds most."""
+    """``executions`` have runs at the server, schedules refer to ``keys``; ``blocked_by`` blocks the most."""
 
     executions: set[int]
     keys: set[str]
-    held: Held | None
+    blocked_by: BlockingRun | None
 
 
 class _Progress(NamedTuple):
-    """How many events of a run the mirror has read, and whether the last."""
+    """How many events of a run the mirror has read, and whether the last is among them."""
 
     position: int = 0
     is_read: bool = False
@@ -67,17 +67,17 @@ async def retention(client: Client) -> timedelta:
 
 
 async def needed(client: Client, connection: Connection, cutoff: datetime) -> Needed:
-    """What the client's namespace needs of that stored before ``cutoff``. Raises RPCError, asyncpg's errors."""
+    """What the client's namespace needs of the payloads stored before ``cutoff``. Raises RPCError, asyncpg's errors."""
     executions: set[int] = set()
-    held: list[Held] = []
+    blocking: list[BlockingRun] = []
     async for runs in _batches(client):
         executions |= await _executions(client, connection, runs)
         progress = await _progress(client, connection, runs)
         for start in range(0, len(runs), _DESCRIBED):
             some = runs[start : start + _DESCRIBED]
-            asked = (_held(client, run, progress.get(run.run_id, _Progress()), cutoff) for run in some)
-            held += [one for one in await asyncio.gather(*asked) if one is not None]
-    return Needed(executions, await _scheduled(client), min(held, default=None))
+            asked = (_blocking(client, run, progress.get(run.run_id, _Progress()), cutoff) for run in some)
+            blocking += [one for one in await asyncio.gather(*asked) if one is not None]
+    return Needed(executions, await _scheduled(client), min(blocking, default=None))
 
 
 async def _batches(client: Client) -> AsyncIterator[list[WorkflowExecution]]:
@@ -92,7 +92,7 @@ async def _batches(client: Client) -> AsyncIterator[list[WorkflowExecution]]:
 
 
 async def _executions(client: Client, connection: Connection, runs: Sequence[WorkflowExecution]) -> set[int]:
-    """The executions of the runs. One that is not known yet tells its own by the workflow that began it."""
+    """The executions of the runs; for a run unknown to the mirror, that of its parent or root workflow."""
     workflows = {name for run in runs for name in (run.id, run.parent_id, run.root_id) if name}
     found = await connection.fetch(sql.query("executions_of_workflows"), client.namespace, list(workflows))
     return {record["execution_id"] for record in found}
@@ -105,15 +105,17 @@ async def _progress(client: Client, connection: Connection, runs: Sequence[Workf
     return {record["run_id"]: _Progress(record["position"], record["is_read"]) for record in found}
 
 
-async def _held(client: Client, run: WorkflowExecution, progress: _Progress, cutoff: datetime) -> Held | None:
+async def _blocking(
+    client: Client, run: WorkflowExecution, progress: _Progress, cutoff: datetime
+) -> BlockingRun | None:
     since = await _since(client, run, progress, cutoff)
-    return None if since is None else Held(since - _MARGIN, run.id, run.run_id)
+    return None if since is None else BlockingRun(since - _MARGIN, run.id, run.run_id)
 
 
 async def _since(client: Client, run: WorkflowExecution, progress: _Progress, cutoff: datetime) -> datetime | None:
-    """Since when what was stored may belong to the run and have no owner; None when nothing of before ``cutoff`` does.
+    """When the oldest payloads without an owner that may belong to the run were stored; None if not before ``cutoff``.
 
-    With its first event the mirror has read what the run was given by those before it: the rest came after its start.
+    The mirror reads the run's input with its first event, so all else that it may own was stored after its start.
     """
     if progress.position and (run.start_time >= cutoff or progress.is_read):
         return None
@@ -130,7 +132,7 @@ async def _since(client: Client, run: WorkflowExecution, progress: _Progress, cu
 
 
 def _is_idle(described: WorkflowExecutionDescription, position: int) -> bool:
-    """Whether an open run waits for nothing but timers, signals and children, and has been read up to now."""
+    """Whether the run is open, waits only for timers, signals and children, and its history has been read so far."""
     raw = described.raw_description
     is_open = described.close_time is None
     is_waiting = not raw.pending_activities and not raw.HasField("pending_workflow_task")
@@ -138,7 +140,7 @@ def _is_idle(described: WorkflowExecutionDescription, position: int) -> bool:
 
 
 async def _scheduled(client: Client) -> set[str]:
-    """What the schedules of the namespace give to the runs that they start, maybe in a year."""
+    """The keys of the payloads in the input of scheduled runs."""
     keys: set[str] = set()
     async for schedule in await client.list_schedules():
         described = await client.get_schedule_handle(schedule.id).describe()

@@ -1,6 +1,6 @@
-"""Whose the payloads in noetl.payload are: an execution owns those that its history names (dev/decisions/0024).
+"""Which execution owns which payloads: an execution owns those that its history refers to (dev/decisions/0024).
 
-The rows of noetl.payload_owner are written with the history itself, so what the mirror has read has its owners.
+The rows of noetl.payload_owner are written in the transaction that stores the history, so they are always complete.
 """
 
 from __future__ import annotations
@@ -17,37 +17,38 @@ from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.event_table import Connection
 from noetl_temporal.mirror.payloads import REFERENCE, Reference, value
 
-__all__ = ["ReadEvent", "own", "payload_keys", "references"]
+__all__ = ["ReadEvent", "keys_in", "own", "payload_keys", "references"]
 
-_KEY = re.compile(rb'"key":"([0-9a-f]{64})"')
+_KEY = re.compile(rb'"(?:key|kept_scope)":"([0-9a-f]{64})"')
 
 
 class ReadEvent(NamedTuple):
-    """A history event as it is stored, and as the fold sees it: values as plain JSON, of a frame's result the entries.
-
-    ``segments`` are the keys of the frame's segments.
+    """A history event as ``stored`` by the server, and ``plain`` as the fold reads it: values decoded to JSON, and a
+    frame's result expanded to its entries. ``segments`` are the keys of the frame's segments, ``keys`` those in the
+    event's values before they were expanded.
     """
 
     stored: HistoryEvent
     plain: HistoryEvent
     segments: list[str]
+    keys: frozenset[str] = frozenset()
 
 
 def payload_keys(event: ReadEvent) -> set[str]:
-    """The keys of all payloads that the event names: by references in it, as the segments of its frame, and in its
-    values, where a machine is told of what was stored for it (machine/call.py, Stored).
+    """The keys of all payloads that the event refers to: by references to external storage, as segments of its frame,
+    and in its values, where a machine gets a StoredRef (machine/call.py) instead of a value.
     """
-    return {*references(event.stored), *event.segments, *_named(event.stored), *_named(event.plain)}
+    return {*references(event.stored), *event.segments, *keys_in(event.stored), *event.keys}
 
 
-def _named(message: Message) -> set[str]:
-    """The keys in JSON. A value of a user that looks like one owns at most a payload that is kept too long."""
-    return {key.decode() for key in _KEY.findall(message.SerializeToString())}
+def keys_in(message: Message) -> frozenset[str]:
+    """The keys in JSON. If a user's value merely looks like a key, at worst a payload is kept too long."""
+    return frozenset(key.decode() for key in _KEY.findall(message.SerializeToString()))
 
 
 def references(message: Message) -> set[str]:
     """The keys of the references to external storage anywhere in a message."""
-    if REFERENCE not in message.SerializeToString():  # most have none, and to look everywhere takes ten times as long
+    if REFERENCE not in message.SerializeToString():  # most have none, and the search takes ten times as long
         return set()
     found = (value(payload) for payload in _payloads(message))
     return {one.claim["key"] for one in found if isinstance(one, Reference) and "key" in one.claim}
@@ -64,7 +65,7 @@ def _payloads(message: Message) -> Iterator[Payload]:
 
 
 def _messages(found: Any) -> Iterable[Message]:
-    """What a field has: one message, a list of them, or a map whose values may be messages."""
+    """The messages in a field: one, a list of them, or the values of a map."""
     if isinstance(found, Message):
         return [found]
     values = cast("Mapping[Any, Any]", found).values() if isinstance(found, Mapping) else cast("Iterable[Any]", found)
@@ -72,7 +73,7 @@ def _messages(found: Any) -> Iterable[Message]:
 
 
 async def own(connection: Connection, execution_id: int, events: Iterable[ReadEvent]) -> None:
-    """The execution owns what its events name."""
+    """Store the execution as the owner of the payloads that its events refer to."""
     keys = set[str]().union(*map(payload_keys, events))
     if keys:
         await connection.execute(sql.query("own"), execution_id, sorted(keys))

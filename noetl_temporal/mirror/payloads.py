@@ -44,6 +44,9 @@ TRAIL = "noetl-trail"
 _ARGUMENTS = 2
 """Those that the fold reads; items and scope of a loop come after them."""
 
+KEEP = "noetl.keep"
+"""The local activity that stores values, and returns their keys (stored_values.py)."""
+
 _PLAIN = b"json/plain"
 _PACKED = ENCODING.encode()
 REFERENCE = ExternalStorageReference.DESCRIPTOR.full_name.encode()
@@ -111,9 +114,14 @@ def as_list(found: Json) -> list[Json] | None:
 
 def marked(details: Mapping[str, Payloads]) -> Sequence[Payload]:
     """The trail in the details of a marker: the result of a local activity that only returns it; else nothing."""
+    return _result_of(details, TRAIL)
+
+
+def _result_of(details: Mapping[str, Payloads], *activities: str) -> Sequence[Payload]:
+    """The result in the details of a marker, of one of these local activities."""
     told = as_map(first(details["data"].payloads)) if "data" in details else None
-    is_trail = told is not None and told.get("activity_type") == TRAIL
-    return details["result"].payloads if is_trail and "result" in details else ()
+    is_one = told is not None and told.get("activity_type") in activities
+    return details["result"].payloads if is_one and "result" in details else ()
 
 
 async def plain(event: HistoryEvent, converter: DataConverter) -> HistoryEvent:
@@ -153,7 +161,7 @@ def _carried(event: HistoryEvent) -> Iterator[Payload]:
         present.discard("input")  # stands in the child's own history, and may be large
     for name in present & {"input", "result", "details"}:
         carried = getattr(attributes, name)
-        yield from carried.payloads[:_ARGUMENTS] if isinstance(carried, Payloads) else marked(carried)
+        yield from carried.payloads[:_ARGUMENTS] if isinstance(carried, Payloads) else _result_of(carried, TRAIL, KEEP)
     for name in present & {"header", "upserted_memo"}:
         yield from _trail(getattr(attributes, name).fields)
     if "failure" in present:

@@ -1,14 +1,15 @@
-"""Removes payloads that nobody needs any more (dev/decisions/0024).
+"""Removes payloads that no run needs (dev/decisions/0024).
 
-1. Executions that ended before the limit, and of which the server has nothing any more, are *released*: they own no
-   payload from then on, and their rows are frozen (noetl.pruned).
-2. Payloads without an owner that were last stored before the limit are deleted, some at a time.
+1. Executions that ended before the limit, and of which the server has no run left, are *released*: they no longer own
+   payloads, and their rows are frozen (noetl.pruned).
+2. Payloads without an owner that were last stored before the limit are deleted, in batches.
 
-Whoever is interrupted in between leaves nothing wrong: the next prune goes on.
+A prune that is interrupted is completed by the next one.
 
-Others may need a payload at the same moment, and locks on its row decide who comes first. Storing a payload that is
-there touches it (payload_store.py), and becoming its owner locks it (``own`` in queries.sql). So payloads are locked,
-without those that somebody else has locked, and looked at once more: until they are gone, nobody can touch or own them.
+Row locks prevent the removal of a payload that is being stored or owned at the same time. Storing an existing payload
+updates its row (payload_store.py), and becoming its owner locks the row (``own`` in queries.sql). A prune locks a batch
+of rows, skips those that are locked already, and checks the locked ones again: until it commits, they cannot be updated
+or owned.
 """
 
 from __future__ import annotations
@@ -25,23 +26,31 @@ from temporalio.service import RPCError, RPCStatusCode
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.event_table import Connection
 from noetl_temporal.mirror.migrations import migrate
-from noetl_temporal.mirror.needed import Held, Needed, needed, retention
+from noetl_temporal.mirror.needed import BlockingRun, Needed, needed, retention
 
-__all__ = ["Pruned", "Removed", "RetainedError", "UnknownNamespaceError", "delete_unowned", "prune", "remove"]
+__all__ = [
+    "Pruned",
+    "Removed",
+    "ShorterThanRetentionError",
+    "UnknownNamespaceError",
+    "delete_unowned",
+    "prune",
+    "remove",
+]
 
 GRACE = timedelta(days=1)
-"""What was stored in this time stays, whatever the limit: the history that names it may not have been read."""
+"""Payloads stored within this time are kept, whatever the limit: the history that refers to them may be unread."""
 
 EXECUTIONS = 500
 PAYLOADS = 500
-"""Of one transaction."""
+"""Per transaction."""
 
 
 class Pruned(msgspec.Struct, frozen=True):
-    """What was removed, or would be: payloads of ``bytes`` in all, and the ``executions`` that own none any more.
+    """What was removed, or would be: ``payloads`` with ``bytes`` in total, of ``executions`` that ended ``before``.
 
-    These ended ``before``. As many as ``retained`` did too, and stay because Temporal still has them. ``held`` is why
-    some payloads that are old enough stay as well.
+    ``retained`` counts the executions that ended before as well, but are kept because Temporal still has them.
+    ``blocked_by`` is the run, if any, because of which payloads that are old enough are kept.
     """
 
     before: datetime
@@ -49,7 +58,7 @@ class Pruned(msgspec.Struct, frozen=True):
     payloads: int
     bytes: int
     retained: int
-    held: Held | None
+    blocked_by: BlockingRun | None
 
 
 class Removed(NamedTuple):
@@ -57,16 +66,16 @@ class Removed(NamedTuple):
     bytes: int = 0
 
 
-class RetainedError(Exception):
-    """The limit is shorter than a namespace keeps closed runs."""
+class ShorterThanRetentionError(Exception):
+    """The limit is shorter than the retention of a namespace."""
 
-    def __init__(self, namespace: str, kept: timedelta) -> None:
-        super().__init__(f"namespace {namespace} keeps closed runs for {kept}")
-        self.namespace, self.kept = namespace, kept
+    def __init__(self, namespace: str, retention: timedelta) -> None:
+        super().__init__(f"the retention of namespace {namespace} is {retention}")
+        self.namespace, self.retention = namespace, retention
 
 
 class UnknownNamespaceError(Exception):
-    """The event log has runs of a namespace that the server does not have, so nobody can say what those need."""
+    """The event log has runs of a namespace that the server does not have, so it cannot tell what they need."""
 
     def __init__(self, namespace: str) -> None:
         super().__init__(f"the server has no namespace {namespace}")
@@ -76,7 +85,7 @@ class UnknownNamespaceError(Exception):
 async def prune(client: Client, dsn: str, older_than: timedelta, *, dry_run: bool = False) -> Pruned:
     """Remove the payloads of executions that ended ``older_than`` ago, for all namespaces that the event log has.
 
-    Raises RetainedError, UnknownNamespaceError, RPCError, asyncpg's errors.
+    Raises ShorterThanRetentionError, UnknownNamespaceError, RPCError, asyncpg's errors.
     """
     await migrate(dsn)
     connection = await asyncpg.connect(dsn)
@@ -94,16 +103,17 @@ async def prune(client: Client, dsn: str, older_than: timedelta, *, dry_run: boo
 async def remove(
     connection: Connection, before: datetime, ended: set[int], needs: Needed, *, dry_run: bool = False
 ) -> Pruned:
-    """Release the executions that have ``ended`` and are not needed, and remove what has no owner then."""
+    """Release the executions that have ``ended`` and are not needed, then delete the payloads without an owner."""
     leaving = sorted(ended - needs.executions)
-    held = needs.held if needs.held is not None and needs.held.since < before else None
-    cutoff = before if held is None else held.since
+    run = needs.blocked_by
+    blocked_by = run if run is not None and run.since < before else None
+    cutoff = before if blocked_by is None else blocked_by.since
     if dry_run:
         removed = await _count(connection, cutoff, needs.keys, leaving)
     else:
         await _release(connection, leaving)
         removed = await delete_unowned(connection, cutoff, needs.keys)
-    return Pruned(before, len(leaving), removed.payloads, removed.bytes, len(ended) - len(leaving), held)
+    return Pruned(before, len(leaving), removed.payloads, removed.bytes, len(ended) - len(leaving), blocked_by)
 
 
 async def _namespaces(client: Client, connection: Connection) -> list[str]:
@@ -118,13 +128,13 @@ def _inside(client: Client, namespace: str) -> Client:
 async def _check(clients: Sequence[Client], older_than: timedelta) -> None:
     for client in clients:
         try:
-            kept = await retention(client)
+            kept_for = await retention(client)
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 raise UnknownNamespaceError(client.namespace) from error
             raise
-        if older_than < kept:
-            raise RetainedError(client.namespace, kept)
+        if older_than < kept_for:
+            raise ShorterThanRetentionError(client.namespace, kept_for)
 
 
 async def _ended(connection: Connection, before: datetime) -> set[int]:
@@ -135,14 +145,14 @@ async def _ended(connection: Connection, before: datetime) -> set[int]:
 def _all(needs: Sequence[Needed]) -> Needed:
     executions = set[int]().union(*(one.executions for one in needs))
     keys = set[str]().union(*(one.keys for one in needs))
-    return Needed(executions, keys, min((one.held for one in needs if one.held is not None), default=None))
+    return Needed(executions, keys, min((one.blocked_by for one in needs if one.blocked_by is not None), default=None))
 
 
 # ---- removing --------------------------------------------------------------------------------------------------------
 
 
 async def _release(connection: Connection, executions: Sequence[int]) -> None:
-    """The executions own nothing any more."""
+    """Remove the executions from the owners, and freeze their rows."""
     for start in range(0, len(executions), EXECUTIONS):
         async with connection.transaction():
             await connection.execute(sql.query("join_cursors"))
@@ -150,7 +160,7 @@ async def _release(connection: Connection, executions: Sequence[int]) -> None:
 
 
 async def _count(connection: Connection, cutoff: datetime, keys: set[str], leaving: Sequence[int]) -> Removed:
-    """What there is to remove once the executions that are ``leaving`` own nothing."""
+    """What would be removed once the executions that are ``leaving`` are released."""
     asked = cutoff, sorted(keys), leaving, ""
     async with connection.transaction():
         sizes = [record["bytes"] async for record in connection.cursor(sql.query("prunable_payloads"), *asked)]
@@ -158,7 +168,7 @@ async def _count(connection: Connection, cutoff: datetime, keys: set[str], leavi
 
 
 async def delete_unowned(connection: Connection, cutoff: datetime, keys: set[str]) -> Removed:
-    """Delete the payloads last stored before ``cutoff`` that have no owner, without ``keys``."""
+    """Delete the payloads last stored before ``cutoff`` that have no owner, except ``keys``."""
     removed, last = Removed(), ""
     while True:
         async with connection.transaction():
@@ -169,7 +179,7 @@ async def delete_unowned(connection: Connection, cutoff: datetime, keys: set[str
 
 
 async def _delete_some(connection: Connection, *asked: object) -> tuple[list[int], str]:
-    """Delete some, in a transaction: their sizes, and the key to go on behind, empty when there are no more."""
+    """Delete a batch: the sizes of its payloads, and the last key that was looked at, empty when there are no more."""
     text = (
         sql.query("prunable_payloads") + f" LIMIT {PAYLOADS} FOR UPDATE SKIP LOCKED"
     )  # a number that the planner knows

@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 from temporalio.client import Client
 
-from noetl_temporal.mirror.announcements import announced
+from noetl_temporal.mirror.announcements import listening
 from noetl_temporal.mirror.follow import MAX_POLLS, TRANSIENT_ERRORS, Follower, Polls, uninterrupted
 from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, Run
 from noetl_temporal.mirror.reconcile import Gap, reconcile
@@ -48,7 +48,7 @@ class Mirror:
         self._group = group
         self._follower = Follower(client, store, Polls(max_polls), self.follow)
         self._followed: dict[Run, asyncio.Task[None]] = {}
-        self._searches = [group.create_task(search) for search in (self._discover(), self._hear(), self._reconcile())]
+        self._searches = [group.create_task(search) for search in (self._discover(), self._listen(), self._reconcile())]
 
     def follow(self, run: Run) -> asyncio.Task[None]:
         """Follow a run to its end, unless it is followed already."""
@@ -95,17 +95,17 @@ class Mirror:
                 pause = QUICK_SECONDS if fresh else min(pause * 1.2, SLOW_SECONDS)
             await asyncio.sleep(pause)
 
-    async def _hear(self) -> None:
-        """Follow every run of which somebody tells. Never returns."""
+    async def _listen(self) -> None:
+        """Follow every run that is announced. Never returns."""
         while True:
             try:
-                async with announced(self._store.pool) as heard:
-                    while run := await heard.get():
+                async with listening(self._store.pool) as announced:
+                    while run := await announced.get():
                         if run.namespace == self._client.namespace:
                             for fresh in await uninterrupted(self._store.enrol([run])):
                                 self.follow(fresh)
             except (*TRANSIENT_ERRORS, asyncpg.InterfaceError) as error:
-                _log.debug("cannot hear of new runs: %s", error)
+                _log.debug("cannot listen for new runs: %s", error)
             await asyncio.sleep(SLOW_SECONDS)
 
     async def _listed(self, since: datetime | None) -> set[Run]:

@@ -20,7 +20,7 @@ from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.event_table import ConflictError, Connection, UnknownExecutionError, add_events, to_json
 from noetl_temporal.mirror.frames import with_entries
 from noetl_temporal.mirror.migrations import migrate
-from noetl_temporal.mirror.owners import ReadEvent, own
+from noetl_temporal.mirror.owners import ReadEvent, keys_in, own
 from noetl_temporal.mirror.payloads import plain
 from noetl_temporal.mirror.playbook import Playbook, playbook_of
 from noetl_temporal.mirror.raw import Run, closes, continues, from_row, links, to_row
@@ -151,7 +151,8 @@ class Store:
 
     async def _read(self, event: HistoryEvent) -> ReadEvent:
         """The event with its values, wherever they lie."""
-        return ReadEvent(event, *await with_entries(await plain(event, self.converter), self.converter))
+        decoded = await plain(event, self.converter)
+        return ReadEvent(event, *await with_entries(decoded, self.converter), keys_in(decoded))
 
     async def _before(self, connection: Connection, run: Run, event: HistoryEvent) -> RunState | None:
         """The last state of the run that continued as this one; None without any, or when the server had it no more."""

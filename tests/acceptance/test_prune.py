@@ -1,4 +1,4 @@
-"""``noetl prune`` on the whole stack: the values of a run that ended long ago go, its account stays."""
+"""``noetl prune`` on the whole stack: the large values of an old run are removed, its event log is kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client
 
 from noetl_temporal.cli.prune import summary
-from noetl_temporal.mirror.needed import Held
+from noetl_temporal.mirror.needed import BlockingRun
 from noetl_temporal.mirror.prune import Pruned
 from tests.acceptance.site import Site
 
@@ -60,7 +60,7 @@ def _json(site: Site, *args: str) -> dict[str, Any]:
     return told
 
 
-async def test_the_values_of_an_old_run_go_and_its_account_stays(site: Site, log: asyncpg.Connection) -> None:
+async def test_the_values_of_an_old_run_are_removed_and_its_log_is_kept(site: Site, log: asyncpg.Connection) -> None:
     playbook = site.write(PLAYBOOK)
     old, new = (site.run(playbook, "--set", f"letter={letter}") for letter in "ab")
     events = site.noetl("events", str(old["execution_id"])).stdout
@@ -69,7 +69,7 @@ async def test_the_values_of_an_old_run_go_and_its_account_stays(site: Site, log
 
     refused = site.noetl("prune", "--older-than", "7d")
     assert refused.returncode == 2
-    assert "say --older-than 30d or more" in refused.stderr
+    assert "use --older-than 30d or more" in refused.stderr
     told = _json(site, "prune", "--dry-run", "--json")
     assert (told["dry_run"], told["executions"]) == (True, 1)
     assert told["payloads"] >= 2
@@ -81,20 +81,21 @@ async def test_the_values_of_an_old_run_go_and_its_account_stays(site: Site, log
     assert (status["status"], status["result"]) == ("completed", None)
     assert (status["steps"]["start"]["status"], status["events"]) == ("completed", old["events"])
     assert any("pruned" in warning for warning in status["warnings"])
-    assert (
-        "left as they were, because their payloads were pruned: 1 execution\n" in site.noetl("mirror", "rebuild").stdout
-    )
+    assert "skipped 1 pruned run: its rows are unchanged\n" in site.noetl("mirror", "rebuild").stdout
     assert site.noetl("events", str(old["execution_id"])).stdout == events
     assert _json(site, "status", str(new["execution_id"]), "--json")["result"] == {"text": "b" * 200_000}
 
 
-def test_what_stays_is_told_with_its_reason() -> None:
+def test_the_summary_says_what_is_kept_and_why() -> None:
     now = datetime(2026, 3, 1, tzinfo=UTC)
-    pruned = Pruned(now, 1, 2, 1_234_567, 3, Held(now - timedelta(days=9), "tests/large/1", "r1"))
-    removed, retained, held = summary(pruned, dry_run=True).splitlines()
-    assert removed.startswith("would remove 2 payloads, 1.23 MB; nothing is kept for 1 execution that ended before")
-    assert retained == "not pruned, because Temporal still has them: 3 executions"
-    assert "stored since 2026-02-20 00:00 UTC, because tests/large/1 run r1 has calls that have not ended" in held
+    pruned = Pruned(now, 1, 2, 1_234_567, 3, BlockingRun(now - timedelta(days=9), "tests/large/1", "r1"))
+    removed, retained, blocked = summary(pruned, dry_run=True).splitlines()
+    assert removed == "would remove 2 payloads, 1.23 MB; would prune 1 run that ended before 2026-03-01 00:00 UTC"
+    assert retained == "skipped, still in Temporal: 3 runs"
+    assert blocked == (
+        "kept all payloads stored since 2026-02-20 00:00 UTC: tests/large/1 run r1 has calls in progress, or the "
+        "mirror has not read all of its history (see `noetl mirror problems`)"
+    )
 
 
 @pytest.mark.parametrize("age", ["30", "soon", "1e9999d", "9999999999999d"])

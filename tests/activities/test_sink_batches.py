@@ -1,4 +1,4 @@
-"""Rows of many calls in one transaction: each call has what it would have had by itself."""
+"""Rows of many calls in one transaction: each call has the outcome that it would have alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from noetl_activities.postgres_kept import keeping_connections
 from noetl_activities.sinks import Entry, Sinks, Stored
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.batches import SinkBatches
-from noetl_activities.sinks.postgres_batch import Rows, place_of
+from noetl_activities.sinks.postgres_batch import SinkRequest, batch_key
 from noetl_temporal.stack.addresses import Addresses
 from tests.shell.servers import proxy_to
 
@@ -216,7 +216,7 @@ async def test_every_mode_is_stored_together(mode: str, config: dict[str, Any], 
 
 
 def test_replace_that_empties_at_each_call_stays_alone() -> None:
-    assert place_of(Rows({"table": "t"}, "replace", Entry("k"), None)) is None
+    assert batch_key(SinkRequest({"table": "t"}, "replace", Entry("k"), None)) is None
 
 
 async def test_of_two_calls_that_exclude_each_other_one_stores(table: Table) -> None:

@@ -11,7 +11,7 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.limits import INLINE_BYTES, STORED_BYTES
 from noetl_temporal.machine.call import Part, StoredRef, ToolReport
-from noetl_temporal.machine.commands import CallTool, Command, Emit, Finish, KeepValues, LoadValue, RunChunk
+from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, KeepValues, LoadValue, RunChunk
 from noetl_temporal.machine.events import (
     CancelRequested,
     ChunkFinished,
@@ -29,11 +29,13 @@ from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.loops.offload import joined_results, stored_results
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.state import LoopProgress, LoopState
+from noetl_temporal.machine.stored import load_id
 
 from .driver import ok
 from .playbooks import playbook
 
 LARGE = StoredRef((Part("large"),), 100_000, is_one=True)
+CLEANUP = "  - step: end\n    tool: {kind: noop}\n"
 TWO_CALLS = """
   - step: start
     tool: {kind: noop}
@@ -168,10 +170,11 @@ def test_a_value_over_the_limit_fails_the_template_that_reads_it() -> None:
 def test_a_stop_does_not_wait_for_a_value(stop: str) -> None:
     run = Watched(TWO_CALLS % "{{ start | length }}", "executor: {spec: {timeout: 1h}}\n")
     [load] = loads(run.feed(ToolFinished, "start#1:start_task:1", stored_result()))
-    run.feed(CancelRequested) if stop == "cancel" else run.feed(TimerFired, "playbook:timeout")
-    assert run.machine.state.stop is not None
-    found = run.feed(ValueLoaded, load, [1])
-    assert not any(isinstance(one, CallTool) for one in found)
+    found = run.feed(CancelRequested) if stop == "cancel" else run.feed(TimerFired, "playbook:timeout")
+    assert Cancel(load) in found
+    assert run.call("after") is None
+    assert run.finish().status == ("cancelled" if stop == "cancel" else "failed")
+    assert not run.machine.state.pending
 
 
 def test_a_machine_that_is_restored_while_it_loads_asks_again() -> None:
@@ -181,13 +184,85 @@ def test_a_machine_that_is_restored_while_it_loads_asks_again() -> None:
     assert run.call("after") is not None
 
 
-def test_a_run_that_ends_needs_no_value_any_more() -> None:
-    run, load = waiting("{{ start | length }}")
+@pytest.mark.parametrize("too_large", [False, True])
+def test_a_result_of_the_run_that_cannot_be_read_fails_it(too_large: bool) -> None:
+    run = Watched("  - step: start\n    tool: {kind: noop}\n")
+    stored = StoredRef((Part("a"),), STORED_BYTES + 1 if too_large else 100_000, is_one=True)
+    found = run.feed(ToolFinished, "start#1:start_task:1", ToolReport({"status": "ok"}, stored=stored))
+    if not too_large:
+        run.feed(ValueLoaded, loads(found)[0], error="it is gone")
+    assert (run.finish().status, run.finish().result) == ("failed", None)
+    assert "too large to read" in run.finish().failures.kept[0].message or not too_large
+
+
+def test_a_run_that_was_stopped_loads_no_result() -> None:
+    run = Watched(TWO_CALLS % "no result")
+    run.feed(ToolFinished, "start#1:start_task:1", stored_result())
     run.feed(CancelRequested)
-    run.feed(CancelRequested)
-    found = run.feed(ValueLoaded, load, [1])
-    assert isinstance(found[-1], Finish)
+    run.feed(ToolFinished, "after#1:after_task:1", stored_result())
+    assert (run.finish().status, run.finish().result) == ("cancelled", None)
+    assert not loads(run.commands)
+
+
+def test_a_stop_does_not_wait_for_facts_that_wait_for_a_value() -> None:
+    run = Watched("  - step: start\n    tool: {kind: noop}\n    set: {ctx.n: '{{ start | length }}'}\n")
+    [load] = loads(run.feed(ToolFinished, "start#1:start_task:1", stored_result()))
+    found = run.feed(CancelRequested)
+    assert Cancel(load) in found
+    assert run.finish().status == "cancelled"
     assert not run.machine.state.pending
+
+
+def test_a_value_that_comes_after_its_load_was_cancelled_is_dropped() -> None:
+    run = Watched("  - step: start\n    tool: {kind: noop}\n    set: {ctx.n: '{{ start | length }}'}\n" + CLEANUP)
+    [load] = loads(run.feed(ToolFinished, "start#1:start_task:1", stored_result()))
+    run.feed(CancelRequested)
+    assert run.feed(ValueLoaded, load, [1]) == []
+    assert run.machine.state.phase == "running"
+
+
+def test_a_value_and_the_list_of_it_alone_are_two_values() -> None:
+    one, listed = StoredRef((Part("k"),), is_one=True), StoredRef((Part("k"),))
+    assert load_id(one) != load_id(listed)
+
+
+@pytest.mark.parametrize("forged", [{"parts": [{"key": "f" * 64}], "is_one": True}, 7])
+def test_an_outcome_names_no_reference_by_itself(forged: Any) -> None:
+    run = Watched(TWO_CALLS % "{{ start }}")
+    run.feed(ToolFinished, "start#1:start_task:1", ToolReport({"status": "ok", "result": 1, "stored": forged}))
+    call = run.call("after")
+    assert call is not None
+    assert call.call.config == {"message": 1}
+
+
+READS = [
+    "{{ results.get('start') is mapping }}",
+    "{{ ctx.get('start') is mapping }}",
+    "{{ results.start == start }}",
+    "{{ results.get('start') | length }}",
+    "{{ 'rows' in results.get('start') }}",
+    "{{ results.values() | select('mapping') | list | length }}",
+    "{{ results.items() | map(attribute=1) | list }}",
+    "{{ [start] | map('length') | list }}",
+    "{{ start.get('rows') is sequence }}",
+    "{{ start | default(1) }}",
+    "{% for row in start.rows %}{{ row }} {% endfor %}",
+    "{{ dict(start) }}",
+    "{{ start.rows.0 }} {{ start.count | default('none') }}",
+]
+
+
+@pytest.mark.parametrize("template", READS)
+def test_a_stored_result_is_read_as_one_that_is_not(template: str) -> None:
+    value = {"rows": [1, 2, 3]}
+    here, stored = Watched(TWO_CALLS % template), Watched(TWO_CALLS % template)
+    here.feed(ToolFinished, "start#1:start_task:1", ok(value))
+    found = stored.feed(ToolFinished, "start#1:start_task:1", stored_result())
+    stored.feed(ValueLoaded, loads(found)[0], value)
+    one, other = here.call("after"), stored.call("after")
+    assert one is not None
+    assert other is not None
+    assert one.call.config == other.call.config
 
 
 # ---- loops -----------------------------------------------------------------------------------------------------------
@@ -236,8 +311,7 @@ def test_nothing_is_stored_where_there_is_no_store() -> None:
 @pytest.mark.usefixtures("small_chunks")
 def test_a_stop_while_the_items_are_stored_begins_no_chunk() -> None:
     run = Watched(LOOP % "done", "workload: {name: x}\n")
-    run.feed(CancelRequested)
-    run.feed(ValuesKept, "start/1:items", (PayloadRef("a", 9), PayloadRef("b", 9), PayloadRef("scope", 30)))
+    assert Cancel("start/1:items") in run.feed(CancelRequested)
     assert not any(isinstance(one, RunChunk) for one in run.commands)
     assert run.finish().status == "cancelled"
 
@@ -298,3 +372,39 @@ def test_results_of_all_chunks_are_told_in_the_order_of_the_items() -> None:
     assert joined_results(progress) == StoredRef(
         (Part(given=[1, 2]), Part(count=2), Part("b", 0, 2), Part(count=3)), 20 + len("[1,2]") + len("[]")
     )
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_loop_whose_items_cannot_be_stored_keeps_them() -> None:
+    run = Watched(LOOP % "done", "workload: {name: x}\n")
+    run.feed(ValuesKept, "start/1:items", error="values cannot be stored")
+    inputs = [one.input for one in run.commands if isinstance(one, RunChunk)]
+    assert [one.items for one in inputs] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+def chunk_with_results() -> LoopMachine:
+    """One whose calls have ended, and whose results are to be stored."""
+    run = Watched(LOOP % "done", "workload: {name: x}\n", limit=INLINE_BYTES)
+    machine = LoopMachine(next(one.input for one in run.commands if isinstance(one, RunChunk)), limit=STORED_BYTES)
+    commands = machine.feed(Started(EPOCH_MS))
+    while calls := [one.call for one in commands if isinstance(one, CallTool)]:
+        commands = [more for call in calls for more in machine.feed(ToolFinished(EPOCH_MS + 1, call.id, ok(1)))]
+    assert any(isinstance(one, KeepValues) for one in commands)
+    return machine
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_chunk_whose_results_cannot_be_stored_fails() -> None:
+    machine = chunk_with_results()
+    machine.feed(ValuesKept(EPOCH_MS + 2, "results", error="values cannot be stored"))
+    assert machine.report is not None
+    assert (machine.report.status, machine.report.results) == ("error", [None] * 4)
+    assert machine.report.failure is not None
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_chunk_that_is_stopped_does_not_wait_until_its_results_are_stored() -> None:
+    machine = chunk_with_results()
+    assert Cancel("results") in machine.feed(CancelRequested(EPOCH_MS + 2))
+    assert machine.report is not None
+    assert machine.report.status == "cancelled"

@@ -17,8 +17,8 @@ from temporalio.client import Schedule, ScheduleActionStartWorkflow, ScheduleSpe
 from temporalio.converter import StorageDriverStoreContext
 
 from noetl_activities.tool import Request, ToolContext
-from noetl_temporal.mirror.needed import Held, Needed, needed
-from noetl_temporal.mirror.prune import RetainedError, UnknownNamespaceError, remove
+from noetl_temporal.mirror.needed import BlockingRun, Needed, needed
+from noetl_temporal.mirror.prune import ShorterThanRetentionError, UnknownNamespaceError, remove
 from noetl_temporal.mirror.rebuild import rebuild
 from noetl_temporal.mirror.service import mirroring
 from noetl_temporal.mirror.sql import query
@@ -228,9 +228,9 @@ async def _until_listed(here: Place, count: int) -> None:
 
 
 async def test_a_limit_below_the_retention_is_refused(here: Place) -> None:
-    with pytest.raises(RetainedError) as refused:
+    with pytest.raises(ShorterThanRetentionError) as refused:
         await here.prune(timedelta(minutes=59))
-    assert refused.value.kept == timedelta(hours=1)
+    assert refused.value.retention == timedelta(hours=1)
 
 
 async def test_a_log_with_runs_of_a_namespace_that_cannot_be_asked_is_not_pruned(here: Place) -> None:
@@ -250,28 +250,28 @@ async def alone(servers: Addresses, dsn: str, tool: Tool) -> AsyncGenerator[Plac
         yield found
 
 
-async def _held(here: Place) -> str | None:
-    """The run that holds what was stored, for a limit at which all runs are old."""
+async def _blocking(here: Place) -> str | None:
+    """The run that blocks removal, for a limit at which all runs are old."""
     client = here.client.temporal
-    found = (await needed(client, here.database, datetime.now(UTC) + timedelta(hours=1))).held
+    found = (await needed(client, here.database, datetime.now(UTC) + timedelta(hours=1))).blocked_by
     return None if found is None else found.workflow_id
 
 
-async def test_an_old_run_holds_what_was_stored_while_it_is_not_read_or_calls(alone: Place, tool: Tool) -> None:
-    assert await _held(alone) is None
+async def test_an_old_run_blocks_removal_while_it_is_not_read_or_has_calls(alone: Place, tool: Tool) -> None:
+    assert await _blocking(alone) is None
     run = await alone.start(WAITS)
-    assert await _held(alone) == run.workflow_id  # unknown
+    assert await _blocking(alone) == run.workflow_id  # unknown
     following = asyncio.create_task(alone.follow(run))
     while not await alone.owned(run):
         await asyncio.sleep(0.05)
-    assert await _held(alone) == run.workflow_id  # its call is under way
+    assert await _blocking(alone) == run.workflow_id  # its call is under way
     tool.let_go.set()
     await following
-    assert await _held(alone) is None
+    assert await _blocking(alone) is None
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-async def test_what_was_stored_since_an_old_run_began_stays(dsn: str, log: Log, dry_run: bool) -> None:
+async def test_payloads_stored_since_a_blocking_run_began_are_kept(dsn: str, log: Log, dry_run: bool) -> None:
     now = datetime.now(UTC)
     for days in (40, 34, 30):
         await PayloadStore(dsn).store(StorageDriverStoreContext(), [Payload(data=str(days).encode())])
@@ -281,12 +281,12 @@ async def test_what_was_stored_since_an_old_run_began_stays(dsn: str, log: Log, 
             now - timedelta(days=1),
         )
     for began, payloads in ((45, 0), (35, 1), (2, 2)):
-        held = Held(now - timedelta(days=began), "tests/old", "r1")
+        run = BlockingRun(now - timedelta(days=began), "tests/old", "r1")
         async with _undone(log.database):
             found = await remove(
-                log.database, now - timedelta(days=33), set(), Needed(set(), set(), held), dry_run=dry_run
+                log.database, now - timedelta(days=33), set(), Needed(set(), set(), run), dry_run=dry_run
             )
-        assert (found.payloads, found.held) == (payloads, held if began > 33 else None)
+        assert (found.payloads, found.blocked_by) == (payloads, run if began > 33 else None)
 
 
 @asynccontextmanager
@@ -297,7 +297,7 @@ async def _undone(database: asyncpg.Connection) -> AsyncGenerator[None]:
     await transaction.rollback()
 
 
-async def test_an_old_run_that_only_waits_holds_nothing(alone: Place, execution_id: int) -> None:
+async def test_an_old_run_that_only_waits_blocks_nothing(alone: Place, execution_id: int) -> None:
     client = alone.client.temporal
     async with scripted_worker(client, "prune-scripted"):
         given = scripted.playbook(execution_id, {"do": "sleep", "seconds": 600})
@@ -310,4 +310,4 @@ async def test_an_old_run_that_only_waits_holds_nothing(alone: Place, execution_
 
 
 async def _holds_nothing(alone: Place) -> bool:
-    return await _held(alone) is None
+    return await _blocking(alone) is None

@@ -17,7 +17,7 @@ from noetl_activities.testing import FakeTool
 from noetl_compiler import compile_or_raise
 from noetl_temporal.cli.account import account_of
 from noetl_temporal.cli.attention import Attention, attention_of
-from noetl_temporal.cli.event_log import opened_log
+from noetl_temporal.cli.event_log import open_event_log
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.config import connect_temporal
 from noetl_temporal.machine.playbook import Machine
@@ -165,7 +165,7 @@ async def test_a_log_that_the_mirror_cannot_write_is_told_of_a_run_that_goes_on_
     async with (
         shell.client(answer) as served,
         open_store(servers.postgres) as store,
-        opened_log(servers.postgres) as log,
+        open_event_log(servers.postgres) as log,
     ):
         client = NoetlClient(served.temporal, servers.postgres, {})
         handle = await Shell.submit(served, ONE)

@@ -13,13 +13,13 @@ from rich.console import Console
 
 from noetl_compiler import compile_or_raise
 from noetl_temporal.cli.account import account_of
-from noetl_temporal.cli.event_log import event_log, opened_log
+from noetl_temporal.cli.event_log import log_connection, open_event_log
 from noetl_temporal.cli.following import Following
 from noetl_temporal.cli.interrupts import Interrupts
 from noetl_temporal.cli.past import past_account
 from noetl_temporal.cli.view import Lines, Quiet
 from noetl_temporal.client import NoetlClient, RunHandle
-from noetl_temporal.mirror.announcements import announced
+from noetl_temporal.mirror.announcements import listening
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.raw import Run
 from noetl_temporal.mirror.read import Database, Event, EventTail, events_of
@@ -66,7 +66,7 @@ async def test_a_run_that_completes_when_its_time_is_up_is_completed(shell: Shel
 
 async def test_the_events_of_a_run_are_counted_when_the_log_has_all_of_them(shell: Shell, servers: Addresses) -> None:
     await migrate(servers.postgres)
-    async with shell.client(lambda _request, _context: 1) as served, opened_log(servers.postgres) as log:
+    async with shell.client(lambda _request, _context: 1) as served, open_event_log(servers.postgres) as log:
         client = NoetlClient(served.temporal, servers.postgres, {})
         run = await shell.submit(served, ONE)
         handle = RunHandle(client.temporal, run.workflow, run.execution_id, servers.postgres)
@@ -78,7 +78,7 @@ async def test_the_events_of_a_run_are_counted_when_the_log_has_all_of_them(shel
         await follow_execution(client.temporal, servers.postgres, run.workflow_id)
         ended, _ = await told
     assert ended.events_complete
-    async with event_log(servers.postgres) as connection:
+    async with log_connection(servers.postgres) as connection:
         assert ended.events == len(await events_of(connection, run.execution_id)) > 0
     past = await past_account(servers.postgres, client.temporal.data_converter, run.execution_id)
     assert past is not None
@@ -90,7 +90,7 @@ async def test_a_log_that_does_not_come_is_not_waited_for_without_end(
 ) -> None:
     monkeypatch.setattr("noetl_temporal.cli.following.SETTLE_SECONDS", 0.5)
     await migrate(servers.postgres)
-    async with shell.client(lambda _request, _context: 1) as served, opened_log(servers.postgres) as log:
+    async with shell.client(lambda _request, _context: 1) as served, open_event_log(servers.postgres) as log:
         client = NoetlClient(served.temporal, servers.postgres, {})
         run = await shell.submit(served, ONE)
         graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
@@ -120,16 +120,16 @@ async def test_a_run_that_is_followed_is_announced_and_looked_at_often_only_at_f
     async with (
         asyncio.timeout(90),
         shell.client(answer) as served,
-        opened_log(servers.postgres) as log,
+        open_event_log(servers.postgres) as log,
         pool,
-        announced(pool) as heard,
+        listening(pool) as announced,
     ):
         client = NoetlClient(served.temporal, servers.postgres, {})
         run = await shell.submit(served, ONE)
         graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
         following = Following(client, run, log, Quiet(Console(file=io.StringIO())), graph, None, Interrupts())
         told = asyncio.create_task(following.follow(None))
-        assert await heard.get() == Run("default", run.workflow_id, run.run_id or "", PLAYBOOK_WORKFLOW)
+        assert await announced.get() == Run("default", run.workflow_id, run.run_id or "", PLAYBOOK_WORKFLOW)
         while len(looks) < 20:
             await asyncio.sleep(0.05)
         pauses = [later - earlier for earlier, later in pairwise(looks)]

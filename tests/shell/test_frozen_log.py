@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl_temporal.cli.event_log import event_log, opened_log
+from noetl_temporal.cli.event_log import log_connection, open_event_log
 from noetl_temporal.cli.logged import logged_events
 from noetl_temporal.cli.reading import Reading, reading_of
 from noetl_temporal.deployment import DeploymentError
@@ -34,7 +34,7 @@ async def test_no_answer_to_a_connection(servers: Addresses, shell: Shell, capsy
             await logged_events(dsn, 7)
         async with shell.client(lambda _request, _context: 1) as client:
             run = await shell.submit(client, ONE)
-            async with opened_log(dsn) as log:
+            async with open_event_log(dsn) as log:
                 assert await reading_of(log, client.temporal.namespace, run, "") == Reading()
             await run.result()
     assert "no events: cannot use Postgres" in capsys.readouterr().err
@@ -48,7 +48,7 @@ async def test_no_answer_to_a_query(servers: Addresses) -> None:
 
 
 async def ask_twice(dsn: str, way: Mute) -> None:
-    async with event_log(dsn) as log:
+    async with log_connection(dsn) as log:
         assert await log.fetchval("SELECT 7") == 7
         way.hold()
         await log.fetchval("SELECT 8")

@@ -1,15 +1,14 @@
-"""Postgres sinks of many calls in one transaction: all their rows, all their entries in the ledger (semantics.md 26b).
+"""Postgres sinks of many calls in one transaction: all their rows and all their ledger entries (semantics.md 26b).
 
-A batch only makes cheaper what each call would do by itself (postgres.py), and never decides what becomes of one. If
-anything is unusual, nothing is stored: a row is refused, an entry is there already, a lock is held, the connection is
-lost. Where that may lie in one call the halves of the batch are tried, and so on; who is left over stores by itself, on
-a connection of its own, with its own outcome and its own words for it.
+A batch reduces the cost of its calls and never changes their outcomes. If anything goes wrong (a row is rejected, a
+ledger entry exists already, a lock is held, the connection is lost), the transaction is rolled back. If a single call
+may be the cause, each half of the batch is tried, and so on; a call that is left alone is stored by postgres.py on a
+connection of its own, with its own error message.
 
-    batch ──► entries of all ──► rows of all ──► commit ──► each has its answer
-                   └── refused ──────┴─────────────┴──► halves ──► ... ──► one alone: no answer
+    batch ──► ledger entries of all ──► rows of all ──► commit ──► a response for each
+                         └── failed ─────────┴─────────────┴──► halves ──► ... ──► one call: no response
 
-Not in a batch are sinks whose SQL could end its transaction or change how the next one runs: only INSERT, UPDATE,
-DELETE and MERGE are known to do neither.
+Only INSERT, UPDATE, DELETE and MERGE are batched: other SQL could end the transaction or change how the next call runs.
 """
 
 from __future__ import annotations
@@ -20,40 +19,40 @@ from typing import Any, NamedTuple, TypeAlias
 
 from noetl_activities.postgres_connect import SQL_ERRORS, Connection, connected_to, sql_error
 from noetl_activities.sinks import postgres_ledger as ledger
+from noetl_activities.sinks.batcher import BatchedRequest
 from noetl_activities.sinks.data import DATA, Row, keys_of, parts_of, rows_of
-from noetl_activities.sinks.gathering import Waiting
 from noetl_activities.sinks.ledger import Entry, Stored, is_time_to_prune
 from noetl_activities.sinks.postgres_statement import Statements
 from noetl_activities.sinks.postgres_table import Table
 from noetl_activities.sql import has_statement, statements_of
 from noetl_activities.tool import Json
 
-__all__ = ["Call", "Found", "Rows", "find_batch", "place_of", "store_batch"]
+__all__ = ["LedgerKey", "LedgerOutcome", "SinkRequest", "batch_key", "find_batch", "store_batch"]
 
 _LOCK_SECONDS = 1
-"""How long a batch waits for a lock, which may concern one of its calls alone."""
+"""How long a batch waits for a lock, which a single one of its calls may need."""
 
-_COMMON = re.compile(r"(?:\s|--[^\n]*\n|(?>/\*.*?\*/))*+(?:insert|update|delete|merge)\b", re.IGNORECASE | re.DOTALL)
+_BATCHABLE = re.compile(r"(?:\s|--[^\n]*\n|(?>/\*.*?\*/))*+(?:insert|update|delete|merge)\b", re.IGNORECASE | re.DOTALL)
 
 Login: TypeAlias = "dict[str, Any]"
-"""What a connection is opened with."""
+"""The arguments of a connection."""
 
 
-class Call(NamedTuple):
-    """Under which the ledger knows an outcome."""
+class LedgerKey(NamedTuple):
+    """The key of an outcome in the ledger."""
 
     key: str
     n: int
 
 
-class Found(NamedTuple):
-    """The JSON of the outcome that the ledger has for a call, if any."""
+class LedgerOutcome(NamedTuple):
+    """The outcome that the ledger has for a call, as JSON, if any."""
 
     outcome: str | None
 
 
-class Rows(NamedTuple):
-    """What one call wants to store. ``config`` without its data is the same for all of a batch, like ``mode``."""
+class SinkRequest(NamedTuple):
+    """The rows that one call stores. ``mode`` and ``config`` without its data are the same for all of a batch."""
 
     config: dict[str, Json]
     mode: str
@@ -61,33 +60,33 @@ class Rows(NamedTuple):
     result: Json
 
 
-class _NotTogetherError(Exception):
-    """This batch cannot be stored as it is, for a reason that lies in single calls."""
+class _SplitBatchError(Exception):
+    """This batch cannot be stored, and single calls may be the cause: try its halves."""
 
 
-def place_of(rows: Rows) -> str | None:
-    """The same for what may be stored together over one login; None for what is stored by itself."""
-    if rows.mode == "replace" and not rows.entry.once:
+def batch_key(request: SinkRequest) -> str | None:
+    """Equal for requests that may share a batch on one login; None for a request that is never batched."""
+    if request.mode == "replace" and not request.entry.once:
         return None
-    if has_statement(rows.config) and not all(map(_COMMON.match, statements_of(rows.config, "postgres"))):
+    if has_statement(request.config) and not all(map(_BATCHABLE.match, statements_of(request.config, "postgres"))):
         return None
-    where = {name: value for name, value in rows.config.items() if name not in (*DATA, "params")}
-    return repr((where, rows.mode, rows.entry.once if rows.mode == "replace" else ""))
+    target = {name: value for name, value in request.config.items() if name not in (*DATA, "params")}
+    return repr((target, request.mode, request.entry.once if request.mode == "replace" else ""))
 
 
-async def find_batch(login: Login, batch: Sequence[Waiting[Call, Found]]) -> None:
-    """Ask the ledger for all of them. Whoever gets no answer asks by itself."""
+async def find_batch(login: Login, batch: Sequence[BatchedRequest[LedgerKey, LedgerOutcome]]) -> None:
+    """Look up the outcomes of all calls. A call without a response looks up its own."""
     try:
         async with connected_to(login) as connection:
-            found = await ledger.find_all(connection, [one.wanted for one in batch])
+            found = await ledger.find_all(connection, [one.request for one in batch])
     except SQL_ERRORS:
         return
     for one in batch:
-        one.settle(Found(found.get(one.wanted)))
+        one.respond(LedgerOutcome(found.get(one.request)))
 
 
-async def store_batch(login: Login, batch: Sequence[Waiting[Rows, Stored]]) -> None:
-    """Store what they want. Whoever gets no answer has nothing stored as far as is known, and stores by itself."""
+async def store_batch(login: Login, batch: Sequence[BatchedRequest[SinkRequest, Stored]]) -> None:
+    """Store the rows of all calls. A call without a response stores its own."""
     if len(batch) < 2:
         return
     try:
@@ -100,8 +99,8 @@ async def store_batch(login: Login, batch: Sequence[Waiting[Rows, Stored]]) -> N
         return
 
 
-async def _store(connection: Connection, batch: Sequence[Waiting[Rows, Stored]]) -> None:
-    """Store this part of a batch, or its halves. Raises the errors that do not lie in its rows."""
+async def _store(connection: Connection, batch: Sequence[BatchedRequest[SinkRequest, Stored]]) -> None:
+    """Store this part of a batch, or its halves. Raises errors that no single call causes."""
     batch = [one for one in batch if one.is_open]
     if len(batch) < 2:
         return
@@ -115,27 +114,27 @@ async def _store(connection: Connection, batch: Sequence[Waiting[Rows, Stored]])
         await _store(connection, batch[half:])
         return
     for one, done in zip(batch, stored, strict=True):
-        one.settle(done)
+        one.respond(done)
 
 
 def _concerns_all(error: BaseException) -> bool:
-    """The server is away, a lock is held, a rival is writing: no row is at fault, and smaller parts would fail too."""
+    """Retryable: the server is down, a lock is held, a concurrent write conflicts. The halves would fail as well."""
     info = sql_error(error).error
     return info is not None and info.retryable
 
 
-async def _committed(connection: Connection, batch: Sequence[Waiting[Rows, Stored]]) -> list[Stored]:
+async def _committed(connection: Connection, batch: Sequence[BatchedRequest[SinkRequest, Stored]]) -> list[Stored]:
     async with connection.transaction():
         await connection.execute(f"set local lock_timeout = '{_LOCK_SECONDS}s'")
-        stored = await _written(connection, [one.wanted for one in batch])
+        stored = await _written(connection, [one.request for one in batch])
         if not all(one.is_open for one in batch):
-            raise _NotTogetherError  # one was cancelled, so its rows are not to stand
+            raise _SplitBatchError  # one was cancelled: its rows must not be committed
     return stored
 
 
-async def _written(connection: Connection, calls: Sequence[Rows]) -> list[Stored]:
+async def _written(connection: Connection, calls: Sequence[SinkRequest]) -> list[Stored]:
     if not await ledger.claim_all(connection, [entry for call in calls for entry in _entries(call.entry)]):
-        raise _NotTogetherError  # an attempt before, or a rival, has stored something of it
+        raise _SplitBatchError  # an earlier or concurrent attempt has stored some of it
     first = calls[0]
     rows = [rows_of(call.config, call.result) for call in calls]
     if has_statement(first.config):
@@ -156,7 +155,7 @@ def _entries(entry: Entry) -> list[tuple[str, int, str | None]]:
 
 
 def _in_order(rows: list[Row], keys: Sequence[str]) -> list[Row]:
-    """By their keys, so that two batches that change the same rows do not wait for each other. The last of several rows
-    with the same key stays the last.
+    """Sorted by key, so that two batches that change the same rows do not deadlock. Rows with the same key keep their
+    order.
     """
     return sorted(rows, key=lambda row: repr([row.get(key) for key in keys])) if keys else rows

@@ -19,7 +19,7 @@ from noetl_compiler.graph import Json
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine import trees
 from noetl_temporal.machine.call import Outcome
-from noetl_temporal.machine.commands import ChunkInput, Finish, KeepValues
+from noetl_temporal.machine.commands import Cancel, ChunkInput, Finish, KeepValues
 from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import ChunkReport, LimitReached, Started, ValuesKept
@@ -93,9 +93,24 @@ class LoopMachine(Engine[LoopState, Iteration]):
             self._journal.send(KeepValues(_RESULTS, (given,), f"results of {self.input.step.name}"))
 
     def _values_kept(self, owner: str, event: ValuesKept) -> None:
-        """The results, which this machine no longer has then."""
+        """The results, which this machine no longer has then; without a place for them the chunk fails."""
         del owner
-        self.state.kept = event.kept[0]
+        if event.error:
+            self.state.failure = self.state.failure or error_outcome("internal", event.error)
+            self._drop_results()
+        else:
+            self.state.kept = event.kept[0]
+
+    def _drop_results(self) -> None:
+        self.state.results.clear()
+        self.state.stored.clear()
+
+    def _ask_to_end(self) -> None:
+        """A chunk that stops does not wait until its results are stored."""
+        super()._ask_to_end()
+        if self.state.pending.pop(_RESULTS, None) is not None:
+            self._journal.send(Cancel(_RESULTS))
+            self._drop_results()
 
     def _has_items_left(self) -> bool:
         state = self.state

@@ -71,6 +71,8 @@ def results_to_store(given: ChunkItems, state: LoopState, limit: int) -> list[Js
     if limit <= INLINE_BYTES or state.kept is not None:
         return None
     results = [result for _, result in sorted(state.results.items())]
+    if not (results or state.stored):
+        return None
     least = STORE_RESULTS_FROM_BYTES if given.total > given.size else LARGE_BYTES
     return results if state.stored or _size(results) >= least else None
 

@@ -1,4 +1,4 @@
-"""The payload store of a simulated run, and what of it is put there: results at random, loops from a random size on."""
+"""The stored values of a simulated run: random results of calls, and values of loops above a random size."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from noetl_temporal.machine.events import PayloadRef
 from noetl_temporal.machine.loops import offload
 from noetl_temporal.machine.stored import stored_in, with_result
 
-__all__ = ["Store"]
+__all__ = ["SimulatedValues"]
 
 
-class Store:
-    """``limit`` is the bytes that a value may have, which says whether there is a store at all."""
+class SimulatedValues:
+    """``limit`` is the maximum size of a value in bytes; INLINE_BYTES means that no payload store is available."""
 
     def __init__(self, chance: random.Random) -> None:
         self.limit = chance.choice((INLINE_BYTES, STORED_BYTES, STORED_BYTES))
@@ -34,7 +34,7 @@ class Store:
 
     @contextmanager
     def in_use(self) -> Generator[None]:
-        """Machines store loops from this store's sizes on, until the block ends."""
+        """Patch the machine: inside the block it stores values of loops above the sizes drawn for this run."""
         before = offload.STORE_RESULTS_FROM_BYTES, offload.LARGE_BYTES
         offload.STORE_RESULTS_FROM_BYTES, offload.LARGE_BYTES = self._kept_from, self._stored_from
         try:
@@ -43,26 +43,26 @@ class Store:
             offload.STORE_RESULTS_FROM_BYTES, offload.LARGE_BYTES = before
 
     def keep(self, value: Any) -> PayloadRef:
-        """Store a value."""
+        """Store a value; its reference."""
         data = msgspec.json.encode(value)
         return PayloadRef(self.put(data), len(data))
 
     def put(self, data: bytes) -> str:
-        """Store the JSON of a value; its key."""
+        """Store an encoded value; its key."""
         key = f"value {len(self._values)}"
         self._values[key] = data
         return key
 
     def data(self, key: str) -> bytes:
-        """The JSON that was put."""
+        """The encoded value with this key."""
         return self._values[key]
 
     def value(self, key: str) -> Any:
-        """What was stored."""
+        """The decoded value with this key."""
         return msgspec.json.decode(self._values[key])
 
     def load(self, stored: StoredRef) -> Any:
-        """A stored value."""
+        """The value that a machine refers to as stored."""
         if stored.is_one:
             return self.value(stored.parts[0].key)
         found: list[Any] = []
@@ -75,8 +75,8 @@ class Store:
                 found.append(self.value(part.key))
         return found
 
-    def set_aside(self, report: ToolReport) -> ToolReport:
-        """The report of an activity, perhaps with its result stored."""
+    def offload_result(self, report: ToolReport) -> ToolReport:
+        """The report of an activity, by chance with its result moved to the store."""
         outcome = report.outcome
         if "result" not in outcome or self._chance.random() >= self._likely:
             return report
@@ -85,7 +85,7 @@ class Store:
         return replace(report, outcome=rest, stored=StoredRef((Part(kept.key),), kept.bytes, is_one=True))
 
     def whole(self, outcome: Outcome) -> Outcome:
-        """The outcome with its result, wherever that lies."""
+        """The outcome with its result, loaded if it is stored."""
         stored = stored_in(outcome)
         if stored is None:
             return outcome
@@ -93,7 +93,7 @@ class Store:
         return with_result(outcome, {stored.under: found, **stored.beside} if stored.under else found)
 
     def with_items(self, given: ChunkInput) -> ChunkInput:
-        """The input of a chunk with its items, wherever they lie."""
+        """The input of a chunk with its items, loaded if they are stored."""
         if given.kept_items is None:
             return given
         items = cast("list[Any]", self.value(given.kept_items.key))

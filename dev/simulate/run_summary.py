@@ -1,4 +1,4 @@
-"""What a run came to, without ids and times: the same for every host of the same playbook with the same answers."""
+"""The outcome of a run without ids and times: equal for all hosts that run the same playbook with the same answers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 from dev.simulate.story import Story
 
-__all__ = ["DERIVED", "Told", "differences", "failure_of", "row_of", "told_by"]
+__all__ = ["DERIVED", "RunSummary", "differences", "failure_of", "row_of", "summarize"]
 
 DERIVED = ("task.attempt.", "sink.", "policy.task.")
-"""Rows that the mirror derives from calls, and those that a call's own activity decides."""
+"""Types of the rows that the mirror derives from calls, or that depend on the activity of a call."""
 
 
-class Told(NamedTuple):
-    """``results`` are those of loops, by loop and index."""
+class RunSummary(NamedTuple):
+    """Counts failures, rows of the log and stored rows. ``results`` has those of loops, by loop and index."""
 
     status: str
     result: Any
@@ -26,15 +26,15 @@ class Told(NamedTuple):
     results: Mapping[str, Any] = MappingProxyType({})
 
 
-def told_by(story: Story) -> Told:
-    """What the machine alone came to."""
+def summarize(story: Story) -> RunSummary:
+    """The summary of a run on the machine alone."""
     finish = story.main.finish
     assert finish is not None
     events = [event for tale in story.tales.values() for event in tale.events]
     rows = Counter(row_of(one.type, one.node, one.status, one.meta.get("iteration")) for one in events)
     kept = Counter({row: count for row, count in rows.items() if not row.startswith(DERIVED)})
     failures = Counter(failure_of(one) for one in finish.failures.kept)
-    return Told(finish.status, finish.result, failures, kept, Counter(story.stored), dict(_results(story)))
+    return RunSummary(finish.status, finish.result, failures, kept, Counter(story.stored), dict(_results(story)))
 
 
 def _results(story: Story) -> Iterator[tuple[str, Any]]:
@@ -47,17 +47,17 @@ def _results(story: Story) -> Iterator[tuple[str, Any]]:
 
 
 def row_of(type_: str, node: str, status: str, iteration: Any) -> str:
-    """A row of the log."""
+    """The key of a row of the log."""
     return f"{type_} {node[:60]} {status} {iteration}"
 
 
 def failure_of(failure: Any) -> str:
-    """A failure of the run's report."""
+    """The key of a failure in the run's report."""
     return f"{failure.run[:60]} {failure.task} {failure.kind} {failure.iteration} {failure.handled}"
 
 
-def differences(one: Told, other: Told, names: tuple[str, str]) -> Iterator[str]:
-    """In words; ``names`` says which is which."""
+def differences(one: RunSummary, other: RunSummary, names: tuple[str, str]) -> Iterator[str]:
+    """Describe the differences; ``names`` are those of the two runs."""
     if (one.status, one.result) != (other.status, other.result):
         yield f"{names[0]} {one.status} {one.result}, {names[1]} {other.status} {other.result}"
     for name in ("failures", "rows", "stored"):

@@ -1,4 +1,4 @@
-"""The payload store and the database of sinks that simulated frames use: in memory, slow, and at times away."""
+"""The payload store and the sink database of simulated frames: in memory, slow, and at times unavailable."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from typing import Any, Protocol, cast
 import msgspec
 
 from dev.simulate.process import ProcessLoop
-from dev.simulate.store import Store
+from dev.simulate.simulated_values import SimulatedValues
 from noetl_activities.errors import SinkError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.sinks import Entry, Stored
 from noetl_temporal.codec import data_converter
 from noetl_temporal.value_store import ValueStore
 
-__all__ = ["Database", "Payloads", "Told", "here"]
+__all__ = ["Database", "SegmentContents", "SimulatedPayloadStore", "current_process"]
 
 
 class Chances(Protocol):
-    """What both ask of the world."""
+    """The part of the world that both use."""
 
     now: int
-    store: Store
+    store: SimulatedValues
 
     def draw(self, low: int, high: int) -> int: ...
     def once(self, likely: float) -> bool: ...
 
 
-def here() -> ProcessLoop:
-    """The process in which this runs. Raises CancelledError in a dead one, which sees and changes nothing."""
+def current_process() -> ProcessLoop:
+    """The process that runs the caller. Raises CancelledError if it is dead, so that it cannot affect the world."""
     loop = cast("ProcessLoop", asyncio.get_running_loop())
     if loop.is_dead:
         raise asyncio.CancelledError
     return loop
 
 
-class Told(msgspec.Struct):
-    """What a segment and those before it tell: keys of the calls that ended, items that ended, all events in order."""
+class SegmentContents(msgspec.Struct):
+    """What a segment and those before it record: keys of ended calls, ended items, and all events in order."""
 
     calls: frozenset[str] = frozenset()
     items: frozenset[int] = frozenset()
     events: tuple[dict[str, Any], ...] = ()
 
 
-class Payloads(ValueStore):
-    """``away_until`` is when it answers again; ``slow`` the longest that an answer takes, in milliseconds."""
+class SimulatedPayloadStore(ValueStore):
+    """Unavailable until ``away_until``. Each request takes up to ``slow`` milliseconds."""
 
     def __init__(self, world: Chances) -> None:
         super().__init__(data_converter())
@@ -56,15 +56,15 @@ class Payloads(ValueStore):
         self.slow = 20
         self._world = world
         self._kept: dict[str, bytes] = {}
-        self._told: dict[str | None, Told] = {None: Told()}
+        self._contents: dict[str | None, SegmentContents] = {None: SegmentContents()}
 
     async def keep(self, value: Any) -> None:
-        """Reports of frames are small: they stand in history."""
+        """See ValueStore: stores nothing, as reports of frames are small enough for history."""
         del value
         await self._answered()
 
     async def put_all(self, values: Sequence[bytes], encoding: bytes = b"") -> list[str]:
-        """See ValueStore: of what a machine keeps."""
+        """See ValueStore: for values of the machine."""
         del encoding
         await self._answered()
         return [self._world.store.put(data) for data in values]
@@ -75,14 +75,14 @@ class Payloads(ValueStore):
         return {key: self._world.store.data(key) for key in keys}
 
     async def put(self, data: bytes, encoding: bytes = b"") -> str:
-        """See ValueStore: of a segment."""
+        """See ValueStore: for a segment."""
         del encoding
-        process = here()
+        process = current_process()
         process.owner.stores(since=self._world.now)
         await self._answered()
         process.owner.stores(since=None)
         key = hashlib.sha256(data).hexdigest()
-        self._kept[key], self._told[key] = data, self._read(data)
+        self._kept[key], self._contents[key] = data, self._read(data)
         return key
 
     async def get(self, key: str) -> bytes:
@@ -92,32 +92,32 @@ class Payloads(ValueStore):
 
     async def _answered(self) -> None:
         await asyncio.sleep(self._world.draw(0, self.slow) / 1000)
-        here().news()
+        current_process().mark_active()
         if self._world.now < self.away_until:
             raise OSError("the payload store is away")
 
-    def told(self, key: str | None) -> Told:
-        """What a heartbeat tells that names this segment."""
-        return self._told[key]
+    def contents(self, key: str | None) -> SegmentContents:
+        """What the segment with this key, and those before it, record; nothing for None."""
+        return self._contents[key]
 
-    def _read(self, data: bytes) -> Told:
+    def _read(self, data: bytes) -> SegmentContents:
         segment = msgspec.json.decode(zlib.decompress(data))
-        before = self._told[segment["older"]]
+        before = self._contents[segment["older"]]
         events = tuple(one["event"] for one in segment["entries"] if "event" in one)
-        calls = {_place(one["call"]) for one in segment["entries"] if "call" in one}
+        calls = {_call_key(one["call"]) for one in segment["entries"] if "call" in one}
         ended = (one for one in events if one["type"].startswith("loop.iteration.") and "ends" in one)
         items = {one["meta"]["iteration"] for one in ended}
-        return Told(before.calls | calls, before.items | items, (*before.events, *events))
+        return SegmentContents(before.calls | calls, before.items | items, (*before.events, *events))
 
 
-def _place(call: dict[str, Any]) -> str:
+def _call_key(call: dict[str, Any]) -> str:
     return str(call["key"]) + ("/store" if "store" in call else "")
 
 
 class Database:
-    """Where sinks of framed calls store: rows, each with an entry beside it, and outcomes of calls (semantics 26a).
+    """The database of the sinks of framed calls: rows with their ledger entries, and outcomes (semantics 26a).
 
-    ``fails`` is how likely a sink ends in an error. ``rows`` are written as the world writes those of other calls.
+    ``fails`` is the probability that a sink fails. Rows are appended to ``rows``, in the format of unframed calls.
     """
 
     def __init__(self, world: Chances, fails: float, rows: list[str]) -> None:
@@ -136,7 +136,7 @@ class Database:
     async def store(
         self, kind: str, config: dict[str, Any], mode: str, entry: Entry, result: Any, auth: Any, context: Any
     ) -> Stored:
-        """See noetl_activities.sinks.store: it commits at one moment, and answers some time later."""
+        """See noetl_activities.sinks.store: commits at once, and responds after a delay."""
         del kind, mode, result, auth, context
         await self._pause()
         stored = self._committed(config, entry)
@@ -158,6 +158,6 @@ class Database:
         return Stored(1, str(config.get("table")), is_kept=entry.outcome is not None)
 
     async def _pause(self) -> None:
-        here()
+        current_process()
         await asyncio.sleep(self._world.draw(0, 5) / 1000)
-        here().news()
+        current_process().mark_active()

@@ -1,0 +1,37 @@
+"""How often the event log is queried for new rows: often while rows arrive, rarely while none do.
+
+A poll is one query. Postgres could announce rows itself (NOTIFY), but then every transaction of the mirror would take a
+lock that all of them share, although few runs are being watched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+__all__ = ["GROWTH", "QUICK_SECONDS", "SLOW_SECONDS", "PollInterval"]
+
+QUICK_SECONDS = 0.03
+SLOW_SECONDS = 0.2
+GROWTH = 1.25
+"""Factor by which the interval grows when a poll finds no rows: to the longest in nine polls, or about a second."""
+
+
+class PollInterval:
+    """The interval between the polls of one reader."""
+
+    def __init__(self) -> None:
+        self._seconds = QUICK_SECONDS
+        self._was_reset = asyncio.Event()
+
+    async def wait(self, *, found_rows: bool) -> None:
+        """Sleep until the next poll is due; ``found_rows`` says whether the last poll returned any."""
+        self._seconds = QUICK_SECONDS if found_rows else min(self._seconds * GROWTH, SLOW_SECONDS)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._was_reset.wait(), self._seconds)
+            self._was_reset.clear()
+            self._seconds = QUICK_SECONDS
+
+    def reset(self) -> None:
+        """Rows are about to arrive: end the current wait, or else the next one, and restart at the shortest."""
+        self._was_reset.set()
