@@ -18,6 +18,7 @@ from dev.histories.files import FOLDER, recording_of
 from dev.histories.limits import limited
 from noetl_temporal.codec import HEADERS, data_converter
 from noetl_temporal.replay import history_in
+from noetl_temporal.struct_types import prepare_structs
 from noetl_temporal.trail import TrailInterceptor
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
 from tests.replay.sandbox import Sandbox
@@ -33,6 +34,7 @@ async def replay(
     history: WorkflowHistory, workflows: Sequence[type] = (PlaybookWorkflow, LoopWorkflow), runner: Any = None
 ) -> None:
     """Raises what is wrong with the replay."""
+    prepare_structs()
     chosen: WorkflowRunner = runner or UnsandboxedWorkflowRunner()
     replayer = Replayer(
         workflows=workflows,

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowHandle
 
 from noetl_temporal.client import RunHandle
 from noetl_temporal.codec import data_converter
 from noetl_temporal.machine.call import ToolReport
+from noetl_temporal.machine.stored import with_stored
+from noetl_temporal.stored_values import with_result_loaded
+from noetl_temporal.value_store import ValueStore
 
 __all__ = ["reports_in", "reports_of"]
 
 
 async def reports_of(handle: RunHandle, dsn: str) -> list[ToolReport]:
-    """The reports in the order in which the calls ended; the large ones lie in ``dsn``."""
+    """The reports in the order in which the calls ended, with their results; the large ones are stored in ``dsn``."""
     return await reports_in(handle.workflow, dsn)
 
 
@@ -26,5 +30,7 @@ async def reports_in(workflow: WorkflowHandle[Any, Any], dsn: str) -> list[ToolR
     async for event in workflow.fetch_history_events():
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
             payloads = event.activity_task_completed_event_attributes.result.payloads
-            found += await converter.decode(payloads, [ToolReport])
+            [report] = await converter.decode(payloads, [ToolReport])
+            outcome = with_stored(report.outcome, report.stored)
+            found.append(replace(report, outcome=await with_result_loaded(outcome, ValueStore(converter))))
     return found
