@@ -3,10 +3,14 @@
 On the first decode of a struct msgspec resolves its fields, and publishes them before they are complete. Another thread
 that decodes the same struct at that moment crashes the process (segmentation fault). Workers decode in several threads,
 so they prepare all structs before they start.
+
+Only structs that stay: the SDK's sandbox imports modules once more for each workflow, and drops their classes later.
+What msgspec has prepared of those must not outlive them: the garbage collector crashes.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -20,9 +24,14 @@ _PACKAGES = ("noetl_temporal", "noetl_compiler", "noetl_activities")
 def prepare_structs() -> None:
     """Let msgspec resolve every imported struct of this project that can be decoded."""
     for kind in _subclasses(msgspec.Struct):
-        if kind.__module__.partition(".")[0] in _PACKAGES:
+        if kind.__module__.partition(".")[0] in _PACKAGES and _stays(kind):
             with suppress(TypeError):  # the compiler has some that nobody decodes
                 msgspec.json.Decoder(kind)
+
+
+def _stays(kind: type[msgspec.Struct]) -> bool:
+    """Whether this is the class that its module has."""
+    return getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
 
 
 def _subclasses(kind: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:

@@ -18,7 +18,6 @@ from dev.histories.files import FOLDER, recording_of
 from dev.histories.limits import limited
 from noetl_temporal.codec import HEADERS, data_converter
 from noetl_temporal.replay import history_in
-from noetl_temporal.struct_types import prepare_structs
 from noetl_temporal.trail import TrailInterceptor
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
 from tests.replay.sandbox import Sandbox
@@ -34,7 +33,6 @@ async def replay(
     history: WorkflowHistory, workflows: Sequence[type] = (PlaybookWorkflow, LoopWorkflow), runner: Any = None
 ) -> None:
     """Raises what is wrong with the replay."""
-    prepare_structs()
     chosen: WorkflowRunner = runner or UnsandboxedWorkflowRunner()
     replayer = Replayer(
         workflows=workflows,
@@ -62,12 +60,14 @@ async def test_a_recorded_history_replays(file: Path) -> None:
         await replay(history_of(file))
 
 
+@pytest.mark.sandbox
 @each_file
 async def test_it_replays_in_the_sandbox(file: Path) -> None:
     with limited(RECORDINGS[recording_of(file)].limits):
         await replay(history_of(file), (SandboxedPlaybook, SandboxedLoop), Sandbox())
 
 
+@pytest.mark.sandbox
 @pytest.mark.parametrize("breaks", [ReadsTheClock, ReadsTheClockBelow, ReadsAFile])
 async def test_the_sandbox_refuses_what_does_not_replay(breaks: type) -> None:
     history = history_in(json.dumps(recorded("sequence")))
