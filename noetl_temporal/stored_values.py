@@ -23,7 +23,7 @@ from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.machine.call import Outcome, Part, StoredRef, ToolReport
 from noetl_temporal.machine.commands import KeepValues, LoadValue
 from noetl_temporal.machine.events import PayloadRef, ValueLoaded, ValuesKept
-from noetl_temporal.machine.stored import stored_in, with_result
+from noetl_temporal.machine.stored import assembled, stored_in, with_result
 from noetl_temporal.naming import summary
 from noetl_temporal.payload_store import STORE_NAME
 from noetl_temporal.value_store import ValueStore
@@ -119,9 +119,8 @@ async def with_result_loaded(outcome: Outcome, values: ValueStore) -> Outcome:
     stored = stored_in(outcome)
     if stored is None:
         return outcome
-    text = await load_json(values, stored)
-    result = msgspec.json.decode(text)
-    return with_result(outcome, {stored.under: result, **stored.beside} if stored.under else result)
+    value = msgspec.json.decode(await load_json(values, stored))
+    return with_result(outcome, assembled(stored, value))
 
 
 def reference(key: str) -> RawValue:

@@ -16,7 +16,7 @@ from noetl_temporal.machine.call import Outcome, Part, StoredRef, ToolReport
 from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.events import PayloadRef
 from noetl_temporal.machine.loops import offload
-from noetl_temporal.machine.stored import stored_in, with_result
+from noetl_temporal.machine.stored import assembled, stored_in, with_result
 
 __all__ = ["SimulatedValues"]
 
@@ -89,8 +89,7 @@ class SimulatedValues:
         stored = stored_in(outcome)
         if stored is None:
             return outcome
-        found = self.load(stored)
-        return with_result(outcome, {stored.under: found, **stored.beside} if stored.under else found)
+        return with_result(outcome, assembled(stored, self.load(stored)))
 
     def with_items(self, given: ChunkInput) -> ChunkInput:
         """The input of a chunk with its items, loaded if they are stored."""

@@ -189,21 +189,24 @@ class Intake(ABC, Generic[S]):
 
     def _stop_waiting(self, at: int) -> list[Command]:
         """A stopped run waits for no value: facts that need one are applied as if it could not be loaded."""
-        pending = self.state.pending
-        ids = [id_ for id_, one in pending.items() if one.kind == "load"]
-        if self.state.stop is None or not (ids and self.state.deferred):
+        if self.state.stop is None or not self.state.deferred:
             return []
+        ids = self._forget_loads()
         for id_ in ids:
-            del pending[id_]
             self.state.loaded[id_] = LoadedValue(error=STOPPED)
-        return [*map(Cancel, ids), *self._apply_deferred(at)]
+        return [*map(Cancel, ids), *self._apply_deferred(at)] if ids else []
+
+    def _forget_loads(self) -> list[str]:
+        """Wait for no load any more; their ids, to be cancelled."""
+        ids = [id_ for id_, one in self.state.pending.items() if one.kind == "load"]
+        for id_ in ids:
+            del self.state.pending[id_]
+        return ids
 
     def _drop_loads(self) -> None:
         """The machine ends: cancel all loads."""
-        state = self.state
-        state.deferred.clear()
-        for id_ in [id_ for id_, one in state.pending.items() if one.kind == "load"]:
-            del state.pending[id_]
+        self.state.deferred.clear()
+        for id_ in self._forget_loads():
             self._journal.send(Cancel(id_))
 
 

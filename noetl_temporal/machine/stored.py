@@ -28,6 +28,7 @@ __all__ = [
     "LoadedValue",
     "LoadedValues",
     "NotLoaded",
+    "assembled",
     "load_id",
     "preview",
     "reading_from",
@@ -130,7 +131,7 @@ def view_of(outcome: Mapping[str, Any], view: Callable[[Json], Any]) -> Any:
     if stored is None:
         return view(outcome.get("result"))
     if stored.under:
-        return view(Names(_around(stored, Deferred(lambda: _value(stored)))))
+        return view(Names(assembled(stored, Deferred(lambda: _value(stored)))))
     return Deferred(lambda: view(_value(stored)))
 
 
@@ -144,7 +145,7 @@ def whole_result(outcome: Mapping[str, Any]) -> Json:
     stored = stored_in(outcome)
     if stored is None:
         return outcome.get("result")
-    return _around(stored, _value(stored)) if stored.under else _value(stored)
+    return assembled(stored, _value(stored))
 
 
 def preview(outcome: Mapping[str, Any], limit: int) -> Json:
@@ -155,8 +156,9 @@ def preview(outcome: Mapping[str, Any], limit: int) -> Json:
     return {"_truncated": True, "_size": stored.bytes}
 
 
-def _around(stored: StoredRef, value: Any) -> dict[str, Any]:
-    return {stored.under: value, **stored.beside}
+def assembled(stored: StoredRef, value: Any) -> Any:
+    """The result of which ``value`` is what was stored."""
+    return {stored.under: value, **stored.beside} if stored.under else value
 
 
 def _value(stored: StoredRef) -> Json:
