@@ -19,7 +19,7 @@ from noetl_compiler.forecasting import counts, prices, repeats
 from noetl_temporal import limits, workflow_host
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.machine import budget, policy
-from noetl_temporal.machine.loops import items
+from noetl_temporal.machine.loops import items, offload
 from noetl_temporal.machine.loops.chunks import cut
 from noetl_temporal.machine.tasks import pipeline
 from noetl_temporal.stack.addresses import Addresses
@@ -147,7 +147,14 @@ CASES = {
     "results kept in Postgres": Case(SEQUENTIAL, result_bytes=100_000),
     "results that fill a history": Case(long(100), result_bytes=50_000),
 }
-OPEN = {"branches", "a fork and its join", "a circle of ways", "a parallel loop", "a loop in chunks"}
+OPEN = {
+    "branches",
+    "a fork and its join",
+    "a circle of ways",
+    "a parallel loop",
+    "a loop in chunks",
+    "results kept in Postgres",
+}
 """In which least and most differ."""
 
 
@@ -165,7 +172,8 @@ async def measured(client: NoetlClient, handle: RunHandle) -> Real:
     timers = sum(event.HasField("timer_started_event_attributes") for event in events)
     calls = sum(event.HasField("activity_task_scheduled_event_attributes") for event in events)
     children = sum(event.HasField("child_workflow_execution_started_event_attributes") for event in events)
-    actions = 2 * calls + timers + children + len(found) + 1
+    stored = sum(event.HasField("marker_recorded_event_attributes") for event in events)
+    actions = 2 * calls + timers + children + len(found) + stored + 1
     amount = Amount(calls, children, len(found), len(events), actions)
     return Real(amount, sum(event.ByteSize() for event in events), max(len(history.events) for history in found))
 
@@ -220,6 +228,7 @@ async def test_what_there_was_lies_between_least_and_most(shell: Shell, servers:
 def test_its_numbers_are_those_of_the_interpreter() -> None:
     assert prices.LOOP_EVENTS == workflow_host.SOFT_EVENTS
     assert prices.STORED_BYTES == limits.STORE_FROM_BYTES
+    assert prices.STORED_RESULTS_BYTES == offload.STORE_RESULTS_FROM_BYTES
     assert counts.MAX_IN_FLIGHT == budget.MAX_PENDING
     assert counts.DEFAULT_IN_FLIGHT == items.DEFAULT_IN_FLIGHT
     for size, in_flight in ((0, 9), (1, 9), (400, 9), (401, 9), (900, 1), (10**6, 9)):

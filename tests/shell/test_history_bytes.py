@@ -96,7 +96,6 @@ async def test_a_run_says_what_was_asked_for_and_its_graph_is_stored_once(client
     of_loop = [inputs(one) for one in first if "/each/" in one.workflow_id]
     assert min(len(of_playbook), len(of_loop)) > 1  # each continued as new
     for found in ([*of_playbook, inputs(second)], of_loop):
-        assert {len(payloads) for payloads in found} == {2}
         assert len({payloads[1].data for payloads in found}) == 1
     connection = await asyncpg.connect(client.dsn)
     try:

@@ -38,7 +38,8 @@ class Work(NamedTuple):
     """What a step does in a whole run, at least or at most.
 
     ``arrivals``: how often it runs; ``loops`` and ``items``: the loops it begins, and their iterations in all.
-    ``delays`` are the timers that are waited for, ``limits`` those of its time limit. ``is_shared`` and
+    ``delays`` are the timers that are waited for, ``limits`` those of its time limit. ``reads``: how
+    often the workflow reads its result once more. ``is_shared`` and
     ``is_loop_shared``: its calls, its loops may share workflow tasks with others.
     """
 
@@ -49,6 +50,7 @@ class Work(NamedTuple):
     calls_with_retries: int
     delays: int
     limits: int
+    reads: int
     is_shared: bool = False
     is_loop_shared: bool = False
 
@@ -100,6 +102,7 @@ class _Times:
             calls_with_retries=arrivals * items * sum(one * most for one, most in zip(calls, attempts, strict=True)),
             delays=arrivals * items * delays,
             limits=arrivals if self.step.timeout and self.step.timeout.total else 0,
+            reads=arrivals if end == "most" else 0,
         )
 
 

@@ -2,7 +2,8 @@
 
 A call is six events (scheduled, started, completed, and the workflow task that follows), a chunk of a loop nine in its
 parent and a workflow of its own, a frame one call. What goes on at the same time may share a workflow task, so it costs
-three events at least. When its history has grown long, in events or in bytes, a playbook's workflow continues as new,
+three events at least. Where large values are stored or loaded for a workflow itself, that is one more event and
+action each. When its history has grown long, in events or in bytes, a playbook's workflow continues as new,
 and a chunk's gives back the items that it has not begun, which become another chunk.
 
 Sizes are fitted to real histories: a small result stands in the history of its call and, compressed, in records of
@@ -22,7 +23,17 @@ from noetl_compiler.forecasting.counts import Rows, Sizes, Work
 from noetl_compiler.forecasting.courses import width
 from noetl_compiler.graph import Graph, Step
 
-__all__ = ["LOOP_EVENTS", "PLAYBOOK_EVENTS", "RESULT_BYTES", "STORED_BYTES", "Amount", "Host", "Prices", "chunks"]
+__all__ = [
+    "LOOP_EVENTS",
+    "PLAYBOOK_EVENTS",
+    "RESULT_BYTES",
+    "STORED_BYTES",
+    "STORED_RESULTS_BYTES",
+    "Amount",
+    "Host",
+    "Prices",
+    "chunks",
+]
 
 LOOP_EVENTS = 2_000
 """History events after which a chunk of a loop begins no further item."""
@@ -34,6 +45,8 @@ CHUNK_ITEMS, MAX_CHUNKS, CHUNKS_AT_ONCE = 400, 500, 2
 """Items of a chunk, chunks of a loop before any gives items back, and how many of a parallel loop run at once."""
 STORED_BYTES = 64 * 1024
 """Larger values stand in Postgres, and history has a claim."""
+STORED_RESULTS_BYTES = 4_096
+"""The results of one chunk of several stand in Postgres from this size on."""
 RESULT_BYTES = 1_000
 """Of a result, when nobody says."""
 
@@ -72,7 +85,8 @@ class Amount:
 @dataclass(frozen=True, slots=True)
 class Host:
     """Where steps run, a playbook's workflow or all chunks of a loop: its events and bytes, the events after which
-    another workflow goes on, how much is under way at once, and the ``parts`` that it is divided into beforehand.
+    another workflow goes on, how much is under way at once, the ``parts`` that it is divided into beforehand, and the
+    ``calls`` of whatever has begun before it ends.
     """
 
     events: int
@@ -80,6 +94,7 @@ class Host:
     renewed: int
     pending: int
     parts: int = 1
+    calls: int = 1
 
     @property
     def runs(self) -> int:
@@ -89,8 +104,10 @@ class Host:
 
     @property
     def longest(self) -> int:
-        """Events of one run: when it has grown long it begins nothing more, but waits for what is pending."""
-        return min(math.ceil(self.events / self.parts), self.renewed + self.pending * _CALL) + _RUN
+        """Events of one run: when it has grown long it begins no further item, but waits for the calls of those that
+        it has begun.
+        """
+        return min(math.ceil(self.events / self.parts), self.renewed + self.pending * self.calls * _CALL) + _RUN
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +132,14 @@ class Prices:
         if step.name in self.rows:
             return Host(0, 0, LOOP_EVENTS, 0)
         begun, region = max(1, self.work[step.name].loops), step.loop.region if step.loop else ()
-        events = self._task_events(step.name) + sum(map(self.events_around, region))
+        parts = self._chunks(step.name)
+        stores = begun * parts if self._stores_results(step.name) else 0
+        events = self._task_events(step.name) + stores + sum(map(self.events_around, region))
         size = self._call_bytes(step.name) + sum(map(self._bytes_around, region))
         in_flight = self.in_flight[step.name]
-        parts = chunks(self.work[step.name].items // begun, in_flight)
-        return Host(events // begun, size // begun, LOOP_EVENTS, in_flight * width(self.graph, region), parts)
+        calls = len(step.tasks) + sum(len(self.graph.steps[name].tasks) for name in region)
+        pending = in_flight * width(self.graph, region)
+        return Host(events // begun, size // begun, LOOP_EVENTS, pending, parts, max(1, calls))
 
     def whole(self, runs: int) -> Amount:
         """What a run costs beside its steps."""
@@ -131,15 +151,18 @@ class Prices:
         work = self.work[step.name]
         if step.name in self.rows:
             frames = self._frames(step.name)
-            return Amount(work.calls, events=self.events_around(step.name), actions=2 * frames + work.limits)
+            loads = self._loads(step.name)
+            return Amount(work.calls, events=self.events_around(step.name), actions=2 * frames + work.limits + loads)
         runs = work.loops * self.loop(step).runs if work.loops else 0
+        stored = self._loads(step.name) + self._item_stores(step.name)
+        stored += runs if self._stores_results(step.name) else 0
         tasks = self._task_events(step.name) + _LIMIT * work.limits
         return Amount(
             work.calls,
             runs,
             runs,
-            events=tasks + self._loop_events(step.name) + _RUN * runs,
-            actions=2 * work.calls + work.delays + work.limits + 2 * runs,
+            events=tasks + self._loop_events(step.name) + _RUN * runs + stored,
+            actions=2 * work.calls + work.delays + work.limits + 2 * runs + stored,
         )
 
     def bytes(self, step: Step) -> int:
@@ -154,7 +177,7 @@ class Prices:
     def events_around(self, name: str) -> int:
         """Events in the workflow around a step; the tasks of a loop run in another."""
         own = self._loop_events(name) if name in self.in_flight else self._task_events(name)
-        return own + _LIMIT * self.work[name].limits
+        return own + _LIMIT * self.work[name].limits + self._loads(name) + self._item_stores(name)
 
     def _bytes_around(self, name: str) -> int:
         return self._loop_bytes(self.graph.steps[name]) if name in self.in_flight else self._call_bytes(name)
@@ -180,6 +203,36 @@ class Prices:
         runs = self.loop(self.graph.steps[name]).runs
         return work.loops * runs * (_SHARED if work.is_loop_shared or (runs > 1 and work.is_shared) else _LOOP)
 
+    def _item_stores(self, name: str) -> int:
+        """How often the items of a loop are stored, before its first chunk begins."""
+        is_cut = name in self.in_flight and name not in self.rows and self._chunks(name) > 1
+        return self.work[name].loops if is_cut else 0
+
+    def _stores_results(self, name: str) -> bool:
+        """Whether each chunk of a loop stores its results."""
+        if name not in self.in_flight or name in self.rows or not self.work[name].loops:
+            return False
+        parts = self._chunks(name)
+        return self._gathered(name) // parts >= (STORED_RESULTS_BYTES if parts > 1 else STORED_BYTES)
+
+    def _loads(self, name: str) -> int:
+        """How often a result that is not in history is read by a workflow."""
+        size = self._gathered(name) if name in self.in_flight else self._size(name)
+        is_stored = size >= STORED_BYTES or self._stores_results(name)
+        return self.work[name].reads if is_stored else 0
+
+    def _chunks(self, name: str) -> int:
+        work = self.work[name]
+        return chunks(work.items // max(1, work.loops), self.in_flight[name])
+
+    def _gathered(self, name: str) -> int:
+        """Bytes of the results of one loop."""
+        work = self.work[name]
+        return work.items // max(1, work.loops) * self._size(name)
+
+    def _size(self, name: str) -> int:
+        return self.sizes.result_bytes.get(name, RESULT_BYTES)
+
     def _call_bytes(self, name: str) -> int:
         tasks, work = self.graph.steps[name].tasks, self.work[name]
         config = sum(len(msgspec.json.encode(task.config.data)) for task in tasks) // max(1, len(tasks))
@@ -187,7 +240,7 @@ class Prices:
         return work.calls * each + self._task_events(name) * _EVENT_BYTES
 
     def _result_bytes(self, name: str) -> int:
-        size = self.sizes.result_bytes.get(name, RESULT_BYTES)
+        size = self._size(name)
         return _stored(size) + (size // 2 if size <= _RECORDED_BYTES else 0)
 
     def _loop_bytes(self, step: Step) -> int:
@@ -195,8 +248,9 @@ class Prices:
         work = self.work[step.name]
         if not work.loops:
             return 0
-        gathered = work.items // work.loops * self.sizes.result_bytes.get(step.name, RESULT_BYTES)
-        return work.loops * (2 * _CLAIM_BYTES + _COPIES * _stored(gathered) + (_LOOP + _RUN) * _EVENT_BYTES)
+        return work.loops * (
+            2 * _CLAIM_BYTES + _COPIES * _stored(self._gathered(step.name)) + (_LOOP + _RUN) * _EVENT_BYTES
+        )
 
 
 def chunks(items: int, in_flight: int) -> int:
