@@ -16,6 +16,7 @@ import argparse
 import asyncio
 import cProfile
 import pstats
+import random
 import statistics
 import tempfile
 import time
@@ -31,15 +32,25 @@ from temporalio.client import WorkflowHistory
 from dev.histories.everything import RECORDINGS
 from dev.histories.files import FOLDER, recording_of
 from dev.histories.limits import limited
+from dev.simulate.simulated_values import SimulatedValues
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.noop import TOOL
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.codec import data_converter
 from noetl_temporal.event_ids import EPOCH_MS
+from noetl_temporal.limits import STORED_BYTES
 from noetl_temporal.machine.call import AttemptCounts, AttemptRecord, ToolCall, ToolReport
-from noetl_temporal.machine.commands import CallTool, Command, Finish, RunChunk
-from noetl_temporal.machine.events import ChunkFinished, Continued, Event, Started, ToolFinished
+from noetl_temporal.machine.commands import CallTool, Command, Finish, KeepValues, LoadValue, RunChunk
+from noetl_temporal.machine.events import (
+    ChunkFinished,
+    Continued,
+    Event,
+    Started,
+    ToolFinished,
+    ValueLoaded,
+    ValuesKept,
+)
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.replay import histories_of, history_in, replay
@@ -113,6 +124,7 @@ class Meter:
     def __init__(self) -> None:
         self.laps: list[float] = []
         self._now = EPOCH_MS
+        self._values = SimulatedValues(random.Random(1))
 
     def drive(self, machine: Machine | LoopMachine, items: int = 0) -> None:
         in_flight: deque[Callable[[int], Event]] = deque([partial(Started, payload={"items": list(range(items))})])
@@ -145,10 +157,14 @@ class Meter:
                 case CallTool(call):
                     yield partial(ToolFinished, call_id=call.id, report=_report(call, self._now))
                 case RunChunk(chunk_id, input_):
-                    machine = LoopMachine(input_)
+                    machine = LoopMachine(self._values.with_items(input_), limit=STORED_BYTES)
                     self.drive(machine)
                     if machine.report is not None:
                         yield partial(ChunkFinished, chunk_id=chunk_id, report=machine.report)
+                case KeepValues(id_, values=values):
+                    yield partial(ValuesKept, keep_id=id_, kept=tuple(map(self._values.keep, values)))
+                case LoadValue(id_, stored):
+                    yield partial(ValueLoaded, load_id=id_, value=self._values.load(stored))
                 case Finish(status, failures=failures) if status != "completed":
                     raise SystemExit(f"the playbook {status}: {failures.cause}")
                 case _:
@@ -186,7 +202,7 @@ def facts(only: str, is_profiled: bool) -> None:
     for name, (text, items) in SHAPES.items():
         if only not in name:
             continue
-        meter, machine = Meter(), Machine(compile_or_raise(text), execution_id=1, limit=64_000_000)
+        meter, machine = Meter(), Machine(compile_or_raise(text), execution_id=1, limit=STORED_BYTES)
         with profiled(is_profiled):
             meter.drive(machine, items)
         cost = meter.cost()
