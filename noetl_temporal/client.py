@@ -14,7 +14,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDReusePolicy
 from temporalio.service import RPCError
@@ -25,6 +24,7 @@ from noetl_compiler.diagnostics import Severity
 from noetl_compiler.graph import Graph, Json
 from noetl_temporal.codec import payload_limit
 from noetl_temporal.config import connect_temporal
+from noetl_temporal.database_errors import DATABASE_ERRORS
 from noetl_temporal.deployment import postgres_problem
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.ids import new_execution_id
@@ -88,7 +88,7 @@ class NoetlClient(Runs):
             handle = await self._start(given, Playbook(graph, text), execution_timeout)
         except RPCError as error:
             raise rpc_problem(error, self.temporal.namespace) or error from error
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:  # where the graph is kept
+        except DATABASE_ERRORS as error:  # where the graph is kept
             raise postgres_problem(error, self.dsn or "") from error
         return RunHandle(self.temporal, handle, execution_id, self.dsn)
 

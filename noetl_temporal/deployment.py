@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
+from noetl_temporal.database_errors import DATABASE_ERRORS
+
 __all__ = ["CONNECT_SECONDS", "DeploymentError", "check_postgres", "postgres_problem"]
 
 CONNECT_SECONDS = 10.0
@@ -23,7 +25,7 @@ async def check_postgres(dsn: str) -> None:
     """Connect once. Raises DeploymentError."""
     try:
         connection = await asyncpg.connect(dsn, timeout=CONNECT_SECONDS)
-    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except (ValueError, *DATABASE_ERRORS) as error:
         raise postgres_problem(error, dsn) from error
     await connection.close()
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-import asyncpg
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from noetl_temporal.database_errors import DATABASE_ERRORS
 from noetl_temporal.deployment import DeploymentError, postgres_problem
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.search_attributes import SEARCH_ATTRIBUTES
@@ -93,5 +93,5 @@ async def set_up_postgres(dsn: str) -> list[str]:
     """Apply the migrations that are missing; their names. Raises DeploymentError."""
     try:
         return await migrate(dsn)
-    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except (ValueError, *DATABASE_ERRORS) as error:
         raise postgres_problem(error, dsn) from error

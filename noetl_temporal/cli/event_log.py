@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
+from noetl_temporal.database_errors import DATABASE_ERRORS
 from noetl_temporal.deployment import CONNECT_SECONDS, postgres_problem
 
 __all__ = ["EventLog", "log_connection", "open_event_log"]
@@ -33,7 +34,7 @@ class EventLog:
         async with self._turn:
             try:
                 yield await self._connected()
-            except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            except (ValueError, *DATABASE_ERRORS) as error:
                 self._drop()
                 raise postgres_problem(error, self._dsn) from error
 
@@ -50,7 +51,7 @@ class EventLog:
     async def close(self) -> None:
         """Close the connection; one that does not respond is terminated."""
         if self._connection is not None:
-            with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            with contextlib.suppress(*DATABASE_ERRORS):
                 await self._connection.close(timeout=CLOSE_SECONDS)
 
 

@@ -63,10 +63,10 @@ def prune_command(older_than: timedelta, dry_run: bool, as_json: bool) -> None:
 
 
 async def _prune(older_than: timedelta, dry_run: bool) -> Pruned:
-    import asyncpg
     from temporalio.service import RPCError
 
     from noetl_temporal.config import connect_temporal
+    from noetl_temporal.database_errors import DATABASE_ERRORS
     from noetl_temporal.deployment import DeploymentError, check_postgres, postgres_problem
     from noetl_temporal.environment import dsn_from_environment
     from noetl_temporal.mirror.prune import ShorterThanRetentionError, UnknownNamespaceError, prune
@@ -88,7 +88,7 @@ async def _prune(older_than: timedelta, dry_run: bool) -> Pruned:
         ) from None
     except RPCError as error:
         raise rpc_problem(error, client.namespace) or error from error
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except DATABASE_ERRORS as error:
         raise postgres_problem(error, dsn) from error
 
 

@@ -20,6 +20,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from noetl_temporal.database_errors import LOST_CONNECTION_ERRORS
 from noetl_temporal.mirror.raw import LOOP, Run, at_end, settled
 from noetl_temporal.mirror.store import REMOVED, GapError, Store, UnknownExecutionError, UnreadRunError
 
@@ -43,9 +44,7 @@ PAUSES = (0.02, 0.1, 0.5, 2.0, 5.0)
 _WAITED = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
 TRANSIENT_ERRORS = (
     RPCError,
-    OSError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
+    *LOST_CONNECTION_ERRORS,
     asyncpg.InsufficientResourcesError,
     asyncpg.TransactionRollbackError,
     UnknownExecutionError,

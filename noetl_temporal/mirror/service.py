@@ -14,7 +14,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
-import asyncpg
 from temporalio.client import Client
 
 from noetl_temporal.mirror.announcements import listening
@@ -104,7 +103,7 @@ class Mirror:
                         if run.namespace == self._client.namespace:
                             for fresh in await uninterrupted(self._store.enrol([run])):
                                 self.follow(fresh)
-            except (*TRANSIENT_ERRORS, asyncpg.InterfaceError) as error:
+            except TRANSIENT_ERRORS as error:
                 _log.debug("cannot listen for new runs: %s", error)
             await asyncio.sleep(SLOW_SECONDS)
 

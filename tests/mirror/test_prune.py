@@ -23,6 +23,7 @@ from noetl_temporal.mirror.rebuild import rebuild
 from noetl_temporal.mirror.service import mirroring
 from noetl_temporal.mirror.sql import query
 from noetl_temporal.payload_store import PayloadStore
+from noetl_temporal.runs import RunHandle
 from noetl_temporal.stack.addresses import Addresses
 from tests.audit import audit_execution
 from tests.mirror import scripted
@@ -257,10 +258,16 @@ async def _blocking(here: Place) -> str | None:
     return None if found is None else found.workflow_id
 
 
+async def _until_it_blocks(here: Place, run: RunHandle) -> None:
+    """Temporal lists a new run a moment later."""
+    while await _blocking(here) != run.workflow_id:
+        await asyncio.sleep(0.05)
+
+
 async def test_an_old_run_blocks_removal_while_it_is_not_read_or_has_calls(alone: Place, tool: Tool) -> None:
     assert await _blocking(alone) is None
     run = await alone.start(WAITS)
-    assert await _blocking(alone) == run.workflow_id  # unknown
+    await _until_it_blocks(alone, run)  # unknown
     following = asyncio.create_task(alone.follow(run))
     while not await alone.owned(run):
         await asyncio.sleep(0.05)

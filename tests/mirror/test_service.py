@@ -183,17 +183,23 @@ async def test_a_playbook_is_in_the_catalog_once_for_each_content(scripts: Scrip
     ]
 
 
+OUTAGES = 100
+"""asyncpg raises another error depending on what a connection does when it is lost."""
+
+
 async def test_a_database_that_went_away_is_waited_for(
     scripts: Scripts, dsn: str, log: Log, servers: Addresses, execution_id: int
 ) -> None:
     async with mirroring(scripts.client, dsn):
         await scripts.start(execution_id, {"do": "sleep", "seconds": 0.5}, *_lines(execution_id))
         admin = await asyncpg.connect(servers.postgres)
-        await admin.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> $2",
-            dsn.rpartition("/")[2],
-            log.database.get_server_pid(),
-        )
+        for _ in range(OUTAGES):
+            await admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> $2",
+                dsn.rpartition("/")[2],
+                log.database.get_server_pid(),
+            )
+            await asyncio.sleep(0.01)
         await admin.close()
         await _eventually(lambda: _has_ended(log, execution_id))
 
