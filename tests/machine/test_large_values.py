@@ -211,6 +211,19 @@ def test_what_is_written_while_the_value_before_it_is_stored_stays(value: str) -
     assert len(store.hold()) == (0 if value == "1" else 1)
 
 
+def test_a_call_whose_end_waits_for_a_value_is_not_in_flight() -> None:
+    """The host waits for the value then, and continues as new."""
+    run, store = set_rows('"ctx.rows[]": 7')
+    store.hold()
+    assert not run.machine.waits_for_store
+    commands = run.feed(ToolFinished, "after#1:after_task:1", ok())
+    assert run.machine.waits_for_store
+    [keep] = keeps(store.load(commands))
+    assert run.machine.waits_for_store
+    store.kept(keep)
+    assert run.machine.is_idle
+
+
 def test_a_value_that_cannot_be_stored_stays() -> None:
     run, _ = set_rows("", "{{ ctx.rows | length }}")
     [keep] = keeps(run.feed(HoldRequested))
