@@ -4,8 +4,9 @@ Temporal refuses payloads over 2 MB and workflow tasks over 4 MB, some of it by 
 the digest of its bytes: storing it again, in a retry or for another call, changes nothing. History has the digest.
 
 What this process has stored a moment ago is not sent again. So an activity can store its result itself, as often as it
-takes, and Temporal's own store() afterwards needs no database (run_tool.py). What many runs share (shared_part.py) is
-remembered itself, and read once a process.
+takes, and Temporal's own store() afterwards needs no database (run_tool.py). What it has stored or read a moment ago is
+remembered (``_Values``): activities, loads and replays of one process read a value once. A key is the digest of its
+value, so what is remembered is never out of date.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
+from noetl_temporal.connection_pools import Connection, with_connection
 from noetl_temporal.mirror.migrations import migrate
-from noetl_temporal.shared_part import is_shared
 
 __all__ = ["STORE_NAME", "UNREAD", "PatientStore", "PayloadStore"]
 
@@ -41,15 +42,12 @@ UNREAD = "noetl/unread"
 RETRIEVE_SECONDS = 5.0
 """How long an activity may take to read its input before its first heartbeat is due."""
 
-MAX_CONNECTIONS = 4
-"""Of one process. Large values are rare, so each use connects anew and nothing has to be closed."""
-
 REMEMBERED = 4096
 REMEMBERED_SECONDS = 600.0
 """Digests of what was stored a moment ago; older ones may have been removed since."""
 
-SHARED_BYTES = 64_000_000
-"""Of shared parts that a process remembers."""
+VALUE_BYTES = 64_000_000
+"""Of the values that a process remembers."""
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -71,7 +69,6 @@ class PayloadStore(StorageDriver):
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
-        self._free = asyncio.Semaphore(MAX_CONNECTIONS)
         self._stored = _Recent()
 
     def name(self) -> str:
@@ -87,7 +84,7 @@ class PayloadStore(StorageDriver):
         if rows:
             await self._run(lambda connection: connection.execute(_STORE, list(rows), list(rows.values())))
             self._stored.add(rows)
-        _SHARED.add(zip(keys, payloads, strict=True))
+        _VALUES.add(self._dsn, zip(keys, texts, strict=True))
         return [StorageDriverClaim({"key": key}) for key in keys]
 
     async def retrieve(
@@ -96,7 +93,7 @@ class PayloadStore(StorageDriver):
         """The payloads of earlier claims. Raises LookupError for one that is not there, asyncpg's errors, OSError."""
         del context
         keys = [claim.claim_data["key"] for claim in claims]
-        found = {key: payload for key in keys if (payload := _SHARED.get(key)) is not None}
+        found = {key: text for key in keys if (text := _VALUES.get(self._dsn, key)) is not None}
         unknown = [key for key in keys if key not in found]
         if unknown:
             found |= await self._read(unknown)
@@ -106,25 +103,21 @@ class PayloadStore(StorageDriver):
                 f"noetl.payload has no {', '.join(missing)}: its rows were removed, "
                 "or NOETL_POSTGRES names another database here than where the value was stored"
             )
-        return [found[key] for key in keys]
+        return [Payload.FromString(found[key]) for key in keys]
 
-    async def _read(self, keys: Sequence[str]) -> dict[str, Payload]:
+    async def _read(self, keys: Sequence[str]) -> dict[str, bytes]:
         records = await self._run(lambda connection: connection.fetch(_READ, keys))
-        read = {record["key"]: Payload.FromString(record["data"]) for record in records}
-        _SHARED.add(read.items())
+        read: dict[str, bytes] = {record["key"]: record["data"] for record in records}
+        _VALUES.add(self._dsn, read.items())
         return read
 
-    async def _run(self, statement: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
+    async def _run(self, statement: Callable[[Connection], Awaitable[T]]) -> T:
         """Run one statement. The first to need the table may come before the mirror has made it."""
-        async with self._free:
-            connection = await asyncpg.connect(self._dsn)
-            try:
-                return await statement(connection)
-            except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError, asyncpg.InvalidSchemaNameError):
-                await migrate(self._dsn)
-                return await statement(connection)
-            finally:
-                await connection.close()
+        try:
+            return await with_connection(self._dsn, statement)
+        except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError, asyncpg.InvalidSchemaNameError):
+            await migrate(self._dsn)
+            return await with_connection(self._dsn, statement)
 
 
 class PatientStore(StorageDriver):
@@ -179,27 +172,29 @@ class _Recent:
             self._added.popitem(last=False)
 
 
-class _Shared:
-    """The shared parts used last, by key. A key is the digest of what it stands for, so one serves all stores."""
+class _Values:
+    """The values used last, by the database that has them and their key. One as large as a quarter of all is not
+    remembered: it would have most others forgotten.
+    """
 
     def __init__(self) -> None:
-        self._parts: OrderedDict[str, Payload] = OrderedDict()
+        self._texts: OrderedDict[tuple[str, str], bytes] = OrderedDict()
         self._bytes = 0
 
-    def get(self, key: str) -> Payload | None:
+    def get(self, dsn: str, key: str) -> bytes | None:
         """None for what is not remembered."""
-        if key in self._parts:
-            self._parts.move_to_end(key)
-        return self._parts.get(key)
+        if (dsn, key) in self._texts:
+            self._texts.move_to_end((dsn, key))
+        return self._texts.get((dsn, key))
 
-    def add(self, found: Iterable[tuple[str, Payload]]) -> None:
-        """Remember those of the payloads that are shared parts, and forget the oldest where they are too large."""
-        for key, payload in found:
-            if key not in self._parts and is_shared(payload):
-                self._parts[key] = payload
-                self._bytes += payload.ByteSize()
-        while self._bytes > SHARED_BYTES:
-            self._bytes -= self._parts.popitem(last=False)[1].ByteSize()
+    def add(self, dsn: str, found: Iterable[tuple[str, bytes]]) -> None:
+        """Remember them, and forget the oldest where they are too large."""
+        for key, text in found:
+            if (dsn, key) not in self._texts and len(text) <= VALUE_BYTES // 4:
+                self._texts[dsn, key] = text
+                self._bytes += len(text)
+        while self._bytes > VALUE_BYTES:
+            self._bytes -= len(self._texts.popitem(last=False)[1])
 
 
-_SHARED = _Shared()
+_VALUES = _Values()

@@ -9,10 +9,11 @@ A workflow task has a budget (machine/budget.py). When work is left over, a time
 
 Continue-as-new. After the soft limit the host feeds facts while the machine *holds*, which begins nothing. If no call
 and no loop is in flight then, the run continues as new from the snapshot: timers are deadlines in it and start again.
-If something is in flight, the machine goes on. A chunk of a loop gives back the items that it has not begun first, and
-so comes to its end; only calls of a single item make it continue as new. Only at the hard limit the machine keeps
-holding until what is in flight has ended, and says so in the log and in the details that the Temporal UI shows. A
-cancelled run never continues as new: it has only its cleanup to do, and the request is known to this run alone.
+If something is in flight, the machine goes on; only values that are stored or loaded are waited for. A chunk of a loop
+gives back the items that it has not begun first, and so comes to its end; only calls of a single item make it continue
+as new. Only at the hard limit the machine keeps holding until what is in flight has ended, and says so in the log and
+in the details that the Temporal UI shows. A cancelled run never continues as new: it has only its cleanup to do, and
+the request is known to this run alone.
 
 When another build is current (versioning.py), a run that waits for nothing but timers continues as new as well, also
 when one of them wakes it: the timer fires again in the new run.
@@ -149,6 +150,8 @@ class WorkflowHost:
             return False
         if self._machine.is_idle and not self._performer.inbox:
             return self._fits()
+        if self._machine.waits_for_store:
+            return False
         if not self._is_at_hard_limit():
             self.feed(Continued(now()))
         elif not self._is_wait_logged:

@@ -58,7 +58,7 @@ class PlaybookWorkflow:
         if finish is None:
             kept = {"machine": self._machine.snapshot(), "overview": self._overview.rows}
             after = self._machine.state.ids.last
-            given = msgspec.structs.replace(given, state=kept, after=after, trail=self.trail.take())
+            given = msgspec.structs.replace(given, payload={}, state=kept, after=after, trail=self.trail.take())
             workflow.continue_as_new(args=[given, playbook], memo={}, initial_versioning_behavior=upgrade())
         return self._end(given, finish)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import asyncpg
@@ -66,15 +66,16 @@ async def login(auth: Json, config: dict[str, Json], context: ToolContext) -> di
 async def connected_to(arguments: dict[str, Any], connect_timeout: float | None = None) -> AsyncGenerator[Connection]:
     """A connection for these arguments of ``login``; see ``connected``."""
     kept = kept_connections()
-    connection = await kept.take(arguments) if kept else None
-    if connection is None:
-        connection = await _opened(arguments, connect_timeout)
-    try:
-        yield connection
-    except BaseException:
-        await closed(connection)
-        raise
-    await (kept.give_back(arguments, connection) if kept else closed(connection))
+    async with kept.place(arguments) if kept else nullcontext():
+        connection = await kept.take(arguments) if kept else None
+        if connection is None:
+            connection = await _opened(arguments, connect_timeout)
+        try:
+            yield connection
+        except BaseException:
+            await closed(connection)
+            raise
+        await (kept.give_back(arguments, connection) if kept else closed(connection))
 
 
 async def _opened(arguments: dict[str, Any], seconds: float | None) -> Connection:

@@ -5,8 +5,8 @@ temporary tables, locks and prepared statements are discarded before the next ca
 asyncpg must not remember statements. A connection that is not known to be clean, because its call failed, was cancelled
 or left a transaction open, is closed and never kept.
 
-There is no limit to the connections in use: a call never waits for another's statement. Only idle ones are few, and
-soon closed, so that they take no room from others on the server.
+Of one credential at most ``MOST_OPEN`` are open; a call that needs one more waits for its turn. A server has room for a
+hundred by default, and refuses everybody who comes after. Idle ones are fewer, and soon closed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeAlias
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import asyncpg
 
@@ -23,8 +23,9 @@ __all__ = ["Connection", "KeptConnections", "closed", "keeping_connections", "ke
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
+MOST_OPEN = 64
 MOST_IDLE = 16
-"""Of one credential."""
+"""Of one credential, in one worker."""
 
 IDLE_SECONDS = 10.0
 TRUSTED_SECONDS = 1.0
@@ -42,11 +43,20 @@ class _Idle(NamedTuple):
 
 
 class KeptConnections:
-    """The idle connections of one event loop, by what they were opened with."""
+    """The idle connections of one event loop, by what they were opened with, and the places for open ones."""
 
     def __init__(self) -> None:
         self.users = 0
         self._idle: dict[frozenset[tuple[str, Any]], list[_Idle]] = {}
+        self._places: WeakValueDictionary[frozenset[tuple[str, Any]], asyncio.Semaphore] = WeakValueDictionary()
+
+    def place(self, arguments: Mapping[str, Any]) -> asyncio.Semaphore:
+        """To be held by whoever has a connection with these arguments."""
+        name = frozenset(arguments.items())
+        found = self._places.get(name)
+        if found is None:
+            found = self._places[name] = asyncio.Semaphore(MOST_OPEN)
+        return found
 
     async def take(self, arguments: Mapping[str, Any]) -> Connection | None:
         """The one given back last that still answers, None when there is none."""

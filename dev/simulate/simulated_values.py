@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES, STORED_BYTES
 from noetl_temporal.loop_run import with_items
+from noetl_temporal.machine import large_values
 from noetl_temporal.machine.call import Outcome, Part, StoredRef, ToolReport
 from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.events import PayloadRef
@@ -34,13 +35,14 @@ class SimulatedValues:
 
     @contextmanager
     def in_use(self) -> Generator[None]:
-        """Patch the machine: inside the block it stores values of loops above the sizes drawn for this run."""
-        before = offload.STORE_RESULTS_FROM_BYTES, offload.LARGE_BYTES
+        """Patch the machine: inside the block it stores values above the sizes drawn for this run."""
+        before = offload.STORE_RESULTS_FROM_BYTES, offload.LARGE_BYTES, large_values.LARGE_BYTES
         offload.STORE_RESULTS_FROM_BYTES, offload.LARGE_BYTES = self._kept_from, self._stored_from
+        large_values.LARGE_BYTES = self._stored_from
         try:
             yield
         finally:
-            offload.STORE_RESULTS_FROM_BYTES, offload.LARGE_BYTES = before
+            offload.STORE_RESULTS_FROM_BYTES, offload.LARGE_BYTES, large_values.LARGE_BYTES = before
 
     def keep(self, value: Any) -> PayloadRef:
         """Store a value; its reference."""

@@ -47,6 +47,7 @@ from noetl_temporal.machine.events import (
 )
 from noetl_temporal.machine.failing import cancelled_outside
 from noetl_temporal.machine.intake import Intake
+from noetl_temporal.machine.protocol import answered
 from noetl_temporal.machine.state import MachineState, Pending, PipelineState, Run, Stop, state_snapshot
 from noetl_temporal.machine.stored import with_stored
 from noetl_temporal.machine.tasks.host import Host
@@ -76,6 +77,13 @@ class Engine(Intake[S], Generic[S, R]):
     def is_idle(self) -> bool:
         """No call and no chunk is in flight; timers may be."""
         return not self.state.pending
+
+    @property
+    def waits_for_store(self) -> bool:
+        """Nothing is in flight but values that are stored or loaded; a call whose end is deferred is not."""
+        ended = set(map(answered, self.state.deferred))
+        pending = self.state.pending.items()
+        return not self.is_idle and all(one.kind in ("keep", "load") or id_ in ended for id_, one in pending)
 
     @property
     def has_work(self) -> bool:

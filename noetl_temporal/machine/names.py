@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json
-from noetl_temporal.machine import trees
+from noetl_temporal.machine import large_values, trees
 from noetl_temporal.machine.deferred import Names, taken
 from noetl_temporal.machine.scope import Chain, Late, own_step
 from noetl_temporal.machine.state import PlaybookState, StepRecord, StepRun, TaskRecord
@@ -102,21 +102,21 @@ def playbook_scope(
     """Everything in effect at a time, the given layers innermost; also for a template that asks later."""
     steps = _Results(state.records)
     results = Chain(steps, _TaskResults(state.records)) if dialect == "v1" else steps
-    values = _Values(state.ctx, state.vars, state.workload, state.payload)
+    values = _Values(*(large_values.names_of(state, root) for root in _Values._fields))
     reserved = Late(partial(_reserved, values, results, dialect, str(execution_id), at))
     if run is None:
-        return Chain(*layers, reserved, state.ctx, results, state.workload)
+        return Chain(*layers, reserved, values.ctx, results, values.workload)
     own = {"iter": run.bound, **own_step(dialect, run.step, "")}
-    return Chain(*layers, run.args, own, reserved, run.bound, state.ctx, results, state.workload)
+    return Chain(*layers, run.args, own, reserved, run.bound, values.ctx, results, values.workload)
 
 
 class _Values(NamedTuple):
     """Of the state at one time: whoever writes to one of them puts another in its place."""
 
-    ctx: dict[str, Json]
-    vars: dict[str, Json]
-    workload: dict[str, Json]
-    payload: dict[str, Json]
+    ctx: Mapping[str, Any]
+    vars: Mapping[str, Any]
+    workload: Mapping[str, Any]
+    payload: Mapping[str, Any]
 
 
 def _reserved(values: _Values, results: Mapping[str, Any], dialect: str, ident: str, at: int) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def assign(state: PlaybookState, run: StepRun | None, target: str, value: Json) 
     root, path, how = trees.split_target(target)
     if root == "iter" and run is not None:
         run.bound = trees.written(run.bound, path, trees.gathered([run.bound], path, how, value))
-    elif root == "vars":
-        state.vars = trees.written(state.vars, path, trees.gathered([state.vars], path, how, value))
-    else:
-        state.ctx = trees.written(state.ctx, path, trees.gathered([state.ctx, state.workload], path, how, value))
+        return
+    seen = ["vars"] if root == "vars" else ["ctx", "workload"]
+    found = trees.gathered([large_values.names_of(state, one) for one in seen], path, how, value)
+    large_values.write(state, seen[0], path, found)

@@ -20,9 +20,10 @@ from collections.abc import Iterable
 from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Json, Loop, Step
 from noetl_temporal.limits import INLINE_BYTES
+from noetl_temporal.machine import large_values
 from noetl_temporal.machine.beginning import workload_of
 from noetl_temporal.machine.cleanup import CLEANUP_SECONDS
-from noetl_temporal.machine.commands import KeepValues
+from noetl_temporal.machine.commands import Cancel, KeepValues
 from noetl_temporal.machine.ending import finish
 from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.errors import ProtocolError
@@ -51,6 +52,8 @@ MAX_IDLE_STARTS = 10_000
 """Steps that may start without a call ending in between: a cycle of steps without any call would never end."""
 
 _DEADLINE = "playbook:timeout"
+_VALUES = "values"
+"""The id under which large values of the request and of ``set`` are stored."""
 
 
 class Machine(Engine[PlaybookState, StepRun]):
@@ -79,6 +82,7 @@ class Machine(Engine[PlaybookState, StepRun]):
         requested = emit("playbook.execution.requested", path, "playbook", "PENDING")
         try:
             state.workload = workload_of(self.graph.workload, event.payload, self.execution_id, event.at)
+            large_values.began(state)
             seconds = self._seconds_of_playbook(event.at)
         except templates.TemplateFailure as failure:
             self._refuse(failure, requested)
@@ -176,6 +180,8 @@ class Machine(Engine[PlaybookState, StepRun]):
 
     def _proceed(self) -> None:
         state = self.state
+        if state.holding:
+            self._keep_large_values()
         while state.phase == "running":
             while state.arrivals and state.phase == "running" and self._may_start():
                 self._arrive(*state.arrivals.pop(0))
@@ -293,8 +299,28 @@ class Machine(Engine[PlaybookState, StepRun]):
         self._journal.send(KeepValues(id_, given, f"{progress.total:,} items of {run.step}"))
         return True
 
+    def _keep_large_values(self) -> None:
+        """Before the run continues as new its large values are stored, so that they are not copied."""
+        state = self.state
+        if self._limit <= INLINE_BYTES or state.stop is not None or _VALUES in state.pending:
+            return
+        given = large_values.take_large(state)
+        if given:
+            state.pending[_VALUES] = Pending("keep", "")
+            self._journal.send(KeepValues(_VALUES, tuple(given), f"{len(given)} large values"))
+
+    def _drop_values(self) -> None:
+        """The machine ends: do not wait until they are stored."""
+        if self.state.pending.pop(_VALUES, None) is not None:
+            self._journal.send(Cancel(_VALUES))
+
     def _values_kept(self, owner: str, event: ValuesKept) -> None:
-        """The items and the scope of a loop, which this machine has no longer, unless they could not be stored."""
+        """The items and the scope of a loop, or large values of the run: this machine has them no longer, unless they
+        could not be stored.
+        """
+        if not owner:
+            large_values.replace_large(self.state, None if event.error else event.kept)
+            return
         run = self._runs[owner]
         if not event.error:
             replace_by_refs(_loop_of(run), event.kept)
@@ -380,6 +406,7 @@ class Machine(Engine[PlaybookState, StepRun]):
         state.arrivals.clear()
         self._drop_timer(_DEADLINE)
         self._drop_loads()
+        self._drop_values()
         self._journal.send(finish(self._execution, self._limit))
 
     def _host(self, run: StepRun) -> StepHost:

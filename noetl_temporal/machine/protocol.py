@@ -21,7 +21,7 @@ from noetl_temporal.machine.events import (
 )
 from noetl_temporal.machine.state import MachineState
 
-__all__ = ["ADMITTED", "ANSWERED", "unexpected"]
+__all__ = ["ADMITTED", "ANSWERED", "answered", "unexpected"]
 
 _CONTROL = (CancelRequested, LimitReached, HoldRequested, RestRequested, Continued, Resumed)
 ADMITTED: Mapping[str, tuple[type[Event], ...]] = {
@@ -41,6 +41,23 @@ ANSWERED: Mapping[type[Event], tuple[str, ...]] = {
 """Fact -> the kinds of Pending that it ends."""
 
 
+def answered(event: Event) -> str | None:
+    """The id of what the fact tells the end of."""
+    match event:
+        case ToolFinished():
+            return event.call_id
+        case ChunkFinished():
+            return event.chunk_id
+        case TimerFired():
+            return event.timer_id
+        case ValuesKept():
+            return event.keep_id
+        case ValueLoaded():
+            return event.load_id
+        case _:
+            return None
+
+
 def unexpected(event: Event, state: MachineState) -> str | None:
     """Why the fact is not admitted; None when it is.
 
@@ -49,19 +66,9 @@ def unexpected(event: Event, state: MachineState) -> str | None:
     kind = type(event)
     if kind not in ADMITTED[state.phase]:
         return f"{kind.__name__} while the machine is {state.phase}"
-    match event:
-        case ToolFinished():
-            id_ = event.call_id
-        case ChunkFinished():
-            id_ = event.chunk_id
-        case TimerFired():
-            id_ = event.timer_id
-        case ValuesKept():
-            id_ = event.keep_id
-        case ValueLoaded():
-            id_ = event.load_id
-        case _:
-            return None
+    id_ = answered(event)
+    if id_ is None:
+        return None
     found = state.pending.get(id_) or state.timers.get(id_)
     if found is None and kind not in (TimerFired, ValuesKept, ValueLoaded):
         return f"{kind.__name__}: nothing is pending under {id_!r}"

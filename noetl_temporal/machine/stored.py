@@ -35,6 +35,7 @@ __all__ = [
     "result_alone",
     "result_in",
     "stored_in",
+    "stored_value",
     "view_of",
     "whole_result",
     "with_result",
@@ -131,8 +132,8 @@ def view_of(outcome: Mapping[str, Any], view: Callable[[Json], Any]) -> Any:
     if stored is None:
         return view(outcome.get("result"))
     if stored.under:
-        return view(Names(assembled(stored, Deferred(lambda: _value(stored)))))
-    return Deferred(lambda: view(_value(stored)))
+        return view(Names(assembled(stored, Deferred(lambda: stored_value(stored)))))
+    return Deferred(lambda: view(stored_value(stored)))
 
 
 def result_in(outcome: Mapping[str, Any]) -> Any:
@@ -145,7 +146,7 @@ def whole_result(outcome: Mapping[str, Any]) -> Json:
     stored = stored_in(outcome)
     if stored is None:
         return outcome.get("result")
-    return assembled(stored, _value(stored))
+    return assembled(stored, stored_value(stored))
 
 
 def preview(outcome: Mapping[str, Any], limit: int) -> Json:
@@ -161,7 +162,8 @@ def assembled(stored: StoredRef, value: Any) -> Any:
     return {stored.under: value, **stored.beside} if stored.under else value
 
 
-def _value(stored: StoredRef) -> Json:
+def stored_value(stored: StoredRef) -> Json:
+    """What was stored. Raises NotLoaded, TemplateFailure."""
     here = _LOADED.get()
     if here is None:
         raise NotLoaded(stored)

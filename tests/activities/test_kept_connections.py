@@ -167,3 +167,11 @@ async def test_few_idle_ones_are_kept(
     async with asyncio.timeout(10):
         while sum([await is_there(owner, pid) for pid in pids]) != 1:
             await asyncio.sleep(0.01)
+
+
+@pytest.mark.usefixtures("kept")
+async def test_a_call_waits_while_as_many_are_open_as_may_be(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_kept, "MOST_OPEN", 2)
+    slow = "select pg_backend_pid() as pid, pg_sleep(0.05)::text as slept"
+    results: list[Any] = [one.result for one in await asyncio.gather(*(run(context, slow) for _ in range(8)))]
+    assert len({one["rows"][0]["pid"] for one in results}) == 2

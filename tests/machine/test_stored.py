@@ -56,13 +56,13 @@ LOOP = """
 class Watched:
     """A playbook's machine with a payload store, restored from its snapshot before every fact."""
 
-    def __init__(self, workflow: str, head: str = "", limit: int = STORED_BYTES) -> None:
+    def __init__(self, workflow: str, head: str = "", limit: int = STORED_BYTES, **payload: Any) -> None:
         graph = compile_or_raise(playbook(workflow, head))
         self.limit = limit
         self.machine = Machine(graph, execution_id=1, limit=limit)
         self.now = EPOCH_MS
         self.commands: list[Command] = []
-        self.feed(Started, {"name": "many"})
+        self.feed(Started, {"name": "many", **payload})
 
     def feed(self, fact: Any, *given: Any, **more: Any) -> list[Command]:
         self.now += 10

@@ -64,7 +64,9 @@ async def on_loopback(*routes: Route) -> AsyncGenerator[str]:
 
 
 class Proxy:
-    """Passes TCP connections on to a Postgres. ``dsn`` is that database through the proxy."""
+    """Passes TCP connections on to a Postgres. ``dsn`` is that database through the proxy, ``accepted`` counts the
+    connections.
+    """
 
     def __init__(self, dsn: str) -> None:
         parts = urlsplit(dsn)
@@ -72,6 +74,7 @@ class Proxy:
         self._port = _free_port()
         login = parts.netloc.rpartition("@")[0]
         self.dsn = parts._replace(netloc=f"{login}@127.0.0.1:{self._port}").geturl()
+        self.accepted = 0
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
 
@@ -88,6 +91,7 @@ class Proxy:
         self._server = None
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.accepted += 1
         with suppress(OSError):
             there, back = await asyncio.open_connection(*self._target)
             self._writers |= {writer, back}

@@ -11,7 +11,7 @@ import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHistory
-from temporalio.converter import PayloadCodec, StorageDriverClaim, StorageDriverRetrieveContext
+from temporalio.converter import PayloadCodec
 
 from dev.bench.history_bytes import SHAPES, hand_worker, histories
 from dev.histories.limits import limited
@@ -24,7 +24,6 @@ from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.read import events_of
 from noetl_temporal.mirror.service import follow_execution
-from noetl_temporal.payload_store import PayloadStore
 from noetl_temporal.replay import histories_of, replay
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
@@ -109,16 +108,6 @@ async def test_a_replay_without_the_store_says_what_is_missing(client: NoetlClie
     [history] = await run(client, "\n  - step: one\n    tool: {kind: noop}\n")
     verdict = await replay(history, data_converter())
     assert "Set NOETL_POSTGRES" in (verdict.problem or "")
-
-
-async def test_a_process_reads_a_graph_once(client: NoetlClient, servers: Addresses) -> None:
-    [history] = await run(client, "\n  - step: once\n    tool: {kind: noop}\n")
-    claim = StorageDriverClaim(msgspec.json.decode(inputs(history)[1].data)["claimData"])
-    async with proxy_to(servers.postgres) as proxy:
-        store = PayloadStore(proxy.dsn)
-        await proxy.cut()
-        [payload] = await store.retrieve(StorageDriverRetrieveContext(), [claim])
-    assert b'"once"' in payload.data
 
 
 async def test_a_submission_tells_that_the_store_is_away(servers: Addresses) -> None:

@@ -33,6 +33,17 @@ ROUNDS = """
   - step: last
     tool: {kind: noop, message: "{{ start | length }}"}
 """
+REQUESTED = """
+  - step: start
+    tool: {kind: noop, message: 0}
+    next: {arcs: [{step: again, set: {ctx.n: 0, ctx.copy: "{{ workload.text }}!"}}]}
+  - step: again
+    tool: {kind: noop, message: "{{ ctx.n }}"}
+    set: {ctx.n: "{{ ctx.n + 1 }}"}
+    next: {arcs: [{step: again, when: "{{ ctx.n < 30 }}"}, {step: last}]}
+  - step: last
+    tool: {kind: noop, message: "{{ workload.text | length }} {{ ctx.copy | length }}"}
+"""
 LOOP = """
   - step: start
     loop: {in: "{{ range(900) | list }}", iterator: item, spec: {mode: parallel, max_in_flight: 50}FRAME}
@@ -51,10 +62,21 @@ async def submit(client: NoetlClient, workflow: str, **payload: Any) -> RunHandl
     return await client.submit(compile_or_raise(f"{HEAD}workload: {{text: ''}}\nworkflow:\n{workflow}"), payload)
 
 
-def inputs(history: WorkflowHistory) -> int:
-    """Bytes of the arguments with which the run began, as they stand in history."""
-    started = history.events[0].workflow_execution_started_event_attributes
-    return sum(one.ByteSize() for one in started.input.payloads)
+def has_small_input(history: WorkflowHistory) -> bool:
+    """Whether what the run began with, its state above all, is small enough to stand in history itself."""
+    given, _graph = history.events[0].workflow_execution_started_event_attributes.input.payloads
+    return "messageType" not in given.metadata and given.ByteSize() < 10_000
+
+
+async def histories_of_all(client: NoetlClient, handle: RunHandle) -> list[WorkflowHistory]:
+    """Of the run and of those that it continued as, in order."""
+    found: list[WorkflowHistory] = []
+    run_id: str | None = None
+    while run_id != "":
+        workflow = client.temporal.get_workflow_handle(handle.workflow_id, run_id=run_id)
+        found.insert(0, await workflow.fetch_history())
+        run_id = found[0].events[0].workflow_execution_started_event_attributes.continued_execution_run_id
+    return found
 
 
 def markers(history: WorkflowHistory) -> list[str]:
@@ -75,8 +97,44 @@ async def test_no_continued_run_has_a_large_result_in_its_state(
         last = await client.temporal.get_workflow_handle(handle.workflow_id).fetch_history()
     assert found.result == LARGE
     assert last.events[0].workflow_execution_started_event_attributes.continued_execution_run_id
-    assert inputs(last) < 10_000
+    assert has_small_input(last)
     assert markers(last) == ["noetl.load"]
+
+
+async def test_continued_runs_copy_no_large_value_of_the_request_or_of_set(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is stored before the first run continues as new, and loaded where a template reads it."""
+    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
+    tools = {"noop": FakeTool("noop", answer)}
+    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
+    async with serving(client.temporal, tools, CredentialSource(environment={})):
+        handle = await submit(client, REQUESTED, text="t" * LARGE)
+        found = await handle.result()
+        runs = await histories_of_all(client, handle)
+    assert found.result == f"{LARGE} {LARGE + 1}"
+    assert len(runs) > 2
+    assert all(map(has_small_input, runs[1:]))
+    assert [markers(one) for one in runs] == [["noetl.keep"], *([[]] * (len(runs) - 2)), ["noetl.load"] * 2]
+
+
+async def test_a_run_that_writes_and_reads_large_values_all_the_time_continues_as_new_in_time(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is being stored or loaded is waited for, however often it comes."""
+    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
+    tools = {"noop": FakeTool("noop", answer)}
+    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
+    workflow = REQUESTED.replace(
+        '{ctx.n: "{{ ctx.n + 1 }}"}', '{ctx.n: "{{ ctx.n + 1 }}", ctx.copy: "{{ workload.text }}!"}'
+    )
+    async with serving(client.temporal, tools, CredentialSource(environment={})):
+        handle = await submit(client, workflow, text="t" * LARGE)
+        found = await handle.result()
+        runs = await histories_of_all(client, handle)
+    assert found.result == f"{LARGE} {LARGE + 1}"
+    assert len(runs) > 2
+    assert all(len(one.events) < 120 and has_small_input(one) for one in runs[1:])
 
 
 @pytest.mark.parametrize("frame", ["", ", frame: {max_rows: 300}"])
@@ -94,7 +152,11 @@ async def test_the_playbook_s_run_of_a_long_loop_has_neither_items_nor_results(s
     assert sum(len(one.SerializeToString()) for one in history.events) < 40_000
 
 
-async def test_a_run_waits_for_a_store_that_is_away_and_calls_nothing_again(servers: Addresses) -> None:
+async def test_a_run_waits_for_a_store_that_is_away_and_calls_nothing_again(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it is where another process stored the value: this one remembers none."""
+    monkeypatch.setattr("noetl_temporal.payload_store.VALUE_BYTES", 0)
     calls: list[Any] = []
     is_answered, may_answer = asyncio.Event(), asyncio.Event()
 

@@ -1,0 +1,79 @@
+"""Stores and loads a second of the payload store, one after the other and many at once.
+
+    python dev/bench/payload_store.py [--values 300] [--bytes 100000] [--at-once 16]
+
+``loaded`` are read by a process that has not seen them, ``loaded again`` by one that has just read them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import StorageDriverClaim, StorageDriverRetrieveContext, StorageDriverStoreContext
+
+from noetl_temporal.mirror.migrations import migrate
+from noetl_temporal.payload_store import PayloadStore
+from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.own import own
+
+TITLES = ("", "stored/s", "loaded/s", "loaded again/s")
+
+
+async def rate(work: Sequence[Callable[[], Awaitable[object]]], at_once: int) -> float:
+    """Of these, a second."""
+    free = asyncio.Semaphore(at_once)
+
+    async def one(what: Callable[[], Awaitable[object]]) -> None:
+        async with free:
+            await what()
+
+    began = time.perf_counter()
+    await asyncio.gather(*map(one, work))
+    return len(work) / (time.perf_counter() - began)
+
+
+async def measure(dsn: str, count: int, size: int, at_once: int) -> list[float]:
+    """The three rates, of values that nobody has stored before."""
+    payloads = [Payload(data=os.urandom(size)) for _ in range(count)]
+    claims: list[StorageDriverClaim] = []
+
+    async def store(driver: PayloadStore, payload: Payload) -> None:
+        claims.extend(await driver.store(StorageDriverStoreContext(), [payload]))
+
+    async def load(driver: PayloadStore, claim: StorageDriverClaim) -> None:
+        await driver.retrieve(StorageDriverRetrieveContext(), [claim])
+
+    first, second = PayloadStore(dsn), PayloadStore(f"{dsn}?application_name=another{at_once}")
+    stored = await rate([partial(store, first, one) for one in payloads], at_once)
+    loads = [partial(load, second, one) for one in claims]
+    return [stored, await rate(loads, at_once), await rate(loads, at_once)]
+
+
+async def measure_all(dsn: str, count: int, size: int, at_once: int) -> None:
+    await migrate(dsn)
+    print("".join(f"{title:>16}" for title in TITLES))
+    for number in (1, at_once):
+        rates = await measure(dsn, count, size, number)
+        print(f"{f'{number} at once':>16}" + "".join(f"{one:>16,.0f}" for one in rates), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--values", type=int, default=300)
+    parser.add_argument("--bytes", type=int, default=100_000)
+    parser.add_argument("--at-once", type=int, default=16)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, own(Home(Path(folder)), "run") as (_, addresses):
+        asyncio.run(measure_all(addresses.postgres, given.values, given.bytes, given.at_once))
+
+
+if __name__ == "__main__":
+    main()

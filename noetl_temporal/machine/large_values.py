@@ -1,0 +1,105 @@
+"""Large values of the request and of ``set``: outside of the state once its run continues as new (dev/decisions/0029).
+
+A run that is asked to hold, so that it can continue as new, has each of its top-level values of ``payload``,
+``workload``, ``ctx`` and ``vars`` stored that is large. From then on the state has a reference to it, and null in its
+place. Templates that read it wait until it is loaded (stored.py), and nothing copies it any more.
+
+How large a value is, is asked once, and only of those that were written since: a list that a playbook adds to is not
+stored, nor even measured, each time that it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, cast
+
+import msgspec
+
+from noetl_compiler.graph import Json
+from noetl_temporal.limits import STORE_FROM_BYTES
+from noetl_temporal.machine import trees
+from noetl_temporal.machine.call import Part, StoredRef
+from noetl_temporal.machine.deferred import Deferred, Names
+from noetl_temporal.machine.events import PayloadRef
+from noetl_temporal.machine.state import PlaybookState
+from noetl_temporal.machine.stored import stored_value
+
+__all__ = ["began", "names_of", "replace_large", "take_large", "write"]
+
+LARGE_BYTES = STORE_FROM_BYTES
+"""A value is stored from this size on, as JSON."""
+
+_BYTES_A_CHARACTER = 6
+"""At most, in JSON."""
+
+
+def names_of(state: PlaybookState, root: str) -> Mapping[str, Any]:
+    """The values under ``payload``, ``workload``, ``ctx`` or ``vars``, at this time; those stored are deferred."""
+    values, kept = _values(state, root), state.kept.get(root)
+    if not kept:
+        return values
+    return Names({**values, **{name: Deferred(partial(stored_value, stored)) for name, stored in kept.items()}})
+
+
+def began(state: PlaybookState) -> None:
+    """The request and the workload are there."""
+    for root in ("payload", "workload"):
+        values = _values(state, root)
+        state.unmeasured += [f"{root}.{name}" for name, value in values.items() if _may_be_large(value)]
+
+
+def write(state: PlaybookState, root: str, path: str, value: Json) -> None:
+    """Write below ``ctx`` or ``vars``. Raises NotLoaded, TemplateFailure where a part of a stored value is changed."""
+    name, _, inner = path.partition(".")
+    values, kept, place = _values(state, root), state.kept.get(root, {}), f"{root}.{name}"
+    if name in kept:
+        values = {**values, name: stored_value(kept[name]) if inner else None}
+        state.kept = {**state.kept, root: {other: one for other, one in kept.items() if other != name}}
+    values = trees.written(values, path, value)
+    setattr(state, root, values)
+    state.keeping = ["" if one == place else one for one in state.keeping]
+    if place not in state.unmeasured and _may_be_large(values[name]):
+        state.unmeasured.append(place)
+
+
+def take_large(state: PlaybookState) -> list[Json]:
+    """The values to be stored now, which the state is ``keeping`` until ``replace_large``."""
+    asked = dict.fromkeys([*(one for one in state.keeping if one), *state.unmeasured])
+    found = [(place, value) for place, value in _at(state, asked) if len(msgspec.json.encode(value)) >= LARGE_BYTES]
+    state.unmeasured = []
+    state.keeping = [place for place, _ in found]
+    return [value for _, value in found]
+
+
+def replace_large(state: PlaybookState, stored: Sequence[PayloadRef] | None) -> None:
+    """Put references in the place of the values that have been stored, but for those written since. None where they
+    could not be stored: they stay as they are.
+    """
+    keeping, state.keeping = state.keeping, []
+    if stored is None:
+        return
+    for place, one in zip(keeping, stored, strict=True):
+        root, _, name = place.partition(".")
+        if place:
+            setattr(state, root, {**_values(state, root), name: None})
+            reference = StoredRef((Part(one.key),), one.bytes, is_one=True)
+            state.kept = {**state.kept, root: {**state.kept.get(root, {}), name: reference}}
+    state.has_stored = True
+
+
+def _at(state: PlaybookState, places: Iterable[str]) -> Iterable[tuple[str, Json]]:
+    for place in places:
+        root, _, name = place.partition(".")
+        yield place, _values(state, root)[name]
+
+
+def _may_be_large(value: Json) -> bool:
+    """Without measuring it."""
+    if isinstance(value, str):
+        return len(value) * _BYTES_A_CHARACTER >= LARGE_BYTES
+    return isinstance(value, list | dict)
+
+
+def _values(state: PlaybookState, root: str) -> dict[str, Json]:
+    return cast("dict[str, Json]", getattr(state, root))

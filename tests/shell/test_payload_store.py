@@ -1,0 +1,149 @@
+"""The payload store over real connections: few of them, kept open, and no value read twice by one process."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import StorageDriverClaim, StorageDriverRetrieveContext, StorageDriverStoreContext
+
+from noetl_temporal import payload_store
+from noetl_temporal.connection_pools import MAX_CONNECTIONS, Connection, with_connection
+from noetl_temporal.mirror.migrations import migrate
+from noetl_temporal.payload_store import PayloadStore
+from noetl_temporal.stack.addresses import Addresses
+
+from .servers import Proxy, proxy_to
+
+SIZE = 70_000
+
+
+@pytest.fixture
+async def proxy(servers: Addresses) -> AsyncGenerator[Proxy]:
+    await migrate(servers.postgres)
+    async with proxy_to(servers.postgres) as found:
+        yield found
+
+
+def values(count: int) -> list[Payload]:
+    return [Payload(data=secrets.token_bytes(SIZE)) for _ in range(count)]
+
+
+async def store(dsn: str, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
+    return await PayloadStore(dsn).store(StorageDriverStoreContext(), payloads)
+
+
+async def read(dsn: str, claims: Sequence[StorageDriverClaim]) -> list[Payload]:
+    return await PayloadStore(dsn).retrieve(StorageDriverRetrieveContext(), claims)
+
+
+async def read_from(proxy: Proxy, claims: Sequence[StorageDriverClaim]) -> int:
+    """How many of the values are read from the database."""
+    await proxy.cut()
+    found = await asyncio.gather(*(read(proxy.dsn, [claim]) for claim in claims), return_exceptions=True)
+    await proxy.open()
+    return sum(isinstance(one, OSError) for one in found)
+
+
+async def test_many_uses_at_once_share_a_few_connections(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(payload_store, "VALUE_BYTES", 0)
+    payloads = values(30)
+    stored = await asyncio.gather(*(store(proxy.dsn, [one]) for one in payloads))
+    assert await asyncio.gather(*(read(proxy.dsn, claims) for claims in stored)) == [[one] for one in payloads]
+    assert 1 <= proxy.accepted <= MAX_CONNECTIONS
+
+
+async def test_a_restart_of_the_server_is_not_noticed(proxy: Proxy) -> None:
+    await store(proxy.dsn, values(1))
+    await proxy.cut()
+    await proxy.open()
+    await store(proxy.dsn, values(1))
+    assert proxy.accepted == 2
+
+
+async def test_a_statement_that_loses_its_connection_is_run_once_more_on_a_fresh_one(proxy: Proxy) -> None:
+    backends: list[int] = []
+
+    async def lost(connection: Connection) -> Any:
+        backends.append(connection.get_server_pid())
+        if len(backends) == 1:
+            await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        return await connection.fetchval("SELECT 7")
+
+    assert await with_connection(proxy.dsn, lost) == 7
+    assert len(set(backends)) == 2
+
+
+async def test_a_server_that_is_away_is_told(proxy: Proxy) -> None:
+    await proxy.cut()
+    with pytest.raises(ConnectionRefusedError):
+        await store(proxy.dsn, values(1))
+
+
+async def test_the_end_of_an_event_loop_closes_its_connections(servers: Addresses) -> None:
+    name = f"ending_{secrets.token_hex(4)}"
+    dsn = f"{servers.postgres}?application_name={name}"
+    connection = await asyncpg.connect(servers.postgres)
+    try:
+        for _ in range(2):
+            claims = await asyncio.to_thread(asyncio.run, store(dsn, values(2)))
+            assert len(claims) == 2
+            async with asyncio.timeout(30):
+                while await connection.fetchval(
+                    f"SELECT count(*) FROM pg_stat_activity WHERE application_name = '{name}'"
+                ):
+                    await asyncio.sleep(0.05)
+    finally:
+        await connection.close()
+
+
+async def test_a_process_reads_a_value_once(proxy: Proxy, servers: Addresses) -> None:
+    payloads = values(3)
+    claims = await store(servers.postgres, payloads)
+    assert await read(proxy.dsn, claims) == payloads
+    assert await read_from(proxy, claims) == 0
+
+
+async def test_a_process_does_not_read_what_it_has_stored(proxy: Proxy) -> None:
+    assert await read_from(proxy, await store(proxy.dsn, values(3))) == 0
+
+
+async def test_what_is_remembered_is_bounded_and_the_oldest_goes_first(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(payload_store, "VALUE_BYTES", 5 * SIZE)
+    claims = await store(proxy.dsn, values(8))
+    assert await read_from(proxy, claims) == 4
+    assert await read_from(proxy, claims[4:]) == 0
+
+
+async def test_a_value_that_would_displace_most_others_is_not_remembered(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(payload_store, "VALUE_BYTES", 3 * SIZE)
+    assert await read_from(proxy, await store(proxy.dsn, values(1))) == 1
+
+
+async def test_another_database_has_values_of_its_own(proxy: Proxy, servers: Addresses) -> None:
+    assert urlsplit(proxy.dsn).port != urlsplit(servers.postgres).port
+    assert await read_from(proxy, await store(servers.postgres, values(1))) == 1
+
+
+async def test_what_is_remembered_is_stored_again_where_it_was_removed(proxy: Proxy) -> None:
+    payloads = values(1)
+    [claim] = await store(proxy.dsn, payloads)
+    connection = await asyncpg.connect(proxy.dsn)
+    try:
+        key = claim.claim_data["key"]
+        await connection.execute("DELETE FROM noetl.payload WHERE key = $1", key)
+        assert await read(proxy.dsn, [claim]) == payloads
+        await store(proxy.dsn, payloads)
+        assert await connection.fetchval("SELECT count(*) FROM noetl.payload WHERE key = $1", key) == 1
+    finally:
+        await connection.close()
