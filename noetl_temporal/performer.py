@@ -224,7 +224,8 @@ class Performer:
         self._tasks[id_] = task
 
         def ended(done: _Task) -> None:
-            del self._tasks[id_]
+            if self._tasks.get(id_) is task:  # a load that was cancelled may have been started again
+                del self._tasks[id_]
             happened = fact(done)
             if happened is not None:
                 self.note(happened)

@@ -96,20 +96,19 @@ class WorkflowHost:
         self._machine.budget.renew()
         self._performer.has_news = False
         self._feed_stops()
-        is_free = not (self._machine.state.holding or self._machine.is_loading)
-        if self._may_continue() and is_free and self._performer.finish is None:
+        if self._may_continue() and not self._machine.state.holding and self._performer.finish is None:
             self._shorten()
         self._feed_news()
 
     def _shorten(self) -> None:
         """The history is long: a chunk gives back what it has not begun, anything else continues as new when idle.
 
-        Not while a stored value is loaded: it would come when nothing may begin, and be loaded again.
+        It does not hold while stored values are loaded: the new run would load again those that come meanwhile.
         """
         if isinstance(self._machine, LoopMachine) and self._machine.may_give_back:
             self._soft_events = workflow.info().get_current_history_length() + SOFT_EVENTS
             self.feed(RestRequested(now()))
-        else:
+        elif not self._machine.is_loading or self._is_at_hard_limit():
             self.feed(HoldRequested(now()))
 
     def _feed_news(self) -> None:
