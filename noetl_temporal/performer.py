@@ -276,7 +276,8 @@ def _chunk_finished(command: RunChunk, task: _Task) -> Event:
     if error is None:
         return ChunkFinished(now(), command.chunk_id, cast("LoopEnd | FrameEnd", task.result()).report)
     cause = error.cause if isinstance(error, ChildWorkflowError | ActivityError) else error
-    return ChunkFinished(now(), command.chunk_id, _loop_failed(command, "loop_lost", f"the loop's workflow: {cause}"))
+    what = "workflow" if command.input.frame is None else "frame"
+    return ChunkFinished(now(), command.chunk_id, _loop_failed(command, "loop_lost", f"the loop's {what}: {cause}"))
 
 
 def _loop_failed(command: RunChunk, kind: str, message: str) -> ChunkReport:
