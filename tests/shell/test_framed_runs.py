@@ -255,7 +255,7 @@ async def test_a_worker_that_stops_leaves_its_items_to_another(
 async def test_a_frame_whose_items_are_gone_is_a_lost_loop(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     """The items are removed before a worker takes the frame."""
     monkeypatch.setenv("NOETL_POSTGRES", servers.postgres)
-    shell, tools = Shell(servers.temporal), {"noop": FakeTool("noop", lambda *_: 1)}
+    shell, tools = Shell(servers.temporal), {"noop": FakeTool("noop", lambda _request, _context: 1)}
     client = await NoetlClient.connect(servers.temporal, tools=tools)
     step = (
         f'  - step: many\n    loop: {{in: "{{{{ workload.items }}}}", iterator: item, spec: {{frame: {{}}}}}}\n'
