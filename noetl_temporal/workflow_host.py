@@ -57,6 +57,20 @@ class WorkflowHost:
         self._is_wait_logged = False
         self._soft_events = SOFT_EVENTS
         self._next_task: asyncio.Task[None] | None = None
+        self._is_reset = False
+
+    def watch_for_resets(self) -> None:
+        """Notice where the run was reset to, alike in every replay: the server gives it another random seed there.
+
+        At its very first task it does so before anybody listens. Then nothing was replayed, which ``patched`` records.
+        """
+        info = workflow.info()
+        workflow.register_random_seed_callback(self._was_reset)
+        if info.run_id != info.original_execution_run_id and workflow.patched("reset-to-the-start"):
+            self._is_reset = True
+
+    def _was_reset(self, _seed: int) -> None:
+        self._is_reset = True
 
     def request_cancel(self, reason: str) -> None:
         """Request a stop; the second request skips the cleanup."""
@@ -85,7 +99,7 @@ class WorkflowHost:
         return None
 
     def _has_news(self) -> bool:
-        return self._performer.has_news or bool(self._requests) or self._is_cancel_new()
+        return self._performer.has_news or bool(self._requests) or self._is_cancel_new() or self._is_reset
 
     def _is_cancel_new(self) -> bool:
         return workflow.cancellation_reason() is not None and not self._is_cancel_fed
@@ -95,6 +109,9 @@ class WorkflowHost:
     def _turn(self) -> None:
         self._machine.budget.renew()
         self._performer.has_news = False
+        if self._is_reset:
+            self._is_reset = False
+            self._performer.end_orphans(self._machine.chunks_in_flight)
         self._feed_stops()
         if self._may_continue() and not self._machine.state.holding and self._performer.finish is None:
             self._shorten()

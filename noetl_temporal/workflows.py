@@ -52,6 +52,7 @@ class PlaybookWorkflow:
         """Returns the report of a completed playbook; a failed one fails the workflow with it, a cancelled one
         cancels it.
         """
+        self._host.watch_for_resets()
         self._host.feed(Started(now(), given.payload) if given.state is None else Resumed(now()))
         finish = await self._host.drive()
         await self.trail.recorded()

@@ -78,6 +78,11 @@ class Engine(Intake[S], Generic[S, R]):
         return not self.state.pending
 
     @property
+    def chunks_in_flight(self) -> list[str]:
+        """Their ids."""
+        return [id_ for id_, one in self.state.pending.items() if one.kind == "chunk"]
+
+    @property
     def has_work(self) -> bool:
         """Something could begin that the budget deferred: feed Continued in the next workflow task."""
         is_stopping = self.state.stop is not None
