@@ -6,22 +6,32 @@ later would go on with its calls, until the new run begins a chunk with the same
 
 So the first workflow task after a reset starts a local activity that terminates those chunks. It finds them by
 visibility, as the history of the new run does not name them. One that visibility does not list yet goes on as before.
+
+Where a run was reset to is told by its random seed, which changes there, alike in every replay. A reset to the very
+first task changes it before the workflow exists to be called back; the interceptor sees that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from temporalio import activity, workflow
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import RetryPolicy
 from temporalio.service import RPCError, RPCStatusCode
+from temporalio.worker import (
+    ExecuteWorkflowInput,
+    Interceptor,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+    WorkflowOutboundInterceptor,
+)
 
 from noetl_temporal.naming import LOOP_WORKFLOW
 
-__all__ = ["orphan_activity", "start_ending"]
+__all__ = ["ResetInterceptor", "orphan_activity", "start_ending"]
 
 END_ORPHANS = "noetl.end-orphans"
 REASON = "its playbook was reset to a point before it began"
@@ -69,3 +79,34 @@ def start_ending(owned: Sequence[str]) -> workflow.ActivityHandle[int]:
         retry_policy=_RETRY,
         summary="end chunks of the run before the reset",
     )
+
+
+@runtime_checkable
+class _Resettable(Protocol):
+    """A workflow that begins chunks."""
+
+    def was_reset(self, seed: int) -> None: ...
+
+
+class ResetInterceptor(Interceptor):
+    """Tells a workflow when it was reset to its first task."""
+
+    def workflow_interceptor_class(
+        self,
+        input: WorkflowInterceptorClassInput,  # noqa: A002 - the base class names it so
+    ) -> type[WorkflowInboundInterceptor]:
+        """See temporalio.worker.Interceptor."""
+        del input
+        return _Inbound
+
+
+class _Inbound(WorkflowInboundInterceptor):
+    def init(self, outbound: WorkflowOutboundInterceptor) -> None:
+        super().init(outbound)
+        self._first_seed = workflow.random_seed()
+
+    async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002
+        instance, seed = workflow.instance(), workflow.random_seed()
+        if seed != self._first_seed and isinstance(instance, _Resettable):
+            instance.was_reset(seed)
+        return await super().execute_workflow(input)

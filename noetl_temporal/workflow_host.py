@@ -59,17 +59,8 @@ class WorkflowHost:
         self._next_task: asyncio.Task[None] | None = None
         self._is_reset = False
 
-    def watch_for_resets(self) -> None:
-        """Notice where the run was reset to, alike in every replay: the server gives it another random seed there.
-
-        At its very first task it does so before anybody listens. Then nothing was replayed, which ``patched`` records.
-        """
-        info = workflow.info()
-        workflow.register_random_seed_callback(self._was_reset)
-        if info.run_id != info.original_execution_run_id and workflow.patched("reset-to-the-start"):
-            self._is_reset = True
-
-    def _was_reset(self, _seed: int) -> None:
+    def note_reset(self) -> None:
+        """A person has reset the run to this point."""
         self._is_reset = True
 
     def request_cancel(self, reason: str) -> None:

@@ -21,6 +21,7 @@ from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.machine.loops import chunks
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.naming import LOOP_WORKFLOW
+from noetl_temporal.replay import replay
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
 from tests.audit import audit_execution
@@ -136,6 +137,7 @@ async def test_chunks_that_began_after_the_point_of_a_reset_end(
         assert (await handle.result())["status"] == "completed"
         assert len(await children_of(handle, 6)) == 6
         await follow_execution(client.temporal, servers.postgres, run.workflow_id, handle.run_id)
+        assert (await replay(await handle.fetch_history(), client.temporal.data_converter)).problem is None
     assert await base.rows() == list(range(ITEMS))
     assert await audit_execution(servers.postgres, run.execution_id) == []
 
