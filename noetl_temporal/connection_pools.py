@@ -18,6 +18,8 @@ from typing import Any, TypeAlias, TypeVar
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
+from noetl_temporal.database_errors import LOST_CONNECTION_ERRORS
+
 __all__ = ["MAX_CONNECTIONS", "Connection", "with_connection"]
 
 Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
@@ -36,9 +38,6 @@ CONNECT_SECONDS = 15.0
 CLOSE_SECONDS = 2.0
 """How long the end of an event loop waits for a server that does not answer."""
 
-_LOST = (asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError, asyncpg.InterfaceError, OSError)
-"""What a statement raises whose connection is gone."""
-
 T = TypeVar("T")
 _pools: dict[tuple[asyncio.AbstractEventLoop, str], tuple[_Pool, AsyncGenerator[_Pool]]] = {}
 
@@ -48,7 +47,7 @@ async def with_connection(dsn: str, statement: Callable[[Connection], Awaitable[
     pool = await _pool(dsn)
     try:
         return await _run(pool, statement)
-    except _LOST:
+    except LOST_CONNECTION_ERRORS:
         await pool.expire_connections()
     return await _run(pool, statement)
 
@@ -88,7 +87,7 @@ async def _keeper(place: tuple[asyncio.AbstractEventLoop, str]) -> AsyncGenerato
         yield pool
     finally:
         _pools.pop(place, None)
-        with suppress(*_LOST):
+        with suppress(*LOST_CONNECTION_ERRORS):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await pool.close()
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, TypeAlias, cast
 
@@ -51,6 +51,7 @@ from noetl_temporal.machine.commands import (
 from noetl_temporal.machine.events import ChunkFinished, ChunkReport, Event, TimerFired, ToolFinished
 from noetl_temporal.machine.failing import error_outcome
 from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, child_workflow_id, summary, tool_queue
+from noetl_temporal.orphans import start_ending
 from noetl_temporal.stored_values import loaded_fact, start_load, start_store, stored_fact
 from noetl_temporal.trail import Trail
 
@@ -198,7 +199,7 @@ class Performer:
             await workflow.execute_child_workflow(
                 LOOP_WORKFLOW,
                 args=[given, body, *items_and_scope(own, input_.items, input_.scope)],
-                id=child_workflow_id(info.workflow_id, *command.chunk_id.split("/")),
+                id=_chunk_workflow_id(command.chunk_id),
                 id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
                 result_type=LoopEnd,
                 parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
@@ -207,6 +208,11 @@ class Performer:
                 static_summary=summary(command.summary),
             ),
         )
+
+    def end_orphans(self, chunk_ids: Iterable[str]) -> None:
+        """This run was reset, and has only these chunks. A failure to end the others ends no run."""
+        task = start_ending([_chunk_workflow_id(one) for one in chunk_ids])
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
     # ---- ends -----------------------------------------------------------------------------------------------------
 
@@ -224,7 +230,8 @@ class Performer:
         self._tasks[id_] = task
 
         def ended(done: _Task) -> None:
-            del self._tasks[id_]
+            if self._tasks.get(id_) is task:  # a load that was cancelled may have been started again
+                del self._tasks[id_]
             happened = fact(done)
             if happened is not None:
                 self.note(happened)
@@ -235,6 +242,10 @@ class Performer:
 def now() -> int:
     """The workflow's time, milliseconds since the epoch."""
     return workflow.time_ns() // 1_000_000
+
+
+def _chunk_workflow_id(chunk_id: str) -> str:
+    return child_workflow_id(workflow.info().workflow_id, *chunk_id.split("/"))
 
 
 def _tool_finished(call: ToolCall, task: _Task) -> Event:
@@ -275,7 +286,8 @@ def _chunk_finished(command: RunChunk, task: _Task) -> Event:
     if error is None:
         return ChunkFinished(now(), command.chunk_id, cast("LoopEnd | FrameEnd", task.result()).report)
     cause = error.cause if isinstance(error, ChildWorkflowError | ActivityError) else error
-    return ChunkFinished(now(), command.chunk_id, _loop_failed(command, "loop_lost", f"the loop's workflow: {cause}"))
+    what = "workflow" if command.input.frame is None else "frame"
+    return ChunkFinished(now(), command.chunk_id, _loop_failed(command, "loop_lost", f"the loop's {what}: {cause}"))
 
 
 def _loop_failed(command: RunChunk, kind: str, message: str) -> ChunkReport:

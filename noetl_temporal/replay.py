@@ -19,6 +19,7 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from noetl_temporal.codec import HEADERS
 from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
+from noetl_temporal.orphans import ResetInterceptor
 from noetl_temporal.struct_types import prepare_structs
 from noetl_temporal.trail import TrailInterceptor
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
@@ -52,7 +53,7 @@ async def replay(history: WorkflowHistory, converter: DataConverter) -> Verdict:
     replayer = Replayer(
         workflows=[PlaybookWorkflow, LoopWorkflow],
         workflow_runner=UnsandboxedWorkflowRunner(),
-        interceptors=[TrailInterceptor()],
+        interceptors=[TrailInterceptor(), ResetInterceptor()],
         data_converter=converter,
         header_codec_behavior=HEADERS,
     )

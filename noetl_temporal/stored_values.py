@@ -29,6 +29,7 @@ from noetl_temporal.payload_store import STORE_NAME
 from noetl_temporal.value_store import ValueStore
 
 __all__ = [
+    "GONE",
     "load_json",
     "loaded_fact",
     "reference",

@@ -24,6 +24,7 @@ from noetl_temporal.frames.activity import frame_activity
 from noetl_temporal.frames.wire import FRAME_KIND
 from noetl_temporal.heartbeats import BEAT
 from noetl_temporal.naming import WORKFLOW_QUEUE, tool_queue
+from noetl_temporal.orphans import ResetInterceptor, orphan_activity
 from noetl_temporal.run_tool import tool_activity
 from noetl_temporal.stored_values import value_activities
 from noetl_temporal.struct_types import prepare_structs
@@ -84,10 +85,15 @@ def _shared_worker(
         _reading_later(client),
         task_queue=WORKFLOW_QUEUE,
         workflows=[PlaybookWorkflow, LoopWorkflow],
-        activities=[record_trail, *value_activities(ValueStore(client.data_converter)), *activities],
+        activities=[
+            record_trail,
+            orphan_activity(client),
+            *value_activities(ValueStore(client.data_converter)),
+            *activities,
+        ],
         no_remote_activities=not activities,
         workflow_runner=UnsandboxedWorkflowRunner(),
-        interceptors=[TrailInterceptor()],
+        interceptors=[TrailInterceptor(), ResetInterceptor()],
         max_cached_workflows=1000,
         max_concurrent_activities=SLOTS * len(activities) or None,
         graceful_shutdown_timeout=grace,

@@ -58,6 +58,11 @@ class WorkflowHost:
         self._is_wait_logged = False
         self._soft_events = SOFT_EVENTS
         self._next_task: asyncio.Task[None] | None = None
+        self._is_reset = False
+
+    def note_reset(self) -> None:
+        """A person has reset the run to this point."""
+        self._is_reset = True
 
     def request_cancel(self, reason: str) -> None:
         """Request a stop; the second request skips the cleanup."""
@@ -86,7 +91,7 @@ class WorkflowHost:
         return None
 
     def _has_news(self) -> bool:
-        return self._performer.has_news or bool(self._requests) or self._is_cancel_new()
+        return self._performer.has_news or bool(self._requests) or self._is_cancel_new() or self._is_reset
 
     def _is_cancel_new(self) -> bool:
         return workflow.cancellation_reason() is not None and not self._is_cancel_fed
@@ -96,21 +101,23 @@ class WorkflowHost:
     def _turn(self) -> None:
         self._machine.budget.renew()
         self._performer.has_news = False
+        if self._is_reset:
+            self._is_reset = False
+            self._performer.end_orphans(self._machine.chunks_in_flight)
         self._feed_stops()
-        is_free = not (self._machine.state.holding or self._machine.is_loading)
-        if self._may_continue() and is_free and self._performer.finish is None:
+        if self._may_continue() and not self._machine.state.holding and self._performer.finish is None:
             self._shorten()
         self._feed_news()
 
     def _shorten(self) -> None:
         """The history is long: a chunk gives back what it has not begun, anything else continues as new when idle.
 
-        Not while a stored value is loaded: it would come when nothing may begin, and be loaded again.
+        It does not hold while stored values are loaded: the new run would load again those that come meanwhile.
         """
         if isinstance(self._machine, LoopMachine) and self._machine.may_give_back:
             self._soft_events = workflow.info().get_current_history_length() + SOFT_EVENTS
             self.feed(RestRequested(now()))
-        else:
+        elif not self._machine.is_loading or self._is_at_hard_limit():
             self.feed(HoldRequested(now()))
 
     def _feed_news(self) -> None:

@@ -1,13 +1,15 @@
 """The activity that runs a frame: it restores what an earlier attempt left, drives the host, and ends well or not.
 
 Cancelled, the frame goes on until its machine has ended: what is in flight is told. Interrupted otherwise (its worker's
-grace is over, a person paused or reset the activity), it stores how far it is, and Temporal runs it again.
+grace is over, a person paused or reset the activity), it stores how far it is, and Temporal runs it again. Where the
+payload store no longer has what the frame needs, it fails, and its loop is lost.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -32,6 +34,7 @@ from noetl_temporal.machine.call import AttemptStatus
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.run_tool import MAX_LOST
 from noetl_temporal.stopping import INTERRUPTED, stop_reason
+from noetl_temporal.stored_values import GONE
 from noetl_temporal.value_store import ValueStore, until_done
 
 __all__ = ["frame_activity"]
@@ -88,8 +91,11 @@ class _Frame:
 
     async def run(self, given: FrameInput | Unread) -> FrameEnd:
         """Run the frame to its end."""
-        frame, head, values = await self._read(given), self.heart.details.head, self._values
-        found = None if head is None else await resumed(values, head)
+        head, values = self.heart.details.head, self._values
+        with _must_exist("its input"):
+            frame = await self._read(given)
+        with _must_exist("what it has done"):
+            found = None if head is None else await resumed(values, head)
         if found is not None and found.report is not None:
             return await self._kept(FrameEnd(found.report, head or ""))
         machine = LoopMachine(frame.input, None if found is None else found.state, limit=frame.limit)
@@ -101,7 +107,10 @@ class _Frame:
         return await self._kept(FrameEnd(report, await host.keeper.last(report=report)))
 
     async def _read(self, given: FrameInput | Unread) -> FrameInput:
-        """The input, read from the payload store however long that takes, with the items that lie there."""
+        """The input, read from the payload store however long that takes, with the items that lie there.
+
+        Raises LookupError when the store no longer has it.
+        """
         if not isinstance(given, FrameInput):
             unread = given
             given = await until_done("the frame cannot be read", lambda: self._values.read(unread, FrameInput))
@@ -138,6 +147,16 @@ class _Frame:
         """Leave nothing running."""
         if self._host is not None:
             self._host.close()
+
+
+@contextmanager
+def _must_exist(what: str) -> Generator[None]:
+    """A frame that lacks a stored value ends for good, since no later attempt would find it: its loop is lost."""
+    try:
+        yield
+    except LookupError as error:
+        message = f"{what} cannot be read: {error}; correct that, then execute the playbook again"
+        raise ApplicationError(message, type=GONE, non_retryable=True) from error
 
 
 def _idle_attempts(heart: Heart) -> int:

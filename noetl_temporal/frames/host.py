@@ -230,7 +230,12 @@ class FrameHost:
 
     def _values(self, command: KeepValues | LoadValue) -> None:
         task = self._tasks[command.id] = asyncio.create_task(self._kept_or_loaded(command))
-        task.add_done_callback(lambda _done: self._tasks.pop(command.id))
+        task.add_done_callback(lambda done: self._value_task_ended(command.id, done))
+
+    def _value_task_ended(self, id_: str, task: asyncio.Task[None]) -> None:
+        """A load that was cancelled may have been started again."""
+        if self._tasks.get(id_) is task:
+            del self._tasks[id_]
 
     async def _kept_or_loaded(self, command: KeepValues | LoadValue) -> None:
         values = self._around.store

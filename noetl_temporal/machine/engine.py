@@ -81,15 +81,20 @@ class Engine(Intake[S], Generic[S, R]):
     @property
     def waits_for_store(self) -> bool:
         """Nothing is in flight but values that are stored or loaded; a call whose end is deferred is not."""
-        ended = set(map(answered, self.state.deferred))
+        ended = {answered(one.fact) for one in self.state.deferred}
         pending = self.state.pending.items()
         return not self.is_idle and all(one.kind in ("keep", "load") or id_ in ended for id_, one in pending)
+
+    @property
+    def chunks_in_flight(self) -> list[str]:
+        """Their ids."""
+        return [id_ for id_, one in self.state.pending.items() if one.kind == "chunk"]
 
     @property
     def has_work(self) -> bool:
         """Something could begin that the budget deferred: feed Continued in the next workflow task."""
         is_stopping = self.state.stop is not None
-        may_begin = is_stopping or (self._can_begin(ignoring_budget=True) and not self.is_loading)
+        may_begin = is_stopping or self._can_begin(ignoring_budget=True)
         return may_begin and self._is_waiting_for_budget()
 
     @property
@@ -186,7 +191,9 @@ class Engine(Intake[S], Generic[S, R]):
 
     def _settle(self) -> None:
         while self.state.phase == "running":
-            self._proceed()
+            if not self._lacks_value(""):
+                self._goes_on("")
+                self._proceed()
             if self.state.phase != "running" or not self._begin_ready():
                 return
 
@@ -199,10 +206,15 @@ class Engine(Intake[S], Generic[S, R]):
         begun, waiting = 0, len(ready)
         while begun < waiting:
             run = self._runs[ready[begun]]
+            if self._lacks_value(run.id):  # it is ready again once that is loaded
+                del ready[begun]
+                waiting -= 1
+                continue
             is_stopped = self._is_stopped(run)
             if self.state.phase != "running" or self.budget.is_spent or not (is_stopped or self._can_begin()):
                 break
             begun += 1
+            self._goes_on(run.id)
             if self._end_stopped(run) if is_stopped else self._begin(run):
                 ended = True
         del ready[:begun]
@@ -243,6 +255,11 @@ class Engine(Intake[S], Generic[S, R]):
     def _ready(self, run: R) -> None:
         """The run's next call may begin."""
         self.state.ready.append(run.id)
+
+    def _wake(self, run_id: str) -> bool:
+        if run_id in self._runs and run_id not in self.state.ready:
+            self.state.ready.insert(0, run_id)
+        return run_id in self._runs
 
     def _begin_pipeline(self, run: R) -> None:
         run.pipeline = PipelineState()
@@ -291,12 +308,14 @@ class Engine(Intake[S], Generic[S, R]):
     def _stop_run(self, run: R) -> None:
         """Stop one run, which timed out."""
         run.stop = "timeout"
+        self._ask_run_to_end(run)
         if run.id in self.state.ready:
             self.state.ready.remove(run.id)
             self.state.ready.insert(0, run.id)
-        self._ask_run_to_end(run)
 
     def _ask_run_to_end(self, run: R) -> None:
+        if self.state.readers.pop(run.id, None) is not None and run.id not in self.state.ready:
+            self._ready(run)
         pipeline = run.pipeline
         if pipeline is not None and pipeline.phase == "delay":
             self._drop_timer(pipeline.pending)

@@ -4,16 +4,16 @@ Before anything changes, a fact is checked against two tables (protocol.py): whi
 of pending operation each fact answers. One that does not fit raises ProtocolError, and so does every later one: the
 shell no longer knows the machine's state (h11's rule).
 
-Applying a fact may need a stored value that is not loaded (stored.py). Then the state is rolled back, the value is
-requested, and the fact is *deferred* until the value is loaded. Later results queue behind it, in order; stops and
-requests of the host do not. If the fact itself can be applied and only the new work after it needs a value, the fact
-stays applied, and no new work starts until the value is loaded.
+Applying a fact may need a stored value that is not loaded (stored.py). Then the state is rolled back, and the fact is
+*deferred* until the value is loaded (loads.py). Others are applied meanwhile: a fact that waits is like a call that
+takes longer, and no two calls of a run are in flight at a time. If the fact can be applied and only new work needs a
+value, the run whose work that is waits, and the others go on. A stopped run waits for no value.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 from msgspec.structs import replace
@@ -21,22 +21,15 @@ from msgspec.structs import replace
 from noetl_temporal.limits import inline_bytes
 from noetl_temporal.machine.budget import FACT_WORK, Budget
 from noetl_temporal.machine.call import StoredRef
-from noetl_temporal.machine.commands import Cancel, Command, LoadValue
+from noetl_temporal.machine.commands import Cancel, Command
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import (
-    ChunkFinished,
-    Event,
-    Resumed,
-    TimerFired,
-    ToolFinished,
-    ValueLoaded,
-    ValuesKept,
-)
+from noetl_temporal.machine.events import ChunkFinished, Event, Resumed, ToolFinished, ValueLoaded
 from noetl_temporal.machine.journal import Journal
+from noetl_temporal.machine.loads import Loads
 from noetl_temporal.machine.protocol import unexpected
 from noetl_temporal.machine.rollback import copy_state
-from noetl_temporal.machine.state import MachineState, Pending
-from noetl_temporal.machine.stored import LoadedValue, LoadedValues, NotLoaded, load_id, reading_from
+from noetl_temporal.machine.state import Deferral, MachineState
+from noetl_temporal.machine.stored import LoadedValue, NotLoaded, load_id, reading_from
 
 __all__ = ["Intake"]
 
@@ -53,6 +46,8 @@ class Intake(ABC, Generic[S]):
         self._limit = limit
         self._file = file
         self._broken: str | None = None
+        self._loads = Loads(limit)
+        self._reader = ""
         self._set_state(state)
 
     def _set_state(self, state: S) -> None:
@@ -72,6 +67,10 @@ class Intake(ABC, Generic[S]):
     def _request_again(self, owner: str) -> None:
         """What was to be stored of the run ``owner`` was not: request it again."""
 
+    @abstractmethod
+    def _wake(self, run_id: str) -> bool:
+        """The run's next call may begin, whose values are loaded now; False when there is no such run any more."""
+
     def feed(self, event: Event) -> list[Command]:
         """Apply one fact; perform the commands in their order. Raises ProtocolError, and then on every later call."""
         self._broken = self._broken or unexpected(event, self.state)
@@ -84,52 +83,58 @@ class Intake(ABC, Generic[S]):
             raise
 
     def _fed(self, event: Event) -> list[Command]:
-        """Dispatch a fact. While facts are deferred, results queue behind; stops and the host's requests do not."""
+        """Apply a fact, and all those deferred that can be applied then; load what those need that cannot."""
         match event:
             case ValueLoaded():
-                return self._value_loaded(event)
+                commands = self._value_loaded(event)
             case Resumed():
-                return self._resumed(event)
-            case _ if self.state.deferred and self._must_queue(event):
-                self.state.deferred.append(event)
-                return []
+                commands = self._resumed(event)
             case _:
                 commands = self._apply(event)
-                return commands + self._stop_waiting(event.at)
-
-    def _must_queue(self, event: Event) -> bool:
-        """Whether the fact queues behind deferred ones: it reports the end of something that the machine started."""
-        if isinstance(event, TimerFired):
-            timer = self.state.timers.get(event.timer_id)
-            return timer is None or timer.kind != "deadline"
-        return isinstance(event, ToolFinished | ChunkFinished | ValuesKept)
+        if self.state.stop is not None:
+            commands += self._apply_deferred(event.at)
+        if self.state.has_stored and self.state.phase == "running":
+            commands += self._loads.updated(self.state)
+        return commands
 
     # ---- taking ---------------------------------------------------------------------------------------------------
 
     def _apply(self, event: Event) -> list[Command]:
         """Apply the fact, or defer it until the stored value that it needs is loaded."""
+        return self._applied(Deferral(event, {}), len(self.state.deferred))
+
+    def _applied(self, one: Deferral, place: int) -> list[Command]:
+        """Apply the fact, or defer it at this place among the others. A stopped run reads no value."""
+        event, missing = one.fact, STOPPED if self.state.stop is not None else ""
         if _refers_to_stored(event):
             self.state.has_stored = True
         self._journal.open(event.at)
         self.budget.work(FACT_WORK)
-        needed = self._try(lambda: self._take(event))
+        needed = self._try(lambda: self._take(event), missing)
         if needed is None:
             return self._apply_settle()
-        self.state.deferred.insert(len(self.state.deferred) if self._must_queue(event) else 0, event)
-        return self._load(needed)
+        self.state.deferred.insert(place, Deferral(event, _with(one.needs, needed)))
+        return []
 
     def _apply_settle(self) -> list[Command]:
-        """Start what may start. If that needs a value, start nothing and load the value first."""
-        told = list(self._journal.commands)
-        needed = self._try(self._settle)
-        return self._journal.commands if needed is None else [*told, *self._load(needed)]
+        """Start what may start. Whoever needs a value for that waits, and the others start without it."""
+        at, told = self._journal.at, self._journal.commands
+        self._journal.open(at)
+        while (needed := self._try(self._settle)) is not None:
+            readers = self.state.readers
+            readers[self._reader] = _with(readers.get(self._reader, {}), needed)
+            self._journal.open(at)
+        return [*told, *self._journal.commands]
 
-    def _try(self, change: Callable[[], None]) -> StoredRef | None:
-        """Run ``change``. If it needs a value that is not loaded, roll the state back and return that value."""
+    def _try(self, change: Callable[[], None], missing: str = "") -> StoredRef | None:
+        """Run ``change``. If it needs a value that is not loaded, roll the state back and return that value.
+
+        With ``missing`` such a value fails the template that reads it instead.
+        """
         before, size = copy_state(self.state) if self.state.has_stored else None, self.budget.bytes
         self.budget.open()
         try:
-            with reading_from(LoadedValues(self.state.loaded, self._limit)):
+            with reading_from(self._loads.readable(missing)):
                 change()
         except NotLoaded as found:
             if before is None:
@@ -148,18 +153,36 @@ class Intake(ABC, Generic[S]):
         """Whether a load is pending."""
         return self.state.has_stored and any(one.kind == "load" for one in self.state.pending.values())
 
-    def _load(self, stored: StoredRef) -> list[Command]:
-        id_ = load_id(stored)
-        if id_ in self.state.pending:
-            return []
-        self.state.pending[id_] = Pending("load", "")
-        return [LoadValue(id_, stored)]
+    @property
+    def has_loaded(self) -> bool:
+        """Whether it has values that a machine restored from its snapshot would load again."""
+        return self._loads.has_loaded
+
+    def _lacks_value(self, reader: str) -> bool:
+        """Whether the run, or "" for the arrivals at steps, waits for a value."""
+        return self._loads.lacks(self.state.readers.get(reader, {}))
+
+    def _goes_on(self, reader: str) -> None:
+        """The run, or the arrivals at steps, go on: if they lack a value, they are who waits for it."""
+        self._reader = reader
+        self.state.readers.pop(reader, None)
 
     def _value_loaded(self, event: ValueLoaded) -> list[Command]:
         if self.state.pending.pop(event.load_id, None) is None:
             return []
-        self.state.loaded[event.load_id] = LoadedValue(event.value, event.error)
-        return self._apply_deferred(event.at)
+        self._loads.came(event.load_id, LoadedValue(event.value, event.error))
+        commands = self._apply_deferred(event.at)
+        if self.state.phase == "running":
+            self._wake_readers()
+            self._journal.open(event.at)
+            commands += self._apply_settle()
+        return commands
+
+    def _wake_readers(self) -> None:
+        """Let the runs go on that have all values that they are known to need."""
+        for id_ in reversed([id_ for id_ in self.state.readers if id_ and not self._lacks_value(id_)]):
+            if not self._wake(id_):
+                del self.state.readers[id_]
 
     def _resumed(self, event: Resumed) -> list[Command]:
         """A new host has no loads or stores in progress: request again what is still needed."""
@@ -168,46 +191,36 @@ class Intake(ABC, Generic[S]):
             del pending[id_]
             if one.owner:
                 self._request_again(one.owner)
-        return self._apply(event) + (self._apply_deferred(event.at) if self.state.deferred else [])
+        return self._apply(event)
 
     def _apply_deferred(self, at: int) -> list[Command]:
-        """Apply the deferred facts in their order, at this time, up to one that needs another value."""
-        self._journal.open(at)
-        commands = [] if self.state.deferred else self._apply_settle()
-        waiting, self.state.deferred = self.state.deferred, []
-        while waiting and not self.state.deferred and self.state.phase == "running":
-            fact = replace(waiting.pop(0), at=at)
+        """Apply the deferred facts that have their values, in order, at this time; of a stopped run all."""
+        commands, place = list[Command](), 0
+        while place < len(self.state.deferred) and self.state.phase == "running":
+            one = self.state.deferred[place]
+            if self.state.stop is None and self._loads.lacks(one.needs):
+                place += 1
+                continue
+            del self.state.deferred[place]
+            fact = replace(one.fact, at=at)
             problem = unexpected(fact, self.state)
             if problem is not None:
                 raise ProtocolError(problem)
-            commands += self._apply(fact)
-        if self.state.phase == "running":
-            self.state.deferred += waiting
-        if not self.is_loading:
-            self.state.loaded.clear()
+            commands += self._applied(replace(one, fact=fact), place)
         return commands
-
-    def _stop_waiting(self, at: int) -> list[Command]:
-        """A stopped run waits for no value: facts that need one are applied as if it could not be loaded."""
-        if self.state.stop is None or not self.state.deferred:
-            return []
-        ids = self._forget_loads()
-        for id_ in ids:
-            self.state.loaded[id_] = LoadedValue(error=STOPPED)
-        return [*map(Cancel, ids), *self._apply_deferred(at)] if ids else []
-
-    def _forget_loads(self) -> list[str]:
-        """Wait for no load any more; their ids, to be cancelled."""
-        ids = [id_ for id_, one in self.state.pending.items() if one.kind == "load"]
-        for id_ in ids:
-            del self.state.pending[id_]
-        return ids
 
     def _drop_loads(self) -> None:
         """The machine ends: cancel all loads."""
         self.state.deferred.clear()
-        for id_ in self._forget_loads():
+        self.state.readers.clear()
+        pending = self.state.pending
+        for id_ in [id_ for id_, one in pending.items() if one.kind == "load"]:
+            del pending[id_]
             self._journal.send(Cancel(id_))
+
+
+def _with(needs: Mapping[str, StoredRef], stored: StoredRef) -> dict[str, StoredRef]:
+    return {**needs, load_id(stored): stored}
 
 
 def _refers_to_stored(event: Event) -> bool:

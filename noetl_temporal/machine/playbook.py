@@ -193,7 +193,8 @@ class Machine(Engine[PlaybookState, StepRun]):
         return self.state.stop is not None or not (self.state.holding or self.budget.is_spent)
 
     def _is_waiting_for_budget(self) -> bool:
-        return self.state.phase == "running" and bool(self.state.ready or self.state.arrivals)
+        may_arrive = bool(self.state.arrivals) and not self._lacks_value("")
+        return self.state.phase == "running" and (bool(self.state.ready) or may_arrive)
 
     def _arrive(self, step: str, origin: str) -> None:
         state, final = self.state, self.graph.final

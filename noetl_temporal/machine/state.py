@@ -17,12 +17,12 @@ from noetl_temporal.machine.events import ChunkReport, Event, PayloadRef
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops.items import Selection
-from noetl_temporal.machine.stored import LoadedValue
 from noetl_temporal.machine.undefined import Mistake
 
 __all__ = [
     "VERSION",
     "Chunk",
+    "Deferral",
     "Iteration",
     "LoopProgress",
     "LoopState",
@@ -205,13 +205,20 @@ class Iteration(Run, omit_defaults=True, kw_only=True):
     assigns: list[tuple[str, Json]] = []
 
 
+class Deferral(msgspec.Struct, frozen=True):
+    """A fact that waits for the stored values that it ``needs``, by the ids of their loads."""
+
+    fact: Event
+    needs: dict[str, StoredRef]
+
+
 class MachineState(msgspec.Struct, omit_defaults=True):
     """What every machine remembers.
 
     ``pending`` are the calls, chunks and whatever else is in flight, ``timers`` the delays and deadlines, by id.
-    ``ready`` names the runs whose next call may begin, in order. ``deferred`` are facts, in order, that wait for a
-    stored value; ``loaded`` are those that have come for them, by id. None ever waits before one ``has_stored``;
-    ``stored_bytes`` is the size of all results of calls that were stored.
+    ``ready`` names the runs whose next call may begin, in order. ``deferred`` are facts, in order, that wait for stored
+    values; ``readers`` are runs that do, by id, "" for the arrivals at steps (loads.py). None ever waits before one
+    ``has_stored``; ``stored_bytes`` is the size of all results of calls that were stored.
     """
 
     phase: Literal["new", "running", "ended"] = "new"
@@ -223,8 +230,8 @@ class MachineState(msgspec.Struct, omit_defaults=True):
     stop: Stop | None = None
     holding: bool = False
     sizes: ResultSizes = msgspec.field(default_factory=ResultSizes)
-    deferred: list[Event] = []
-    loaded: dict[str, LoadedValue] = {}
+    deferred: list[Deferral] = []
+    readers: dict[str, dict[str, StoredRef]] = {}
     has_stored: bool = False
     stored_bytes: int = 0
 

@@ -4,8 +4,7 @@ A large result of a call, and the items and results of a large loop, are stored 
 holds a ``StoredRef`` instead: a small reference that names the parts, and all that a snapshot copies.
 
 Reading such a value raises NotLoaded, a BaseException, so that neither templates nor the handling of failures catch it.
-The intake rolls the fact back, commands LoadValue, and applies the fact again once the value is loaded (intake.py).
-Loaded values are dropped when no load is pending.
+The intake rolls the fact back, and applies it again once the value is loaded (intake.py, loads.py).
 """
 
 from __future__ import annotations
@@ -62,10 +61,14 @@ class LoadedValue(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LoadedValues(NamedTuple):
-    """The values that a machine has ``loaded``, by the id of the load; ``limit`` is the bytes that one may have."""
+    """The values that a machine has ``loaded``, by the id of the load; ``limit`` is the bytes that one may have.
+
+    ``missing`` says why one that is not loaded will not be; "" if it can be.
+    """
 
     loaded: Mapping[str, LoadedValue]
     limit: int
+    missing: str = ""
 
     def value(self, stored: StoredRef) -> Json:
         """Raises NotLoaded for a value that is not loaded, TemplateFailure for one that cannot be."""
@@ -75,6 +78,8 @@ class LoadedValues(NamedTuple):
                 "read it back from a sink, or pass on less of it"
             )
         found = self.loaded.get(load_id(stored))
+        if found is None and self.missing:
+            raise TemplateFailure(self.missing)
         if found is None:
             raise NotLoaded(stored)
         if found.error:

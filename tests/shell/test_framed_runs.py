@@ -250,3 +250,42 @@ async def test_a_worker_that_stops_leaves_its_items_to_another(
     ]
     assert len(frames) == 2
     assert await audit_execution(servers.postgres, handle.execution_id) == []
+
+
+async def test_a_frame_whose_items_are_gone_is_a_lost_loop(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The items are removed before a worker takes the frame."""
+    monkeypatch.setenv("NOETL_POSTGRES", servers.postgres)
+    shell, tools = Shell(servers.temporal), {"noop": FakeTool("noop", lambda _request, _context: 1)}
+    client = await NoetlClient.connect(servers.temporal, tools=tools)
+    step = (
+        f'  - step: many\n    loop: {{in: "{{{{ workload.items }}}}", iterator: item, spec: {{frame: {{}}}}}}\n'
+        f"    {TASK}\n"
+    )
+    async with AsyncExitStack() as stack, asyncio.timeout(120):
+        await stack.enter_async_context(workflow_worker(client.temporal))
+        handle = await shell.submit(client, step, "workload: {items: []}\n", items=["x" * 50_000, "y" * 50_000])
+        while await scheduled_in(handle) != [FRAME_ACTIVITY]:
+            await asyncio.sleep(0.05)
+        key = await items_of_frame(handle)
+        connection = await asyncpg.connect(servers.postgres)
+        assert await connection.execute("DELETE FROM noetl.payload WHERE key = $1", key) == "DELETE 1"
+        await connection.close()
+        await stack.enter_async_context(frame_worker(client.temporal, tools, shell.credentials))
+        report = await handle.result()
+    assert report.status == "failed"
+    [failure] = report.failures.kept
+    assert failure.kind == "loop_lost"
+    assert failure.message.startswith("the loop's frame: ")
+    assert key in failure.message
+
+
+async def items_of_frame(handle: RunHandle) -> str:
+    """The key under which the items of a run's only frame lie."""
+    history = await history_of(handle)
+    [scheduled] = [
+        event.activity_task_scheduled_event_attributes
+        for event in history.events
+        if event.HasField("activity_task_scheduled_event_attributes")
+    ]
+    found: str = msgspec.json.decode(scheduled.input.payloads[0].data)["input"]["kept_items"]["key"]
+    return found

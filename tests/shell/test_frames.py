@@ -13,7 +13,8 @@ from temporalio.exceptions import ApplicationError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal.frames import keeper
-from noetl_temporal.frames.segments import resumed
+from noetl_temporal.frames.segments import FrameDetails, resumed
+from noetl_temporal.machine.call import Part
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.run_tool import MAX_LOST
 from noetl_temporal.stack.addresses import Addresses
@@ -357,3 +358,19 @@ async def test_a_snapshot_that_a_segment_restores_is_the_machine_s(servers: Addr
     assert sorted(machine.state.results) == [0, 1, 2, 3, 4, 5, 6]
     assert sorted(machine.state.assigns) == [0, 1, 2, 3, 4, 5, 6]
     assert [one.call.iteration for one in found.calls] == [7]
+
+
+@pytest.mark.parametrize("missing", ["its input", "what it has done"])
+async def test_a_frame_whose_values_are_gone_ends_and_names_them(servers: Addresses, missing: str) -> None:
+    given = input_of(looped(3))
+    frame = Frame(given, servers.postgres, number)
+    if missing == "its input":
+        frame = Frame(msgspec.structs.replace(given, items=[], kept_items=Part("gone", 0, 3)), servers.postgres, number)
+    else:
+        frame.told = FrameDetails(head="gone")
+        frame.beats.append(frame.told)
+    with pytest.raises(ApplicationError, match=f"{missing} cannot be read: noetl.payload has no .*gone") as found:
+        await frame.start()
+    assert found.value.non_retryable
+    assert "execute the playbook again" in found.value.message
+    assert frame.called == []

@@ -21,6 +21,7 @@ from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.machine.loops import chunks
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.naming import LOOP_WORKFLOW
+from noetl_temporal.replay import replay
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
 from tests.audit import audit_execution
@@ -41,9 +42,23 @@ LOOP = """\
           sink: {tool: {kind: postgres, auth: pg_local, table: TABLE, data: {n: "{{ item }}"}}}
 """
 
+BEFORE = -1
+"""Stands for the item in the calls of the two steps before a loop."""
+
+STEPS_BEFORE = """\
+  - step: start
+    tool: {kind: noop, input: {n: -1}}
+    next: {arcs: [{step: between}]}
+  - step: between
+    tool: {kind: noop, input: {n: -1}}
+    next: {arcs: [{step: each}]}
+"""
+
 
 class Tool:
-    """Counts its calls. Those of HELD wait, until they are let go or cancelled; ``waiting`` are those that do now."""
+    """Counts its calls. Those of HELD, and of BEFORE after the second, wait until they are let go or cancelled;
+    ``waiting`` are those that do now.
+    """
 
     def __init__(self) -> None:
         self.calls: Counter[int] = Counter()
@@ -54,7 +69,7 @@ class Tool:
         del context
         n = request.input["n"]
         self.calls[n] += 1
-        if n in HELD:
+        if n in HELD or (n == BEFORE and self.calls[n] > 2):
             self.waiting[n] += 1
             try:
                 await self.let_go.wait()
@@ -79,7 +94,7 @@ async def test_a_run_reset_in_a_chunked_loop_does_every_item_once(
         run = await client.submit(compile_or_raise(text), content=text)
         await all_wait(tool)
         assert len(tool.calls) == 3 * CHUNK + 2 * 7
-        handle = await reset(client, run)
+        handle = await reset(client, run, await after_three_chunks(run))
         in_flight = await children_of(handle, 5)
         await until_only(client, run, in_flight)
         await all_wait(tool)
@@ -97,23 +112,63 @@ async def test_a_run_reset_in_a_chunked_loop_does_every_item_once(
     assert await audit_execution(servers.postgres, run.execution_id) == []
 
 
+@pytest.mark.parametrize("task", [0, 1], ids=["the first task", "a later task"])
+async def test_chunks_that_began_after_the_point_of_a_reset_end(
+    servers: Addresses, base: Base, monkeypatch: pytest.MonkeyPatch, task: int
+) -> None:
+    """Also while the new run has not come to the loop again."""
+    monkeypatch.setattr(chunks, "CHUNK_ITEMS", CHUNK)
+    tool = Tool()
+    tools = {"noop": FakeTool("noop", tool)}
+    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
+    loop = LOOP.replace("start", "each").replace("ITEMS", str(ITEMS)).replace("TABLE", base.table)
+    text = f"{HEAD}workflow:\n{STEPS_BEFORE}{loop}"
+    source = CredentialSource(environment=servers.environment())
+    async with asyncio.timeout(240), serving(client.temporal, tools, source):
+        run = await client.submit(compile_or_raise(text), content=text)
+        await all_wait(tool)
+        handle = await reset(client, run, task)
+        await until_only(client, run, [])
+        while tool.waiting != Counter({BEFORE: 1}):
+            await asyncio.sleep(0.02)
+        ended = Counter([one.status async for one in loops_of(client, run)])
+        assert ended == {WorkflowExecutionStatus.COMPLETED: 3, WorkflowExecutionStatus.TERMINATED: 2}
+        tool.let_go.set()
+        assert (await handle.result())["status"] == "completed"
+        assert len(await children_of(handle, 6)) == 6
+        await follow_execution(client.temporal, servers.postgres, run.workflow_id, handle.run_id)
+        assert (await replay(await handle.fetch_history(), client.temporal.data_converter)).problem is None
+    assert await base.rows() == list(range(ITEMS))
+    assert await audit_execution(servers.postgres, run.execution_id) == []
+
+
 async def all_wait(tool: Tool) -> None:
     """Return once exactly the calls of the two chunks in flight wait."""
     while tool.waiting != dict.fromkeys(HELD, 1):
         await asyncio.sleep(0.02)
 
 
-async def reset(client: NoetlClient, run: RunHandle) -> WorkflowHandle[Any, Any]:
-    """To the workflow task that was told that the third chunk had ended; the new run."""
+async def after_three_chunks(run: RunHandle) -> int:
+    """The place among the workflow tasks of that which was told that the third chunk had ended."""
     history = await run.workflow.fetch_history()
     ends = [one for one in history.events if one.HasField("child_workflow_execution_completed_event_attributes")]
-    tasks = [one for one in history.events if one.HasField("workflow_task_completed_event_attributes")]
+    return next(place for place, one in enumerate(await tasks_of(run)) if one > ends[2].event_id)
+
+
+async def tasks_of(run: RunHandle) -> list[int]:
+    """The ids of the events with which the workflow tasks of a run were completed."""
+    history = await run.workflow.fetch_history()
+    return [one.event_id for one in history.events if one.HasField("workflow_task_completed_event_attributes")]
+
+
+async def reset(client: NoetlClient, run: RunHandle, task: int) -> WorkflowHandle[Any, Any]:
+    """To this workflow task; the new run."""
     request = ResetWorkflowExecutionRequest(
         namespace=client.temporal.namespace,
         workflow_execution=ExecutionName(workflow_id=run.workflow_id),
         reason="a test",
         request_id=uuid.uuid4().hex,
-        workflow_task_finish_event_id=next(one.event_id for one in tasks if one.event_id > ends[2].event_id),
+        workflow_task_finish_event_id=(await tasks_of(run))[task],
     )
     answer = await client.temporal.workflow_service.reset_workflow_execution(request)
     return client.temporal.get_workflow_handle(run.workflow_id, run_id=answer.run_id)

@@ -1,0 +1,86 @@
+"""Which stored values a machine loads, and how long it keeps them.
+
+Whatever needs a stored value waits alone: a fact that is deferred, a run whose next call reads the value, or the
+arrivals at steps, which share the reader "". Each is noted in the state with all values that it is known to need; more
+than one, as it finds the second only when it has the first. The loads of all who wait overlap, within
+``LOADS_BYTES``. A value is kept as long as somebody who waits needs it.
+
+The values themselves are no part of the state: a machine that is restored loads them again.
+
+Nobody waits for ever: the first deferred fact and the first reader get their values whatever the others hold. A fact is
+applied at once when it has them; a reader goes on when calls may begin, so no second reader exceeds the bytes before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from noetl_temporal.machine.call import StoredRef
+from noetl_temporal.machine.commands import Cancel, Command, LoadValue
+from noetl_temporal.machine.state import MachineState, Pending
+from noetl_temporal.machine.stored import LoadedValue, LoadedValues
+
+__all__ = ["LOADS_BYTES", "Loads"]
+
+LOADS_BYTES = 16_000_000
+"""Of the values that a machine has loaded or requested, beside those that it needs first."""
+
+
+class Loads:
+    """The loaded values of one machine; ``limit`` is the bytes that one may have."""
+
+    def __init__(self, limit: int) -> None:
+        self._loaded: dict[str, LoadedValue] = {}
+        self._limit = limit
+
+    @property
+    def has_loaded(self) -> bool:
+        """Whether a value is loaded."""
+        return bool(self._loaded)
+
+    def readable(self, missing: str = "") -> LoadedValues:
+        """What templates read. ``missing`` is the failure of a value that is not loaded, "" where it can be."""
+        return LoadedValues(self._loaded, self._limit, missing)
+
+    def came(self, load_id: str, value: LoadedValue) -> None:
+        """A value was loaded, or cannot be."""
+        self._loaded[load_id] = value
+
+    def lacks(self, needs: Mapping[str, StoredRef]) -> bool:
+        """Whether one of these values is not loaded."""
+        return any(id_ not in self._loaded for id_ in needs)
+
+    def updated(self, state: MachineState) -> list[Command]:
+        """Request the values that are needed now, and drop all others."""
+        needed = _needed(state)
+        unneeded = [id_ for id_, one in state.pending.items() if one.kind == "load" and id_ not in needed]
+        for id_ in unneeded:
+            del state.pending[id_]
+        self._loaded = {id_: value for id_, value in self._loaded.items() if id_ in needed}
+        return [*map(Cancel, unneeded), *self._requested(state, needed)]
+
+    def _requested(self, state: MachineState, needed: Mapping[str, StoredRef]) -> list[Command]:
+        lacking = {
+            id_: stored for id_, stored in needed.items() if id_ not in self._loaded and id_ not in state.pending
+        }
+        held = sum(stored.bytes for id_, stored in needed.items() if id_ not in lacking)
+        first, commands = _needed_first(state), list[Command]()
+        for id_, stored in lacking.items():
+            if id_ in first or held + stored.bytes <= LOADS_BYTES:
+                held += stored.bytes
+                state.pending[id_] = Pending("load", "")
+                commands.append(LoadValue(id_, stored))
+        return commands
+
+
+def _needed(state: MachineState) -> dict[str, StoredRef]:
+    """All values that somebody waits for, by the id of the load; those of facts first."""
+    facts = (one.needs for one in state.deferred)
+    return {id_: stored for needs in (*facts, *state.readers.values()) for id_, stored in needs.items()}
+
+
+def _needed_first(state: MachineState) -> set[str]:
+    """The values that are requested however many bytes others hold."""
+    facts = [one.needs for one in state.deferred[:1]]
+    readers = [state.readers[name] for name in list(state.readers)[:1]]
+    return {id_ for needs in (*facts, *readers) for id_ in needs}

@@ -1,0 +1,112 @@
+"""Ends the chunks that a run began after the point to which a person has reset it.
+
+A reset copies the history up to that point into a new run, and terminates the old one. The server ends no child then,
+whatever its parent close policy: the new run takes over those that stand in its history. A chunk that the old run began
+later would go on with its calls, until the new run begins a chunk with the same id.
+
+So the first workflow task after a reset starts a local activity that terminates those chunks. It finds them by
+visibility, as the history of the new run does not name them. One that visibility does not list yet goes on as before.
+
+Where a run was reset to is told by its random seed, which changes there, alike in every replay. A reset to the very
+first task changes it before the workflow exists to be called back; the interceptor sees that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Protocol, runtime_checkable
+
+from temporalio import activity, workflow
+from temporalio.client import Client, WorkflowHandle
+from temporalio.common import RetryPolicy
+from temporalio.service import RPCError, RPCStatusCode
+from temporalio.worker import (
+    ExecuteWorkflowInput,
+    Interceptor,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+    WorkflowOutboundInterceptor,
+)
+
+from noetl_temporal.naming import LOOP_WORKFLOW
+
+__all__ = ["ResetInterceptor", "orphan_activity", "start_ending"]
+
+END_ORPHANS = "noetl.end-orphans"
+REASON = "its playbook was reset to a point before it began"
+
+_SECONDS = timedelta(seconds=10)
+_RETRY = RetryPolicy(maximum_attempts=3)
+
+
+def orphan_activity(client: Client) -> Callable[..., Any]:
+    """The local activity, of the workers of workflows."""
+
+    @activity.defn(name=END_ORPHANS)
+    async def end_orphans(owned: list[str]) -> int:
+        """Terminate all running chunks but these; how many. Those that this run itself has begun meanwhile stay."""
+        info, count = activity.info(), 0
+        parent = (info.workflow_id or "").replace("'", "''")
+        query = f"WorkflowType = '{LOOP_WORKFLOW}' AND ExecutionStatus = 'Running' AND ParentWorkflowId = '{parent}'"
+        async for one in client.list_workflows(query):
+            if one.id in owned or one.raw_info.parent_execution.run_id == info.workflow_run_id:
+                continue
+            count += await _terminated(client.get_workflow_handle(one.id, run_id=one.run_id))
+        return count
+
+    return end_orphans
+
+
+async def _terminated(chunk: WorkflowHandle[Any, Any]) -> bool:
+    """Terminate it; False when it has ended meanwhile."""
+    try:
+        await chunk.terminate(reason=REASON)
+    except RPCError as error:
+        if error.status != RPCStatusCode.NOT_FOUND:
+            raise
+        return False
+    return True
+
+
+def start_ending(owned: Sequence[str]) -> workflow.ActivityHandle[int]:
+    """Terminate the chunks that this run does not have; ``owned`` are the workflow ids of those that it has."""
+    return workflow.start_local_activity(
+        END_ORPHANS,
+        list(owned),
+        result_type=int,
+        start_to_close_timeout=_SECONDS,
+        retry_policy=_RETRY,
+        summary="end chunks of the run before the reset",
+    )
+
+
+@runtime_checkable
+class _Resettable(Protocol):
+    """A workflow that begins chunks."""
+
+    def was_reset(self, seed: int) -> None: ...
+
+
+class ResetInterceptor(Interceptor):
+    """Tells a workflow when it was reset to its first task."""
+
+    def workflow_interceptor_class(
+        self,
+        input: WorkflowInterceptorClassInput,  # noqa: A002 - the base class names it so
+    ) -> type[WorkflowInboundInterceptor]:
+        """See temporalio.worker.Interceptor."""
+        del input
+        return _Inbound
+
+
+class _Inbound(WorkflowInboundInterceptor):
+    def init(self, outbound: WorkflowOutboundInterceptor) -> None:
+        super().init(outbound)
+        self._first_seed = workflow.random_seed()
+
+    async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002
+        instance, seed = workflow.instance(), workflow.random_seed()
+        if seed != self._first_seed and isinstance(instance, _Resettable):
+            instance.was_reset(seed)
+        return await super().execute_workflow(input)

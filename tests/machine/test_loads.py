@@ -1,0 +1,232 @@
+"""Loads of stored values overlap (machine/loads.py): who needs a value waits alone, within a bound of bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noetl_compiler import compile_or_raise
+from noetl_temporal.event_ids import EPOCH_MS
+from noetl_temporal.limits import STORED_BYTES
+from noetl_temporal.machine.call import Part, StoredRef, ToolReport
+from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, LoadValue, RunChunk
+from noetl_temporal.machine.events import (
+    CancelRequested,
+    Continued,
+    HoldRequested,
+    Resumed,
+    Started,
+    TimerFired,
+    ToolFinished,
+    ValueLoaded,
+)
+from noetl_temporal.machine.loads import LOADS_BYTES
+from noetl_temporal.machine.loops.loop import LoopMachine
+from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.state import LoopState
+from noetl_temporal.machine.stored import load_id
+
+from .driver import error, ok
+from .playbooks import playbook, step
+
+SECOND_READS = """
+      - first: {kind: noop}
+      - second: {kind: noop, input: {n: "{{ first | length }}"}}
+"""
+END_READS = """
+      - first: {kind: noop, set: {iter.n: "{{ first | length }}"}}
+      - second: {kind: noop, input: {n: "{{ iter.n }}"}}
+"""
+READS = pytest.mark.parametrize("tasks", [SECOND_READS, END_READS], ids=["a call", "a fact"])
+
+
+class Items:
+    """The machine of a loop of which every item's first task ends with a stored result."""
+
+    def __init__(self, tasks: str, items: int = 4, spec: str = "max_in_flight: 50", bytes_each: int = 100_000) -> None:
+        loop = f"loop: {{in: '{{{{ range({items}) | list }}}}', iterator: item, spec: {{mode: parallel, {spec}}}}}"
+        graph = compile_or_raise(playbook(f"  - step: start\n    {loop}\n    tool: {tasks}"))
+        commands = Machine(graph, execution_id=1).feed(Started(EPOCH_MS))
+        self.given = next(one.input for one in commands if isinstance(one, RunChunk))
+        self.machine = LoopMachine(self.given, limit=STORED_BYTES)
+        self.refs = [StoredRef((Part(f"key {n}"),), bytes_each, is_one=True) for n in range(items)]
+        self.loads = [load_id(one) for one in self.refs]
+        self.now = EPOCH_MS
+        self.commands: list[Command] = []
+        self.feed(Started)
+
+    def feed(self, fact: Any, *given: Any, **more: Any) -> list[Command]:
+        self.now += 10
+        found = self.machine.feed(fact(self.now, *given, **more))
+        self.commands += found
+        return found
+
+    def first_ended(self, item: int) -> list[Command]:
+        report = ToolReport({"status": "ok"}, stored=self.refs[item])
+        return self.feed(ToolFinished, self.call("first", item), report)
+
+    def all_first_ended(self) -> list[str]:
+        return [load for item in range(len(self.refs)) for load in requested(self.first_ended(item))]
+
+    def loaded(self, item: int) -> list[Command]:
+        return self.feed(ValueLoaded, self.loads[item], [item] * 7)
+
+    def call(self, task: str, item: int) -> str:
+        calls = [one.call for one in self.commands if isinstance(one, CallTool)]
+        return next(one.id for one in calls if one.iteration == item and one.task == task)
+
+    def resume(self) -> list[Command]:
+        """In a new run, from the snapshot."""
+        self.machine = LoopMachine(self.given, self.machine.snapshot(), limit=STORED_BYTES)
+        return self.feed(Resumed)
+
+
+def requested(commands: list[Command]) -> list[str]:
+    return [one.id for one in commands if isinstance(one, LoadValue)]
+
+
+def cancelled_loads(commands: list[Command]) -> list[str]:
+    return [one.id for one in commands if isinstance(one, Cancel) and one.id.startswith("load:")]
+
+
+def second_calls(commands: list[Command]) -> list[tuple[int | None, Any]]:
+    calls = [one.call for one in commands if isinstance(one, CallTool) and one.call.task == "second"]
+    return [(one.iteration, one.input["n"]) for one in calls]
+
+
+@READS
+def test_loads_of_items_overlap_and_each_goes_on_with_its_own(tasks: str) -> None:
+    run = Items(tasks)
+    assert run.all_first_ended() == run.loads
+    assert second_calls(run.commands) == []
+    for item in (2, 0, 3, 1):
+        assert second_calls(run.loaded(item)) == [(item, 7)]
+        assert not run.machine.has_loaded
+    for item in range(4):
+        run.feed(ToolFinished, run.call("second", item), ok(item))
+    assert run.machine.report is not None
+    assert run.machine.report.results == [0, 1, 2, 3]
+    assert requested(run.commands) == run.loads
+
+
+@READS
+def test_items_that_need_no_value_do_not_wait_for_those_that_do(tasks: str) -> None:
+    run = Items(tasks)
+    run.first_ended(0)
+    found = run.feed(ToolFinished, run.call("first", 1), ok([1]))
+    assert second_calls(found) == [(1, 1)]
+
+
+@READS
+def test_the_bytes_of_loads_are_bounded_and_the_next_follow(tasks: str) -> None:
+    run = Items(tasks, bytes_each=LOADS_BYTES // 2)
+    assert run.all_first_ended() == run.loads[:2]
+    assert requested(run.loaded(1)) == [run.loads[2]]
+    assert requested(run.loaded(0)) == [run.loads[3]]
+    run.loaded(3)
+    run.loaded(2)
+    assert [item for item, _ in second_calls(run.commands)] == [1, 0, 3, 2]
+
+
+@READS
+def test_a_value_larger_than_the_bound_is_loaded_alone(tasks: str) -> None:
+    run = Items(tasks, items=2, bytes_each=LOADS_BYTES + 1)
+    assert run.all_first_ended() == run.loads[:1]
+    assert requested(run.loaded(0)) == run.loads[1:]
+    assert second_calls(run.loaded(1)) == [(1, 7)]
+
+
+@READS
+def test_a_stop_cancels_all_loads(tasks: str) -> None:
+    run = Items(tasks)
+    run.all_first_ended()
+    found = run.feed(CancelRequested)
+    assert cancelled_loads(found) == run.loads
+    assert isinstance(found[-1], Finish)
+    assert second_calls(run.commands) == []
+    assert run.machine.report is not None
+    assert run.machine.report.status == "cancelled"
+
+
+@READS
+def test_an_item_that_fails_fast_ends_those_that_wait(tasks: str) -> None:
+    run = Items(tasks, spec="max_in_flight: 50, on_error: fail_fast")
+    for item in (0, 1, 2):
+        run.first_ended(item)
+    found = run.feed(ToolFinished, run.call("first", 3), error())
+    assert cancelled_loads(found) == run.loads[:3]
+    assert isinstance(found[-1], Finish)
+
+
+@READS
+def test_the_same_value_is_loaded_once_for_all_who_wait(tasks: str) -> None:
+    run = Items(tasks, items=2)
+    run.refs[1], run.loads[1] = run.refs[0], run.loads[0]
+    assert run.all_first_ended() == run.loads[:1]
+    assert second_calls(run.loaded(0)) == [(0, 7), (1, 7)]
+
+
+@READS
+def test_a_restored_machine_loads_again_what_it_waits_for(tasks: str) -> None:
+    run = Items(tasks, bytes_each=LOADS_BYTES // 3)
+    run.all_first_ended()
+    run.loaded(0)
+    assert requested(run.resume()) == run.loads[1:]
+    run.loaded(3)
+    run.loaded(1)
+    assert second_calls(run.loaded(2)) == [(2, 7)]
+
+
+BOTH_READ = """
+      - first: {kind: noop}
+      - other: {kind: noop}
+      - second: {kind: noop, input: {n: "{{ first | length + other | length }}"}}
+"""
+
+
+def test_values_that_are_read_together_are_kept_until_all_are_there_and_in_no_snapshot() -> None:
+    run = Items(BOTH_READ, items=2)
+    run.all_first_ended()
+    other = StoredRef((Part("other"),), 100_000, is_one=True)
+    assert requested(run.feed(ToolFinished, run.call("other", 0), ToolReport({"status": "ok"}, stored=other))) == [
+        run.loads[0]
+    ]
+    assert requested(run.loaded(0)) == [load_id(other)]
+    snapshot = run.machine.snapshot()
+    assert isinstance(snapshot, dict)
+    assert "loaded" not in snapshot
+    assert "loaded" not in LoopState.__struct_fields__
+    assert sorted(requested(run.resume())) == sorted([run.loads[0], load_id(other)])
+    assert second_calls(run.loaded(0)) == []
+    assert second_calls(run.feed(ValueLoaded, load_id(other), [1] * 5)) == [(0, 12)]
+
+
+def test_a_value_that_comes_while_the_machine_holds_is_not_loaded_again() -> None:
+    run = Items(SECOND_READS, items=1)
+    run.all_first_ended()
+    run.feed(HoldRequested)
+    assert run.loaded(0) == []
+    found = run.feed(Continued)
+    assert (second_calls(found), requested(found)) == ([(0, 7)], [])
+
+
+WAITING_STEP = (
+    step("start", "slow", "after", mode="inclusive")
+    + "  - step: slow\n    tool: {kind: noop}\n"
+    + "  - step: after\n    spec: {timeout: 10s}\n    tool: {kind: noop, input: {n: '{{ start | length }}'}}\n"
+)
+
+
+def test_a_step_that_times_out_while_it_waits_for_a_value_ends() -> None:
+    machine = Machine(compile_or_raise(playbook(WAITING_STEP)), execution_id=1, limit=STORED_BYTES)
+    machine.feed(Started(EPOCH_MS))
+    ref = StoredRef((Part("large"),), 100_000, is_one=True)
+    found = machine.feed(ToolFinished(EPOCH_MS + 1, "start#1:start_task:1", ToolReport({"status": "ok"}, stored=ref)))
+    assert [one.call.step for one in found if isinstance(one, CallTool)] == ["slow"]
+    assert requested(found) == [load_id(ref)]
+    found = machine.feed(TimerFired(EPOCH_MS + 10_000, "after#1:timeout"))
+    assert Cancel(load_id(ref)) in found
+    ended = [one.event.node for one in found if isinstance(one, Emit) and one.event.type == "step.failed"]
+    assert ended == ["after"]
+    assert machine.is_loading is False
