@@ -1,8 +1,9 @@
 """Compares framed runs, with faults in the processes of their frames, with unframed runs of the same playbook: status,
 results by index, failures and rows must be equal.
 
-Playbooks whose outcome depends on time, or on the order in which calls end, are skipped, as in temporal.py. So are those
-with a frame whose limits cannot be used: its step fails, and an unframed loop has no such limits.
+Playbooks whose outcome depends on time, or on the order in which calls end, are skipped, as in temporal.py. So are
+runs in which a parallel loop failed fast: which items had begun by then depends on how it was cut. So are playbooks with
+a frame whose limits cannot be used: its step fails, and an unframed loop has no such limits.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from __future__ import annotations
 import msgspec
 
 from dev.simulate.run_summary import RunSummary, differences, summarize
-from dev.simulate.story import Finding, Story
+from dev.simulate.story import Finding, Story, Tale
 from dev.simulate.world import World
 from noetl_compiler.graph import Graph
 from noetl_compiler.templates import TemplateFailure
-from noetl_temporal.machine.commands import CallTool, StartTimer
+from noetl_temporal.machine.commands import CallTool, ChunkInput, StartTimer
 from noetl_temporal.machine.loops.frames import frame_limits
 
 __all__ = ["check_unframed"]
@@ -66,7 +67,7 @@ def _without_frames(graph: Graph) -> Graph:
 
 
 def _summary_of(story: Story, graph: Graph, order: int) -> RunSummary | None:
-    """The summary of an unframed run; None for a run that depends on time or does not end."""
+    """The summary of an unframed run; None for a run that depends on time or on its chunks, or does not end."""
     try:
         alone = _run(story, graph, order, with_faults=False)
     except Finding:
@@ -74,7 +75,16 @@ def _summary_of(story: Story, graph: Graph, order: int) -> RunSummary | None:
     commands = [one for tale in alone.tales.values() for turn in tale.turns for one in turn.commands]
     timed = any(isinstance(one, StartTimer) and one.timer_id.endswith(":timeout") for one in commands)
     timed = timed or any(isinstance(one, CallTool) and one.call.timeout is not None for one in commands)
-    return None if timed else summarize(alone)
+    return None if timed or any(map(_failed_fast, alone.tales.values())) else summarize(alone)
+
+
+def _failed_fast(tale: Tale) -> bool:
+    """Whether it is a chunk of a parallel loop that its first failed item stopped."""
+    chunk: ChunkInput | None = tale.given
+    if chunk is None or chunk.is_sequential or tale.report is None:
+        return False
+    loop = chunk.step.loop
+    return loop is not None and loop.on_error == "fail_fast" and tale.report.stats["failed"] > 0
 
 
 def _run(story: Story, graph: Graph, order: int, *, with_faults: bool) -> Story:
