@@ -58,7 +58,9 @@ def _bytes(tale: Tale, inline: int) -> None:
         for command in turn.commands:
             begins = isinstance(command, CallTool | RunChunk)
             if begins and is_spent:
-                raise Finding("a workflow task has too many commands", f"{size:,} bytes before turn {number} begins more")
+                raise Finding(
+                    "a workflow task has too many commands", f"{size:,} bytes before turn {number} begins more"
+                )
             size += _size(command, inline)
             is_spent = is_spent or (begins and size >= budget.COMMAND_BYTES)
 

@@ -32,6 +32,7 @@ WORKLOAD: dict[str, Any] = {
     "always": True,
 }
 ODD_NAMES = ("c/1", "c#1", "c#1/0", "a:b:1", "with space", "ünï😀", "x" * 300, "end.", "a.b", "c:timeout", "c#1:wait1")
+ODD_LABELS = ("t/1", "t:1", "t#1/0", "t:1:sink", "with space", "ünï😀", "%2F")
 
 
 def playbook(source: random.Random) -> str:
@@ -91,7 +92,7 @@ def _names(chance: Chance) -> list[str]:
 def _step(chance: Chance, name: str, index: int, names: list[str], bounded: bool) -> dict[str, Any]:
     made: dict[str, Any] = {"step": name}
     spec, policy = _spec(chance)
-    labels = [f"t{number}" for number in range(chance.of(0, 1, 1, 1, 2, 2, 3))]
+    labels = _labels(chance)
     if labels and chance.once(0.3):
         made["loop"] = a_loop(chance)
     is_bounded = bounded or _has_timeout(spec)
@@ -107,6 +108,13 @@ def _step(chance: Chance, name: str, index: int, names: list[str], bounded: bool
         made["set"] = {"ctx.kept": chance.of(1, "{{ ctx.rounds | default(0) }}", "{{ nobody.there }}")}
     made |= _ways(chance, index, names)
     return made
+
+
+def _labels(chance: Chance) -> list[str]:
+    labels = [f"t{number}" for number in range(chance.of(0, 1, 1, 1, 2, 2, 3))]
+    if labels and chance.once(0.05):
+        labels[0] = chance.of(*ODD_LABELS)
+    return labels
 
 
 def _let_repeat(made: list[dict[str, Any]]) -> None:
@@ -153,7 +161,7 @@ def _ways(chance: Chance, index: int, names: list[str]) -> dict[str, Any]:
 
 def _arc(chance: Chance, target: str) -> dict[str, Any]:
     arc: dict[str, Any] = {"step": target}
-    if chance.once(chance.odd / 2):
+    if chance.once(0.01 + chance.odd):
         arc["when"] = chance.of(RAISING, RAISING_AFTER_FAILURE)
     elif chance.once(0.4):
         arc["when"] = chance.of(

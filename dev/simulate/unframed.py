@@ -2,8 +2,8 @@
 results by index, failures and rows must be equal.
 
 Playbooks whose outcome depends on time, or on the order in which calls end, are skipped, as in temporal.py. So are
-runs in which a parallel loop failed fast: which items had begun by then depends on how it was cut. So are playbooks with
-a frame whose limits cannot be used: its step fails, and an unframed loop has no such limits.
+runs in which a parallel loop failed fast, since which items had begun by then depends on how it was cut, and playbooks
+with a frame whose limits cannot be used: its step fails, and an unframed loop has no such limits.
 """
 
 from __future__ import annotations
