@@ -70,8 +70,9 @@ def _handled_by_name(failed: Any, execution: Any, step: Any, run: Any, end: Any,
     return failed(execution, step, run, end, targets)
 
 
-def _only_the_last(_: Any, other: Any) -> Any:
-    return other
+def _counts_the_last_chunk(take_report: Any, progress: Any, *given: Any, goes_on: bool) -> None:
+    progress.failures = FailureLog()
+    take_report(progress, *given, goes_on=goes_on)
 
 
 def _done_whatever_the_way(told: Any, execution: Any, step: Any, run: Any, end: Any, kind: str, way: Any) -> Any:
@@ -211,7 +212,7 @@ MUTATIONS = (
     Mutation("6: fail_fast of a playbook", Machine, "_stop", around(_never_fails_fast)),
     Mutation("22: fail_fast of a loop", LoopMachine, "_stop", around(_never_fails_fast)),
     Mutation("19a: failures belong to a run", routes, "_failed", around(_handled_by_name)),
-    Mutation("22: chunks count what failed", FailureLog, "merged", to(_only_the_last)),
+    Mutation("22: chunks count what failed", playbook, "take_report", around(_counts_the_last_chunk)),
     Mutation("34: a route that raises is an error", templates, "predicate", around(_raising_is_no_match)),
     Mutation("34: a step whose way raises fails", exits, "_told", around(_done_whatever_the_way)),
     Mutation("34: a way that raises hides no failure", exits, "route", around(_fails_by_its_way_alone)),
