@@ -183,8 +183,12 @@ def _twice(chance: Chance, first: dict[str, Any]) -> list[dict[str, Any]]:
     loop = {"loop": {"in": "{{ range(2) | list }}", "iterator": "item"}} if chance.once(0.5) else {}
     branches = ["b/1", "b#1", "branch2", "branch3"]
     first["next"] = {"spec": {"mode": "inclusive"}, "arcs": [{"step": name} for name in branches]}
-    handled = "{{ event.name == 'step.failed' and error.kind in ['exception', 'timeout', 'auth'] }}"
-    meet = {"step": "meet", "spec": {"join": "each"}, "tool": {"kind": "http", "url": "http://api.test/x"}}
+    handled, policy = "{{ event.name == 'step.failed' and error.kind in ['exception', 'timeout', 'auth'] }}", {}
+    if chance.once(0.6):  # all fail, and only the last ones are handled
+        handled = "{{ event.name == 'step.failed' and ctx.met > 2 }}"
+        fails = {"do": "fail", "set": {"ctx.met": "{{ (ctx.met | default(0)) + 1 }}"}}
+        policy = {"spec": {"policy": {"rules": [{"else": {"then": fails}}]}}}
+    meet = {"step": "meet", "spec": {"join": "each"}, "tool": {"kind": "http", "url": "http://api.test/x", **policy}}
     return [
         *({"step": name, "tool": {"kind": "noop"}, **loop, "next": {"arcs": [{"step": "meet"}]}} for name in branches),
         meet | {"next": {"arcs": [{"step": "cure", "when": handled}]}},
