@@ -14,6 +14,9 @@ AT_ONCE = 25
 QUICK = (
     "19a: the stop of a machine",
     "6a: a cancel meets the final step",
+    "34: a route that raises is an error",
+    "the budget of a workflow task",
+    "calls in flight are bounded",
     "ids leave room for derived rows",
     "22d: no segment is forgotten",
     "22d: no named item is called again",
