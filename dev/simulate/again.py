@@ -42,10 +42,13 @@ def _renewed(story: Story, tale: Tale, machine: Machine | LoopMachine) -> Machin
 
 
 def _same(story: Story, tale: Tale, *, restored: bool) -> None:
-    """A workflow task's budget is no part of a snapshot: where one was spent, restore only between tasks."""
+    """A workflow task's budget is no part of a snapshot: where one was spent, restore only between tasks.
+
+    One that holds leaves nothing over that may begin, and yet a run that timed out does not end until the next.
+    """
     how = "a restored machine" if restored else "a second machine"
     machine = _made(story, tale)
-    has_budgets = any(turn.left_over for turn in tale.turns)
+    has_budgets = any(turn.spent for turn in tale.turns)
     for number, turn in enumerate(tale.turns):
         if turn.anew or (restored and number and (not has_budgets or isinstance(turn.fact, Continued))):
             machine = _renewed(story, tale, machine)
