@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from dev.simulate.mutation import Mutation, around, to
 from noetl_compiler import templates
+from noetl_temporal.call_log import CallLog
 from noetl_temporal.frames import activity, segments
 from noetl_temporal.frames.keeper import Keeper
 from noetl_temporal.machine import playbook, protocol, quantities
@@ -227,6 +228,7 @@ MUTATIONS = (
     Mutation("22d: no named call is made again", activity, "resumed", to(_makes_the_last_call_again)),
     Mutation("22d: calls in flight go on", activity, "resumed", to(_forgets_calls_in_flight)),
     Mutation("22d: nothing begins while the store is away", Keeper, "is_behind", to(property(_no))),
+    Mutation("26a: attempts that only the ledger knows count", CallLog, "take", to(_nothing)),
     Mutation("timers keep no run from going on", ENGINE, "is_idle", to(property(_nothing_is_pending))),
     Mutation("timers go on in a new run", ENGINE, "_resume", to(_resume_nothing)),
     Mutation("a machine that holds begins nothing", ENGINE, "_hold", to(_nothing)),

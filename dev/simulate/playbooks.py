@@ -75,6 +75,10 @@ def _framed(chance: Chance) -> dict[str, Any]:
     _let_repeat(made)
     for task in made:
         task.get("spec", {}).pop("timeout", None)
+    if chance.once(0.4):  # a row for each attempt that goes well, whatever became of the process of another
+        rules = [{"else": {"then": {"do": "retry", "attempts": chance.number(3, 6), "delay": 0.2}}}]
+        sink = {"tool": "postgres", "auth": "pg", "table": "t0", "data": {"n": "{{ output.data.n }}"}}
+        made[0] |= {"spec": {"policy": {"rules": rules}}, "sink": sink}
     step = {"step": "s0", "loop": a_framed_loop(chance), "tool": made, "next": {"arcs": [{"step": "s1"}]}}
     head = {"apiVersion": "noetl.io/v10", "kind": "Playbook", "metadata": {"name": "sim", "path": "sim/framed"}}
     return head | {"workload": WORKLOAD, "workflow": [step, {"step": "s1", "tool": {"kind": "noop"}}]}
