@@ -20,6 +20,9 @@ __all__ = ["CallLog", "now", "worker_name"]
 MESSAGE_CHARACTERS = 500
 """Of each error in the log. The outcome has the whole text of the last one."""
 
+_UNRECORDED = {"kind": "unrecorded", "message": "the attempt failed, and its record was lost", "retryable": True}
+"""The error of an attempt of which only the ledger knows: what went well would have left an entry."""
+
 
 class CallLog:
     """The attempts so far in memory, the last one's record last; ``before`` counts those that are not among them.
@@ -100,6 +103,17 @@ class CallLog:
 
     def tell_first(self) -> None:
         """Leave a trace of the attempt before a call that must not be repeated: frames make none (support.py)."""
+
+    def take(self, used: int) -> None:
+        """This attempt takes from the ledger the outcome of the ``used``-th that reported. Of those before it that are
+        not known, the records were lost with a worker, or by a reset: they count against a rule all the same.
+        """
+        for _ in range(used - self.used):
+            last = self._records.pop()
+            self._records.append(
+                AttemptRecord(last.number, last.started, "error", ended=last.started, error=dict(_UNRECORDED))
+            )
+            self._records.append(msgspec.structs.replace(last, number=last.number + 1))
 
     def end(self, **fields: Any) -> None:
         """Complete this attempt's record."""

@@ -7,19 +7,21 @@ had not stored yet store from that outcome.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, cast
 
+import msgspec
+
 from noetl_activities import sinks
 from noetl_activities.credentials import Credentials
+from noetl_activities.once import Noted
 from noetl_activities.sinks import Entry, Sinks, Stored
 from noetl_activities.tool import Json, ToolContext
 from noetl_compiler import templates
 from noetl_compiler.overlay import picked
 from noetl_compiler.templates import TemplateFailure
-from noetl_temporal.call_log import now
+from noetl_temporal.call_log import CallLog, now
 from noetl_temporal.machine.call import Outcome, SinkCall, SinkRecord, ToolCall
 from noetl_temporal.machine.policy import allows
 from noetl_temporal.machine.scope import sink_config
@@ -46,12 +48,14 @@ class Performed(NamedTuple):
 
 
 class CallSinks:
-    """Of one attempt. ``n`` tells the calls apart that are made under the same key; ``performer`` stores."""
+    """Of one attempt. The ``n`` of its ``log`` tells the calls apart that are made under the same key; ``performer``
+    stores.
+    """
 
     def __init__(
         self,
         call: ToolCall,
-        n: int,
+        log: CallLog,
         performer: Sinks,
         credentials: Credentials,
         context: ToolContext,
@@ -60,7 +64,7 @@ class CallSinks:
     ) -> None:
         self._performer = performer
         self._call = call
-        self._n = n
+        self._log = log
         self._credentials = credentials
         self._context = context
         self._deadline = deadline
@@ -87,11 +91,17 @@ class CallSinks:
     async def _ask(self, sink: SinkCall, config: dict[str, Json]) -> Kept:
         call = self._call
         text, failure = await attempted(
-            lambda: self._performer.find(sink.kind, config, sink.auth, call.key, self._n, self._context), self._deadline
+            lambda: self._performer.find(sink.kind, config, sink.auth, call.key, self._log.n, self._context),
+            self._deadline,
         )
         if failure is not None:
             return Kept(failure=self._of_sink(sink, failure))
-        return Kept(None if text is None else cast("Outcome", json.loads(text)))
+        return Kept(None if text is None else self._taken(text))
+
+    def _taken(self, text: str) -> Outcome:
+        noted = msgspec.json.decode(text, type=Noted)
+        self._log.take(noted.used)
+        return cast("Outcome", noted.outcome)
 
     # ---- after the call ---------------------------------------------------------------------------------------------
 
@@ -101,7 +111,7 @@ class CallSinks:
         for sink in self._call.sinks if outcome["status"] == "ok" else ():
             started = now()
             is_noted = is_kept or self._call.store is not None
-            noted = None if is_noted else noted_text(outcome, self._credentials, self._limit)
+            noted = None if is_noted else noted_text(outcome, self._credentials, self._limit, self._log.used)
             work = partial(self._store, sink, outcome, scope, noted)
             stored, failure = await attempted(work, self._deadline)
             if failure is not None:
@@ -111,7 +121,7 @@ class CallSinks:
             if stored is None:
                 continue
             if stored.rival is not None:
-                return await self.perform(cast("Outcome", json.loads(stored.rival)), scope, is_kept=True)
+                return await self.perform(self._taken(stored.rival), scope, is_kept=True)
             is_kept = is_kept or stored.is_kept
             records.append(_performed(sink, started, stored))
         return Performed(outcome, tuple(records))
@@ -121,7 +131,7 @@ class CallSinks:
         names = scope(outcome)
         if not allows(sink.guard, "ok", names):
             return None
-        entry = Entry(sink.key, self._n, self._call.key, noted, sink.once)
+        entry = Entry(sink.key, self._log.n, self._call.key, noted, sink.once)
         content = _content(self._call, outcome)
         config = sink_config(sink.config, names)
         return await self._performer.store(sink.kind, config, sink.mode, entry, content, sink.auth, self._context)

@@ -139,7 +139,7 @@ class Attempt:
         self._context = _Context(self.log, self.credentials)
         self._deadline = Deadline(self._limit)
         self._sinks = CallSinks(
-            call, self.log.n, self.performer, self.credentials, self._context, self._deadline, self.values.limit
+            call, self.log, self.performer, self.credentials, self._context, self._deadline, self.values.limit
         )
         self._end = AttemptEnd(call, self.log, self.values, self._scope)
 
@@ -182,7 +182,7 @@ class Attempt:
     async def _run_tool(self) -> _Answer:
         if not isinstance(self.tool, OnceTool):
             return _Answer(plain(await self.tool.run(self._request(), self._context)))
-        return _as_answer(await self.tool.run_once(self._request(), self._context, self._once()))
+        return self._taken(await self.tool.run_once(self._request(), self._context, self._once()))
 
     async def _found(self) -> _Answer | None:
         """What the tool itself has kept of a call that is not made again."""
@@ -194,13 +194,17 @@ class Attempt:
         )
         if failure is not None:
             return _Answer(failure)
-        return None if found is None else _as_answer(found)
+        return None if found is None else self._taken(found)
+
+    def _taken(self, answer: Answer) -> _Answer:
+        self.log.take(answer.used)
+        return _Answer(plain(answer.outcome), answer.is_taken, answer.is_kept)
 
     def _once(self) -> Once:
         return Once(self.call.key, self.log.n, self._noted)
 
     def _noted(self, outcome: ToolOutcome) -> str:
-        return noted_text(plain(outcome), self.credentials, self.values.limit)
+        return noted_text(plain(outcome), self.credentials, self.values.limit, self.log.used)
 
     def _refused(self) -> Outcome | None:
         """An outcome instead of another attempt, when an earlier one vanished and must not be repeated."""
@@ -248,7 +252,3 @@ class Attempt:
         names = call_names(call.dialect, call.step, kind, outcome, self.log.used, call.page or 1)
         clock = {"now": templates.Clock(now())}
         return Chain(clock, call.scope, names) if call.aside else Chain(names, clock, call.scope)
-
-
-def _as_answer(answer: Answer) -> _Answer:
-    return _Answer(plain(answer.outcome), answer.is_taken, answer.is_kept)

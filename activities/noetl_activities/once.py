@@ -11,16 +11,25 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
-from noetl_activities.outcome import Outcome
+from noetl_activities.outcome import Json, Outcome
 from noetl_activities.tool import Request, ToolContext, ToolSpec
 
-__all__ = ["Answer", "Once", "OnceTool", "taken"]
+__all__ = ["Answer", "Noted", "Once", "OnceTool", "taken"]
+
+
+class Noted(msgspec.Struct, frozen=True):
+    """What the ledger has of a call, as JSON: its ``outcome``, and how many of its attempts had reported by then, that
+    one included. Those that failed have left nothing else behind.
+    """
+
+    outcome: Json
+    used: int = 1
 
 
 class Once(NamedTuple):
     """Under what the outcome is kept: the call's ``key``, and ``n`` for each time that it is meant to be made.
 
-    ``text`` gives the JSON that is stored: without secrets, and an error instead of what is too large.
+    ``text`` gives the JSON of the Noted that is stored: without secrets, and an error instead of what is too large.
     """
 
     key: str
@@ -29,11 +38,14 @@ class Once(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """``is_taken``: the outcome was kept by an attempt before, and nothing ran. ``is_kept``: it is kept now."""
+    """``is_taken``: the outcome was kept by an attempt before, the ``used``-th that reported, and nothing ran.
+    ``is_kept``: it is kept now.
+    """
 
     outcome: Outcome
     is_taken: bool = False
     is_kept: bool = False
+    used: int = 0
 
 
 @runtime_checkable
@@ -54,4 +66,5 @@ class OnceTool(Protocol):
 
 def taken(text: str) -> Answer:
     """The answer that a kept JSON is."""
-    return Answer(msgspec.json.decode(text, type=Outcome), is_taken=True, is_kept=True)
+    noted = msgspec.json.decode(text, type=Noted)
+    return Answer(msgspec.convert(noted.outcome, Outcome), is_taken=True, is_kept=True, used=noted.used)

@@ -4,7 +4,7 @@
     python -m dev.simulate --seed 42                 one seed, with its playbook and its facts where a law is broken
     python -m dev.simulate --seed 1000 --count 500   these seeds
     python -m dev.simulate --temporal 20             20 playbooks on Temporal, compared with the machine alone
-    python -m dev.simulate --mutations --minutes 2   each cure of the machine switched off, for so long at most
+    python -m dev.simulate --mutations --minutes 2   each cure of the machine switched off, for so long of CPU at most
 
 A kind of finding is told once, with the first seed that shows it; the exit status is 1 when there is any.
 """
@@ -18,7 +18,8 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
-from dev.simulate.mutations import MUTATIONS, examined
+from dev.simulate.mutation import MissingTargetError, Mutation, examined
+from dev.simulate.mutations import MUTATIONS
 from dev.simulate.runs import Result, simulate
 from dev.simulate.story import Tale
 from dev.simulate.temporal import compare
@@ -50,17 +51,25 @@ def main() -> int:
 
 
 def _mutate(minutes: float, first: int, only: str) -> int:
-    """Switch the machine's cures off in turn, for at most so many minutes each."""
+    """Switch the machine's cures off in turn, for at most so many minutes of CPU each."""
     missed = 0
     for mutation in MUTATIONS:
         if only not in mutation.cure:
             continue
-        verdict = examined(mutation, first, minutes * 60)
-        found = f"seed {verdict.seed}, {verdict.seconds:.0f} s: {verdict.law}" if verdict.law else "NOT FOUND"
-        print(f"{mutation.cure:42} {verdict.seeds:5} seeds  {found}", flush=True)
-        missed += not verdict.law
+        missed += not _is_found(mutation, first, minutes * 60)
     print(f"{missed} not found")
     return int(bool(missed))
+
+
+def _is_found(mutation: Mutation, first: int, seconds: float) -> bool:
+    try:
+        verdict = examined(mutation, first, seconds)
+    except MissingTargetError as error:
+        print(f"{mutation.cure:47} CANNOT BE SWITCHED OFF: {error}", flush=True)
+        return False
+    found = f"{verdict.law} (seed {verdict.seed})" if verdict.law else "NOT FOUND"
+    print(f"{mutation.cure:47} {verdict.seeds:5} seeds {verdict.seconds:4.0f} s  {found}", flush=True)
+    return bool(verdict.law)
 
 
 def _seeds(given: argparse.Namespace, began: float) -> Iterator[int]:

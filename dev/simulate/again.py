@@ -44,10 +44,12 @@ def _renewed(story: Story, tale: Tale, machine: Machine | LoopMachine) -> Machin
 def _same(story: Story, tale: Tale, *, restored: bool) -> None:
     """A workflow task's budget is no part of a snapshot: where one was spent, restore only between tasks. Nor are
     loaded values: while a machine has some, it is not restored.
+
+    A machine that holds leaves nothing over that may begin, and yet a run that timed out does not end until the next.
     """
     how = "a restored machine" if restored else "a second machine"
     machine = _made(story, tale)
-    has_budgets = any(turn.left_over for turn in tale.turns)
+    has_budgets = any(turn.spent for turn in tale.turns)
     for number, turn in enumerate(tale.turns):
         may_restore = number and not machine.has_loaded and (not has_budgets or isinstance(turn.fact, Continued))
         if turn.anew or (restored and may_restore):

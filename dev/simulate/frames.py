@@ -175,7 +175,7 @@ class _Attempt:
         self._anew = False
         self.owner.tale.turns.append(turn)
         turn.commands = feed(fact)
-        turn.left_over = machine.has_work
+        turn.left_over, turn.spent = machine.has_work, machine.budget.is_spent
         self.owner.digests.append(machine.digest)
         self._check_patience(sum(isinstance(one, CallTool) for one in turn.commands))
         return turn.commands

@@ -46,7 +46,6 @@ from noetl_temporal.machine.playbook import Machine
 
 __all__ = ["Host", "Surroundings"]
 
-MAX_PENDING = 500
 MAX_COMMAND_BYTES = 1_500_000
 MAX_FEED_SECONDS = 2.0
 FACT: Any = Event
@@ -109,7 +108,7 @@ class Host:
         self._is_anew = False
         self.tale.turns.append(turn)
         turn.commands = self._fed(fact)
-        turn.left_over = self.machine.has_work
+        turn.left_over, turn.spent = self.machine.has_work, self.machine.budget.is_spent
         self._check(turn.commands)
         for command in turn.commands:
             self._perform(command)
@@ -127,10 +126,6 @@ class Host:
         return commands
 
     def _check(self, commands: list[Command]) -> None:
-        asked = sum(isinstance(one, CallTool | RunChunk) for one in commands)
-        in_flight = sum(one.kind != "timer" for one in self.pending.values()) + asked
-        if in_flight > MAX_PENDING:
-            raise Finding("too much is pending", f"{in_flight} of {MAX_PENDING}")
         size = sum(min(len(msgspec.json.encode(one)), STORE_FROM_BYTES) for one in commands)
         if size > MAX_COMMAND_BYTES * 1.2:
             raise Finding("a feed gives too many commands", f"{size:,} bytes of {MAX_COMMAND_BYTES:,}")

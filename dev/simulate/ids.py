@@ -1,4 +1,6 @@
-"""Ids of the log: unique in the execution, rising along each machine; what began ends once; parents are older."""
+"""Ids of the log: unique in the execution, rising along each machine; what began ends once; parents are older.
+Keys of calls have their parts, whatever the names in them hold.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +30,7 @@ def check_ids(story: Story) -> None:
         known.add(event.id)
     _ended_once(story, events)
     _derived(story)
+    _parts(story)
 
 
 def _derived(story: Story) -> None:
@@ -61,6 +64,17 @@ def _rows_of(fact: ToolFinished, parent: int, clock: IdClock, slot: int, known: 
                 raise Finding("two events have one id", f"{last}, a row derived from {fact.call_id}")
             known.add(last)
     return last
+
+
+def _parts(story: Story) -> None:
+    """Names add no parts to a key: execution/run/task/call, and execution/step/run/item/task/call in a loop. An id that
+    is cut has fewer.
+    """
+    for tale in story.tales.values():
+        calls = [one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool)]
+        odd = next((call.key for call in calls if call.key.count("/") > (5 if tale.name else 3)), None)
+        if odd is not None:
+            raise Finding("a name is not escaped", odd[:120])
 
 
 def _rising(story: Story) -> None:

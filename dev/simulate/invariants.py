@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dev.simulate.again import check_again
+from dev.simulate.budgets import check_budgets
 from dev.simulate.ids import check_ids
 from dev.simulate.loops import check_loops
 from dev.simulate.pipelines import check_pipelines
@@ -15,5 +16,5 @@ __all__ = ["check"]
 
 def check(story: Story) -> None:
     """Raises Finding for the first law that does not hold."""
-    for law in (check_truth, check_loops, check_pipelines, check_stops, check_ids, check_again):
+    for law in (check_truth, check_loops, check_pipelines, check_stops, check_budgets, check_ids, check_again):
         law(story)

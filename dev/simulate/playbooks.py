@@ -32,6 +32,7 @@ WORKLOAD: dict[str, Any] = {
     "always": True,
 }
 ODD_NAMES = ("c/1", "c#1", "c#1/0", "a:b:1", "with space", "ünï😀", "x" * 300, "end.", "a.b", "c:timeout", "c#1:wait1")
+ODD_LABELS = ("t/1", "t:1", "t#1/0", "t:1:sink", "with space", "ünï😀", "%2F")
 
 
 def playbook(source: random.Random) -> str:
@@ -74,6 +75,10 @@ def _framed(chance: Chance) -> dict[str, Any]:
     _let_repeat(made)
     for task in made:
         task.get("spec", {}).pop("timeout", None)
+    if chance.once(0.4):  # a row for each attempt that goes well, whatever became of the process of another
+        rules = [{"else": {"then": {"do": "retry", "attempts": chance.number(3, 6), "delay": 0.2}}}]
+        sink = {"tool": "postgres", "auth": "pg", "table": "t0", "data": {"n": "{{ output.data.n }}"}}
+        made[0] |= {"spec": {"policy": {"rules": rules}}, "sink": sink}
     step = {"step": "s0", "loop": a_framed_loop(chance), "tool": made, "next": {"arcs": [{"step": "s1"}]}}
     head = {"apiVersion": "noetl.io/v10", "kind": "Playbook", "metadata": {"name": "sim", "path": "sim/framed"}}
     return head | {"workload": WORKLOAD, "workflow": [step, {"step": "s1", "tool": {"kind": "noop"}}]}
@@ -91,7 +96,7 @@ def _names(chance: Chance) -> list[str]:
 def _step(chance: Chance, name: str, index: int, names: list[str], bounded: bool) -> dict[str, Any]:
     made: dict[str, Any] = {"step": name}
     spec, policy = _spec(chance)
-    labels = [f"t{number}" for number in range(chance.of(0, 1, 1, 1, 2, 2, 3))]
+    labels = _labels(chance)
     if labels and chance.once(0.3):
         made["loop"] = a_loop(chance)
     is_bounded = bounded or _has_timeout(spec)
@@ -107,6 +112,13 @@ def _step(chance: Chance, name: str, index: int, names: list[str], bounded: bool
         made["set"] = {"ctx.kept": chance.of(1, "{{ ctx.rounds | default(0) }}", "{{ nobody.there }}")}
     made |= _ways(chance, index, names)
     return made
+
+
+def _labels(chance: Chance) -> list[str]:
+    labels = [f"t{number}" for number in range(chance.of(0, 1, 1, 1, 2, 2, 3))]
+    if labels and chance.once(0.05):
+        labels[0] = chance.of(*ODD_LABELS)
+    return labels
 
 
 def _let_repeat(made: list[dict[str, Any]]) -> None:
@@ -153,7 +165,7 @@ def _ways(chance: Chance, index: int, names: list[str]) -> dict[str, Any]:
 
 def _arc(chance: Chance, target: str) -> dict[str, Any]:
     arc: dict[str, Any] = {"step": target}
-    if chance.once(chance.odd / 2):
+    if chance.once(0.01 + chance.odd):
         arc["when"] = chance.of(RAISING, RAISING_AFTER_FAILURE)
     elif chance.once(0.4):
         arc["when"] = chance.of(
@@ -175,8 +187,12 @@ def _twice(chance: Chance, first: dict[str, Any]) -> list[dict[str, Any]]:
     loop = {"loop": {"in": "{{ range(2) | list }}", "iterator": "item"}} if chance.once(0.5) else {}
     branches = ["b/1", "b#1", "branch2", "branch3"]
     first["next"] = {"spec": {"mode": "inclusive"}, "arcs": [{"step": name} for name in branches]}
-    handled = "{{ event.name == 'step.failed' and error.kind in ['exception', 'timeout', 'auth'] }}"
-    meet = {"step": "meet", "spec": {"join": "each"}, "tool": {"kind": "http", "url": "http://api.test/x"}}
+    handled, policy = "{{ event.name == 'step.failed' and error.kind in ['exception', 'timeout', 'auth'] }}", {}
+    if chance.once(0.6):  # all fail, and only the last ones are handled
+        handled = "{{ event.name == 'step.failed' and ctx.met > 2 }}"
+        fails = {"do": "fail", "set": {"ctx.met": "{{ (ctx.met | default(0)) + 1 }}"}}
+        policy = {"spec": {"policy": {"rules": [{"else": {"then": fails}}]}}}
+    meet = {"step": "meet", "spec": {"join": "each"}, "tool": {"kind": "http", "url": "http://api.test/x", **policy}}
     return [
         *({"step": name, "tool": {"kind": "noop"}, **loop, "next": {"arcs": [{"step": "meet"}]}} for name in branches),
         meet | {"next": {"arcs": [{"step": "cure", "when": handled}]}},

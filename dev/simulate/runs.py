@@ -5,16 +5,14 @@ from __future__ import annotations
 import random
 import traceback
 from dataclasses import dataclass
-from unittest.mock import patch
 
 from dev.simulate.invariants import check
+from dev.simulate.limits import limits_of
 from dev.simulate.playbooks import playbook
 from dev.simulate.story import Finding, Story
 from dev.simulate.unframed import check_unframed
 from dev.simulate.world import World
 from noetl_compiler import compile_text
-from noetl_temporal.machine import failure_log
-from noetl_temporal.machine.loops import chunks
 
 __all__ = ["Result", "simulate"]
 
@@ -37,10 +35,7 @@ def simulate(seed: int) -> Result:
         return Result(seed, text, None)
     story = Story(seed, text, graph)
     try:
-        with (
-            patch.object(chunks, "CHUNK_ITEMS", random.Random(f"{seed}/chunks").choice((1, 2, 3, 400))),
-            patch.object(failure_log, "KEPT", random.Random(f"{seed}/kept").choice((1, 3, 50))),
-        ):
+        with limits_of(seed):
             World(story).run()
             check(story)
             check_unframed(story)

@@ -25,13 +25,14 @@ class Finding(AssertionError):  # noqa: N818 - it is no error of this program
 @dataclass
 class Turn:
     """One feed. ``anew``: the machine was restored from its snapshot just before it, as continue-as-new does;
-    ``left_over``: the budget of the workflow task left something over.
+    ``spent``: the budget of the workflow task is spent; ``left_over``: it left something over that may begin.
     """
 
     fact: Any
     commands: list[Command]
     anew: bool = False
     left_over: bool = False
+    spent: bool = False
 
 
 @dataclass

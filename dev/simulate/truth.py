@@ -8,7 +8,8 @@ from typing import Any
 from dev.simulate.simulated_values import SimulatedValues
 from dev.simulate.stops import is_handled, is_stopped
 from dev.simulate.story import Finding, Story, Tale
-from dev.simulate.tasks import RAISING
+from dev.simulate.tasks import RAISING, RAISING_AFTER_FAILURE
+from noetl_compiler.graph import Route
 from noetl_temporal.machine import failure_log
 from noetl_temporal.machine.commands import CallTool, Cancel, Finish, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
@@ -150,11 +151,20 @@ def _raising(story: Story, finish: Finish) -> None:
         end = ends.get(run)
         if event.status == "FAILED":
             _failed_by_its_way(event, end, finish)
-        elif step.route.arcs:
-            first = step.route.arcs[0]
-            asked = first.on == "any" or (first.on == "ok" and end is not None and end.type == "step.done")
-            if asked and first.when is not None and first.when.source == RAISING:
-                raise Finding("a condition that raises reads as no match", event.node)
+        elif end is not None and _asked_raises(step.route, end.type == "step.failed", event.meta["chosen"]):
+            raise Finding("a condition that raises reads as no match", event.node)
+
+
+def _asked_raises(route: Route, is_failed: bool, chosen: list[str]) -> bool:
+    """Whether an arc that was asked has a condition that raises: the first match ends an exclusive route."""
+    for arc in route.arcs:
+        if arc.on not in ("any", "error" if is_failed else "ok"):
+            continue
+        if arc.when is not None and arc.when.source in (RAISING, *([RAISING_AFTER_FAILURE] if is_failed else [])):
+            return True
+        if route.mode == "exclusive" and arc.to in chosen:
+            return False
+    return False
 
 
 def _failed_by_its_way(event: DomainEvent, end: DomainEvent | None, finish: Finish) -> None:

@@ -1,7 +1,9 @@
 """Compares framed runs, with faults in the processes of their frames, with unframed runs of the same playbook: status,
 results by index, failures and rows must be equal.
 
-Playbooks whose outcome depends on time, or on the order in which calls end, are skipped, as in temporal.py.
+Playbooks whose outcome depends on time, or on the order in which calls end, are skipped, as in temporal.py. So are
+runs in which a parallel loop failed fast, since which items had begun by then depends on how it was cut, and playbooks
+with a frame whose limits cannot be used: its step fails, and an unframed loop has no such limits.
 """
 
 from __future__ import annotations
@@ -9,10 +11,12 @@ from __future__ import annotations
 import msgspec
 
 from dev.simulate.run_summary import RunSummary, differences, summarize
-from dev.simulate.story import Finding, Story
+from dev.simulate.story import Finding, Story, Tale
 from dev.simulate.world import World
 from noetl_compiler.graph import Graph
-from noetl_temporal.machine.commands import CallTool, StartTimer
+from noetl_compiler.templates import TemplateFailure
+from noetl_temporal.machine.commands import CallTool, ChunkInput, StartTimer
+from noetl_temporal.machine.loops.frames import frame_limits
 
 __all__ = ["check_unframed"]
 
@@ -28,7 +32,7 @@ FRAMED_RUNS = 2
 
 def check_unframed(story: Story) -> None:
     """Compare, if the run has frames. Raises Finding."""
-    if not any(tale.name and tale.given.frame for tale in story.tales.values()):
+    if not any(tale.name and tale.given.frame for tale in story.tales.values()) or _has_bad_limits(story.graph):
         return
     unframed = _without_frames(story.graph)
     first = _summary_of(story, unframed, 0)
@@ -43,6 +47,17 @@ def check_unframed(story: Story) -> None:
             raise Finding("a framed run comes to something else", found[0][:1500])
 
 
+def _has_bad_limits(graph: Graph) -> bool:
+    """The generator's limits depend on the workload alone."""
+    scope = {"workload": graph.workload.data}
+    for loop in (step.loop for step in graph.steps.values() if step.loop is not None):
+        try:
+            frame_limits(loop, scope, 1)
+        except TemplateFailure:
+            return True
+    return False
+
+
 def _without_frames(graph: Graph) -> Graph:
     def unframed(step: object) -> object:
         loop = getattr(step, "loop", None)
@@ -52,7 +67,7 @@ def _without_frames(graph: Graph) -> Graph:
 
 
 def _summary_of(story: Story, graph: Graph, order: int) -> RunSummary | None:
-    """The summary of an unframed run; None for a run that depends on time or does not end."""
+    """The summary of an unframed run; None for a run that depends on time or on its chunks, or does not end."""
     try:
         alone = _run(story, graph, order, with_faults=False)
     except Finding:
@@ -60,7 +75,16 @@ def _summary_of(story: Story, graph: Graph, order: int) -> RunSummary | None:
     commands = [one for tale in alone.tales.values() for turn in tale.turns for one in turn.commands]
     timed = any(isinstance(one, StartTimer) and one.timer_id.endswith(":timeout") for one in commands)
     timed = timed or any(isinstance(one, CallTool) and one.call.timeout is not None for one in commands)
-    return None if timed else summarize(alone)
+    return None if timed or any(map(_failed_fast, alone.tales.values())) else summarize(alone)
+
+
+def _failed_fast(tale: Tale) -> bool:
+    """Whether it is a chunk of a parallel loop that its first failed item stopped."""
+    chunk: ChunkInput | None = tale.given
+    if chunk is None or chunk.is_sequential or tale.report is None:
+        return False
+    loop = chunk.step.loop
+    return loop is not None and loop.on_error == "fail_fast" and tale.report.stats["failed"] > 0
 
 
 def _run(story: Story, graph: Graph, order: int, *, with_faults: bool) -> Story:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import uuid
 from collections.abc import AsyncGenerator
@@ -15,7 +14,7 @@ import msgspec
 import pytest
 
 from noetl_activities import postgres as postgres_tool
-from noetl_activities.once import Answer, Once, OnceTool
+from noetl_activities.once import Answer, Noted, Once, OnceTool
 from noetl_activities.outcome import Outcome
 from noetl_compiler.sql_effects import sql_effect
 from noetl_temporal.stack.addresses import Addresses
@@ -52,7 +51,7 @@ class Base:
 
 
 def _text(outcome: Outcome) -> str:
-    return msgspec.json.encode(outcome).decode()
+    return msgspec.json.encode(Noted(outcome)).decode()
 
 
 @pytest.fixture
@@ -199,7 +198,7 @@ async def test_what_is_kept_is_what_the_caller_gives(base: Base) -> None:
     """The caller takes secrets out, and what is too large."""
 
     def short(_outcome: Outcome) -> str:
-        return json.dumps({"status": "ok", "result": "***"})
+        return _text(Outcome("ok", "***"))
 
     once = Once(base.key, 1, short)
     called = request("postgres", "pg", query=INSERT)

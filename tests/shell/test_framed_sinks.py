@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import asyncpg
+import duckdb
 import pytest
 
 from noetl_activities.credentials import CredentialSource
+from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal.stack.addresses import Addresses
 from tests.shell.conftest import Shell
+from tests.shell.framed import Frame, input_of, looped
 from tests.shell.table import Base
 from tests.shell.test_framed_runs import Run, run
 
@@ -102,3 +107,32 @@ async def test_rows_of_a_frame_are_few_transactions(servers: Addresses, monkeypa
     _, rows, transactions = await stored(framed(step_of("append", "BASE")), servers)
     assert len(rows) == ITEMS + 1
     assert transactions <= ITEMS // 4
+
+
+async def test_a_lost_frame_makes_no_more_attempts_than_the_rule_allows(servers: Addresses, tmp_path: Path) -> None:
+    """No segment names the call whose attempts are forgotten: what it stored tells how many there were."""
+    last = asyncio.Event()
+
+    async def answer(_request: Request, _context: ToolContext) -> Any:
+        made = len(frame.tool.requests)
+        if made == 5:
+            last.set()
+            await asyncio.Event().wait()
+        return {"n": made} if made % 2 == 0 else Outcome("error", error=ErrorInfo("busy", "busy"))
+
+    file = tmp_path / "rows.duckdb"
+    sink = f"{{tool: {{kind: duckdb, database: '{file}', table: t, data: {{n: '{{{{ output.data.n }}}}'}}}}}}"
+    rules = "[{else: {then: {do: retry, attempts: 5, delay: 0}}}]"
+    frame = Frame(
+        input_of(looped(1, f"{{kind: noop, sink: {sink}, spec: {{policy: {{rules: {rules}}}}}}}")),
+        servers.postgres,
+        answer,
+    )
+    running = frame.start()
+    await last.wait()
+    await frame.lose(running)
+    frame.beats.clear()  # none has arrived
+    end = await frame.start()
+    assert [entry["report"]["attempts"][-1]["number"] for entry in await frame.entries(end) if "call" in entry] == [5]
+    with duckdb.connect(str(file)) as opened:
+        assert opened.execute("select n from t order by n").fetchall() == [(2,), (4,), (6,)]

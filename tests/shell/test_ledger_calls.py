@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,11 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from noetl_activities.credentials import CredentialSource
+from noetl_activities.once import Answer, Once
+from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.sinks.postgres_ledger import DDL
 from noetl_activities.testing import FakeTool
+from noetl_activities.tool import Request, ToolContext
 from noetl_compiler.graph import Span, Value
 from noetl_temporal.cli.commands import cli
 from noetl_temporal.codec import data_converter
@@ -27,15 +31,21 @@ HERE = Span(1, 1, 1, 2)
 
 
 class Calls:
-    """The attempts of one call that stores ``n`` of its results, each answer being the number of the call."""
+    """The attempts of one call that stores ``n`` of its results; ``answer`` is given the number of the call."""
 
-    def __init__(self, file: Path, *tables: str, rules: tuple[CallRule, ...] = ()) -> None:
+    def __init__(
+        self,
+        file: Path,
+        *tables: str,
+        rules: tuple[CallRule, ...] = (),
+        answer: Callable[[int], Any] = lambda n: {"n": n},
+    ) -> None:
         self.file = file
         sinks = tuple(self._sink(table, index) for index, table in enumerate(tables))
         self.call = ToolCall(
             "c", "1/s/t/1", 1, "step", "task", "noop", 1, "v10", sinks=sinks, rules=rules, idempotent=False
         )
-        self.tool = FakeTool("noop", lambda _request, _context: {"n": len(self.tool.requests)})
+        self.tool = FakeTool("noop", lambda _request, _context: answer(len(self.tool.requests)))
         self._details: list[Any] = []
         self._number = 0
 
@@ -113,6 +123,55 @@ async def test_each_poll_is_a_call_with_rows_of_its_own_also_after_a_reset(tmp_p
     assert again.outcome == report.outcome
     assert calls.rows("t") == [1, 2, 3]
     assert len(calls.tool.requests) == 3
+
+
+async def test_attempts_that_failed_before_a_reset_count_as_before(tmp_path: Path) -> None:
+    """What they stored nothing of, the entries of those after them tell."""
+    rules = (CallRule(0, "retry", attempts=Value(4)),)
+    calls = Calls(tmp_path / "l.duckdb", "t", rules=rules, answer=_fails_first_and_third)
+    told = [await calls.attempt() for _ in range(4)]
+    assert told[:3] == [None] * 3
+    assert calls.rows("t") == [2, 4]
+    calls.reset()
+    assert await calls.attempt() is None
+    again = await calls.attempt()
+    assert again is not None
+    assert again.exhausted
+    assert len(calls.tool.requests) == 4
+    assert calls.rows("t") == [2, 4]
+    assert [(one.number, one.status, one.is_taken) for one in again.attempts] == [
+        (1, "error", False),
+        (2, "ok", True),
+        (3, "error", False),
+        (4, "ok", True),
+    ]
+
+
+def _fails_first_and_third(n: int) -> Any:
+    return Outcome("error", error=ErrorInfo("busy", "busy")) if n in (1, 3) else {"n": n}
+
+
+async def test_what_a_tool_has_kept_counts_the_attempts_that_failed_before_it(tmp_path: Path) -> None:
+    calls = Calls(tmp_path / "l.duckdb", rules=(CallRule(0, "retry", "ok", attempts=Value(3)),))
+    calls.tool = _Keeper(used=3)
+    report = await calls.attempt()
+    assert report is not None
+    assert report.exhausted
+    assert [one.status for one in report.attempts] == ["error", "error", "ok"]
+
+
+class _Keeper(FakeTool):
+    """A tool that has kept the outcome of the ``used``-th attempt."""
+
+    def __init__(self, used: int) -> None:
+        super().__init__("noop", lambda _request, _context: None)
+        self._answer_kept = Answer(Outcome("ok", 1), is_taken=True, is_kept=True, used=used)
+
+    async def run_once(self, _request: Request, _context: ToolContext, _once: Once) -> Answer:
+        return self._answer_kept
+
+    async def find(self, _request: Request, _context: ToolContext, _once: Once) -> Answer | None:
+        return self._answer_kept
 
 
 @pytest.mark.parametrize("where", ["{{ result.file }}", "{{ nothing }}"])

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from dev.simulate.mutations import MUTATIONS, examined
+from dev.simulate.mutation import MissingTargetError, Mutation, examined, mutated, to
+from dev.simulate.mutations import MUTATIONS
 from dev.simulate.runs import simulate
+from noetl_temporal import machine
 
 SEEDS = 250
 AT_ONCE = 25
 QUICK = (
     "19a: the stop of a machine",
     "6a: a cancel meets the final step",
+    "34: a route that raises is an error",
+    "the budget of a workflow task",
+    "calls in flight are bounded",
     "ids leave room for derived rows",
     "22d: no segment is forgotten",
     "22d: no named item is called again",
@@ -36,6 +41,20 @@ def test_the_same_seed_is_the_same_run() -> None:
 
 
 @pytest.mark.parametrize("mutation", [one for one in MUTATIONS if one.cure in QUICK], ids=lambda one: one.cure)
-def test_what_is_broken_is_found(mutation: object) -> None:
-    [found] = [one for one in MUTATIONS if one is mutation]
-    assert examined(found, 1, 60).law
+def test_what_is_broken_is_found(mutation: Mutation) -> None:
+    assert examined(mutation, 1, 60).law
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda one: one.cure)
+def test_a_mutation_changes_what_the_machine_has(mutation: Mutation) -> None:
+    target = mutation.target
+    with mutated(mutation):
+        assert mutation.target is not target
+
+
+def test_a_mutation_of_what_is_gone_says_so() -> None:
+    with (
+        pytest.raises(MissingTargetError, match="machine has no gone: the mutation must follow"),
+        mutated(Mutation("a cure", machine, "gone", to(None))),
+    ):
+        pass

@@ -1,0 +1,77 @@
+"""What a machine begins in one workflow task, and at once, stays within its budget (noetl_temporal/machine/budget.py).
+
+The limits are those that runs.py has drawn for the seed, as few playbooks are so large that they meet the real ones. A
+budget lasts until the machine continues: between two such facts the begun calls, and the bytes after which another one
+begins, are counted again from the commands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from dev.simulate.story import Finding, Story, Tale
+from noetl_temporal.limits import inline_bytes
+from noetl_temporal.machine import budget
+from noetl_temporal.machine.commands import CallTool, Command, Emit, RunChunk
+from noetl_temporal.machine.events import ChunkFinished, Continued, ToolFinished
+
+__all__ = ["check_budgets"]
+
+
+def check_budgets(story: Story) -> None:
+    """Raises Finding."""
+    for tale in story.tales.values():
+        _in_flight(tale)
+        _begun(tale)
+        _bytes(tale, inline_bytes(story.store.limit))
+
+
+def _in_flight(tale: Tale) -> None:
+    running: set[str] = set()
+    for number, turn in enumerate(tale.turns):
+        fact: Any = turn.fact
+        if isinstance(fact, ToolFinished | ChunkFinished):
+            running.discard(fact.call_id if isinstance(fact, ToolFinished) else fact.chunk_id)
+        running.update(_id(one) for one in turn.commands if isinstance(one, CallTool | RunChunk))
+        if len(running) > budget.MAX_PENDING:
+            raise Finding("too much is pending", f"{len(running)} of {budget.MAX_PENDING}, in turn {number}")
+
+
+def _begun(tale: Tale) -> None:
+    most, begun = budget.MAX_WORK // budget.CALL_WORK + 1, 0
+    for number, turn in enumerate(tale.turns):
+        if turn.anew or isinstance(turn.fact, Continued):
+            begun = 0
+        begun += sum(isinstance(one, CallTool) for one in turn.commands)
+        if begun > most:
+            raise Finding("a workflow task begins too many calls", f"{begun} of {most}, in turn {number}")
+
+
+def _bytes(tale: Tale, inline: int) -> None:
+    """No call or chunk begins after one with which the bytes were spent."""
+    size, is_spent = 0, False
+    for number, turn in enumerate(tale.turns):
+        if turn.anew or isinstance(turn.fact, Continued):
+            size, is_spent = 0, False
+        for command in turn.commands:
+            begins = isinstance(command, CallTool | RunChunk)
+            if begins and is_spent:
+                raise Finding(
+                    "a workflow task has too many commands", f"{size:,} bytes before turn {number} begins more"
+                )
+            size += _size(command, inline)
+            is_spent = is_spent or (begins and size >= budget.COMMAND_BYTES)
+
+
+def _size(command: Command, inline: int) -> int:
+    match command:
+        case CallTool(content) | RunChunk(_, content) | Emit(content):
+            return min(inline, len(msgspec.json.encode(content)))
+        case _:
+            return 0
+
+
+def _id(command: CallTool | RunChunk) -> str:
+    return command.call.id if isinstance(command, CallTool) else command.chunk_id

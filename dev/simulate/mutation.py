@@ -1,0 +1,83 @@
+"""How a cure of the machine is switched off, and whether the simulation notices."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from dev.simulate.runs import simulate
+
+__all__ = ["MissingTargetError", "Mutation", "Verdict", "around", "examined", "mutated", "to"]
+
+Make = Callable[[Any], Any]
+
+
+class Mutation(NamedTuple):
+    """Switches off the ``cure``: what ``owner`` has under ``name`` becomes what ``make`` makes of it."""
+
+    cure: str
+    owner: Any
+    name: str
+    make: Make
+
+    @property
+    def target(self) -> Any:
+        """What is replaced. Raises MissingTargetError when the machine has it no longer."""
+        if not hasattr(self.owner, self.name):
+            raise MissingTargetError(f"{self.owner.__name__} has no {self.name}: the mutation must follow the machine")
+        return getattr(self.owner, self.name)
+
+
+class MissingTargetError(Exception):
+    """What a mutation replaces does not exist."""
+
+
+class Verdict(NamedTuple):
+    """``law`` is "" when nothing was found in ``seeds`` seeds."""
+
+    law: str
+    seed: int
+    seeds: int
+    seconds: float
+
+
+def to(instead: Any) -> Make:
+    """Replace the target by this."""
+    return lambda _: instead
+
+
+def around(function: Callable[..., Any]) -> Make:
+    """Replace the target, a function, by one that is given the target first, then its arguments."""
+
+    def make(target: Any) -> Any:
+        def instead(*given: Any, **more: Any) -> Any:
+            return function(target, *given, **more)
+
+        return instead
+
+    return make
+
+
+@contextlib.contextmanager
+def mutated(mutation: Mutation) -> Generator[None]:
+    """Inside the block the cure is switched off. Raises MissingTargetError."""
+    with patch.object(mutation.owner, mutation.name, mutation.make(mutation.target)):
+        yield
+
+
+def examined(mutation: Mutation, first: int, seconds: float) -> Verdict:
+    """Run seeds under a mutation until a law breaks that holds without it, or the time is over: ``seconds`` of CPU.
+
+    Raises MissingTargetError.
+    """
+    began, seed = time.process_time(), first
+    while time.process_time() < began + seconds:
+        with mutated(mutation):
+            found = simulate(seed).finding
+        if found is not None and simulate(seed).finding is None:
+            return Verdict(found.law, seed, seed - first + 1, time.process_time() - began)
+        seed += 1
+    return Verdict("", 0, seed - first, time.process_time() - began)
