@@ -13,7 +13,7 @@ import msgspec
 from noetl_compiler import templates
 from noetl_compiler.graph import Json
 
-__all__ = ["FACT_WORK", "MAX_PENDING", "Budget", "ResultSizes"]
+__all__ = ["CHECKPOINT_WORK", "FACT_WORK", "MAX_PENDING", "Budget", "ResultSizes"]
 
 MAX_PENDING = 500
 """Calls and loops in flight of one workflow."""
@@ -35,6 +35,9 @@ CALL_WORK = 150
 
 FACT_WORK = 300
 """Of a fact that is taken."""
+
+CHECKPOINT_WORK = 2
+"""Of each run of a state that is copied, so that a change can be rolled back."""
 
 
 class ResultSizes(msgspec.Struct):

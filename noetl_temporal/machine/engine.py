@@ -48,6 +48,7 @@ from noetl_temporal.machine.events import (
 from noetl_temporal.machine.failing import cancelled_outside
 from noetl_temporal.machine.intake import Intake
 from noetl_temporal.machine.protocol import answered
+from noetl_temporal.machine.rollback import Runs
 from noetl_temporal.machine.state import MachineState, Pending, PipelineState, Run, Stop, state_snapshot
 from noetl_temporal.machine.stored import with_stored
 from noetl_temporal.machine.tasks.host import Host
@@ -59,7 +60,7 @@ S = TypeVar("S", bound=MachineState)
 R = TypeVar("R", bound=Run)
 
 
-class Engine(Intake[S], Generic[S, R]):
+class Engine(Intake[S, R], Generic[S, R]):
     """Runs of pipelines under one stop, one budget, one log."""
 
     def _set_state(self, state: S) -> None:
@@ -301,7 +302,7 @@ class Engine(Intake[S], Generic[S, R]):
             self._ask_to_end()
 
     def _ask_to_end(self) -> None:
-        for run in list(self._runs.values()):
+        for run in self._runs.every():
             if self._is_stopped(run):
                 self._ask_run_to_end(run)
 
@@ -358,7 +359,8 @@ class Engine(Intake[S], Generic[S, R]):
     # ---- what each machine decides --------------------------------------------------------------------------------
 
     @abstractmethod
-    def _runs_in(self, state: S) -> dict[str, R]: ...
+    def _runs_in(self, state: S) -> Runs[R]:
+        """The runs of a state, which has them from now on as such."""
 
     @abstractmethod
     def _start(self, event: Started) -> None: ...

@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 from msgspec.structs import replace
 
 from noetl_temporal.limits import inline_bytes
-from noetl_temporal.machine.budget import FACT_WORK, Budget
+from noetl_temporal.machine.budget import CHECKPOINT_WORK, FACT_WORK, Budget
 from noetl_temporal.machine.call import StoredRef
 from noetl_temporal.machine.commands import Cancel, Command
 from noetl_temporal.machine.errors import ProtocolError
@@ -27,8 +27,8 @@ from noetl_temporal.machine.events import ChunkFinished, Event, Resumed, ToolFin
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.loads import Loads
 from noetl_temporal.machine.protocol import unexpected
-from noetl_temporal.machine.rollback import copy_state
-from noetl_temporal.machine.state import Deferral, MachineState
+from noetl_temporal.machine.rollback import Checkpoint, Runs
+from noetl_temporal.machine.state import Deferral, MachineState, Run
 from noetl_temporal.machine.stored import LoadedValue, NotLoaded, load_id, reading_from
 
 __all__ = ["Intake"]
@@ -36,10 +36,13 @@ __all__ = ["Intake"]
 STOPPED = "the run was stopped before a stored value was loaded"
 
 S = TypeVar("S", bound=MachineState)
+R = TypeVar("R", bound=Run)
 
 
-class Intake(ABC, Generic[S]):
+class Intake(ABC, Generic[S, R]):
     """The part of a machine that applies facts. ``limit`` is the bytes that a value may have."""
+
+    _runs: Runs[R]
 
     def __init__(self, state: S, file: str, limit: int) -> None:
         self.budget = Budget(inline_bytes(limit))
@@ -131,7 +134,7 @@ class Intake(ABC, Generic[S]):
 
         With ``missing`` such a value fails the template that reads it instead.
         """
-        before, size = copy_state(self.state) if self.state.has_stored else None, self.budget.bytes
+        before, size = self._checkpoint() if self.state.has_stored else None, self.budget.bytes
         self.budget.open()
         try:
             with reading_from(self._loads.readable(missing)):
@@ -139,12 +142,18 @@ class Intake(ABC, Generic[S]):
         except NotLoaded as found:
             if before is None:
                 raise ProtocolError(f"{found} is needed where nothing is stored") from found
-            self._set_state(before)
+            self._set_state(before.state())
             self.budget.bytes = size
             return found.stored
         finally:
             self.budget.close()
+            if before is not None:
+                before.close()
         return None
+
+    def _checkpoint(self) -> Checkpoint[S, R]:
+        self.budget.work(CHECKPOINT_WORK * len(self._runs))
+        return Checkpoint(self.state, self._runs)
 
     # ---- stored values --------------------------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ from noetl_temporal.machine.loops.chunks import joined, take_report
 from noetl_temporal.machine.loops.offload import items_to_store, replace_by_refs
 from noetl_temporal.machine.loops.result import loop_end, too_large
 from noetl_temporal.machine.names import LOOP, assign, playbook_scope
+from noetl_temporal.machine.rollback import Runs
 from noetl_temporal.machine.state import LoopProgress, Pending, PlaybookState, StepRun, restored
 from noetl_temporal.machine.steps.entry import deadline_id, emit_started, enter, is_admitted, new_run
 from noetl_temporal.machine.steps.execution import Execution
@@ -71,8 +72,9 @@ class Machine(Engine[PlaybookState, StepRun]):
         self._running = Counter(run.step for run in state.runs.values())
         self._execution = Execution(self.graph, self.execution_id, state, self._journal, {})
 
-    def _runs_in(self, state: PlaybookState) -> dict[str, StepRun]:
-        return state.runs
+    def _runs_in(self, state: PlaybookState) -> Runs[StepRun]:
+        state.runs = runs = Runs(state.runs)
+        return runs
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
@@ -112,7 +114,7 @@ class Machine(Engine[PlaybookState, StepRun]):
 
     def _deadline_passed(self, owner: str) -> None:
         if owner:
-            run = self._runs.get(owner)
+            run = self._runs.find(owner)
             if run is not None:
                 self._stop_run(run)
         elif self.state.stop is None:
@@ -397,7 +399,7 @@ class Machine(Engine[PlaybookState, StepRun]):
     def _ask_to_end(self) -> None:
         """The final step that runs already is the cleanup, and has its time."""
         super()._ask_to_end()
-        for run in self._runs.values():
+        for run in self._runs.every():
             if self._is_exempt(run) and deadline_id(run) not in self.state.timers:
                 self._set_deadline(self.graph.steps[run.step], run, None)
 

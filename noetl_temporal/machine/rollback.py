@@ -1,34 +1,81 @@
-"""Copies a machine's state so that a fact can be rolled back.
+"""Rolls a machine's state back where a change finds that it needs a value that is not loaded.
 
-JSON values are never changed in place, so the copy shares them; everything that the machine mutates is copied. The
-types of the fields say which is which.
+A checkpoint is a copy of the state. JSON values are never changed in place, so the copy shares them; everything that
+the machine mutates is copied. The types of the fields say which is which.
+
+Of hundreds of runs a change concerns one or a few, and a run is the largest part of a state. So runs are copied when
+they are first handed out after a checkpoint, and not before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from functools import lru_cache
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Generic, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
-__all__ = ["copy_state"]
+__all__ = ["Checkpoint", "Runs"]
 
 S = TypeVar("S", bound=msgspec.Struct)
+R = TypeVar("R", bound=msgspec.Struct)
 _Copier = Callable[[Any], Any]
 
+_RUNS = "runs"
+"""The field of a state that has its runs."""
 
-def copy_state(state: S) -> S:
-    """A copy that shares no mutable part with ``state``."""
-    return cast("S", _struct_copier(type(state))(state))
+
+class Runs(dict[str, R]):
+    """The runs of a machine by id. While a checkpoint is open, each is copied before ``[]``, ``find`` or ``every``
+    hands it out. Whoever only reads them may take ``values()``.
+    """
+
+    def __init__(self, runs: Mapping[str, R]) -> None:
+        super().__init__(runs)
+        self.copies: dict[str, R] | None = None
+
+    def __getitem__(self, id_: str) -> R:
+        run = super().__getitem__(id_)
+        if self.copies is not None and id_ not in self.copies:
+            self.copies[id_] = cast("R", _struct_copier(type(run))(run))
+        return run
+
+    def find(self, id_: str) -> R | None:
+        """The run; None when there is none with this id."""
+        return None if super().get(id_) is None else self[id_]
+
+    def every(self) -> list[R]:
+        """All runs, in the order in which they began."""
+        return [self[id_] for id_ in self]
+
+
+class Checkpoint(Generic[S, R]):
+    """What a state was when this was made. To be closed; one of a state is open at a time."""
+
+    def __init__(self, state: S, runs: Runs[R]) -> None:
+        self._state = cast("S", _struct_copier(type(state), without=_RUNS)(state))
+        self._before = dict(runs)
+        self._runs = runs
+        runs.copies = {}
+
+    def state(self) -> S:
+        """The state as it was. It takes the place of the changed one, whose runs it shares."""
+        copies = self._runs.copies or {}
+        setattr(self._state, _RUNS, {id_: copies.get(id_, run) for id_, run in self._before.items()})
+        return self._state
+
+    def close(self) -> None:
+        """The changes stay, or the state has been rolled back."""
+        self._runs.copies = None
 
 
 @lru_cache
-def _struct_copier(kind: type[msgspec.Struct]) -> _Copier:
+def _struct_copier(kind: type[msgspec.Struct], *, without: str = "") -> _Copier:
     hints = get_type_hints(kind)
-    copiers = {name: copier for name in kind.__struct_fields__ if (copier := _copier(hints[name])) is not None}
+    names = [name for name in kind.__struct_fields__ if name != without]
+    copiers = {name: copier for name in names if (copier := _copier(hints[name])) is not None}
 
     if not copiers:
         return copy

@@ -29,6 +29,7 @@ from noetl_temporal.machine.journal import RESULT_BYTES
 from noetl_temporal.machine.loops.host import IterationHost, iteration_ids
 from noetl_temporal.machine.loops.offload import results_to_store, stored_results
 from noetl_temporal.machine.loops.result import too_large
+from noetl_temporal.machine.rollback import Runs
 from noetl_temporal.machine.state import Iteration, LoopState, Pending, restored
 from noetl_temporal.machine.stored import preview, stored_in, whole_result
 from noetl_temporal.machine.tasks.pipeline import End
@@ -57,8 +58,9 @@ class LoopMachine(Engine[LoopState, Iteration]):
         self._plan = StepPlan(input_.step)
         super().__init__(machine_state, input_.source.file, limit)
 
-    def _runs_in(self, state: LoopState) -> dict[str, Iteration]:
-        return state.runs
+    def _runs_in(self, state: LoopState) -> Runs[Iteration]:
+        state.runs = runs = Runs(state.runs)
+        return runs
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,57 @@
+"""Checkpoints of a state: what was changed is as before, and runs that nobody touched are not copied."""
+
+from __future__ import annotations
+
+from noetl_temporal.machine.rollback import Checkpoint, Runs
+from noetl_temporal.machine.state import Iteration, LoopState, Pending, PipelineState, state_snapshot
+
+COUNT = 500
+
+
+def iteration(index: int) -> Iteration:
+    return Iteration(id=str(index), event_id=1, started=1, index=index, pipeline=PipelineState())
+
+
+def state() -> tuple[LoopState, Runs[Iteration]]:
+    runs = Runs({str(index): iteration(index) for index in range(COUNT)})
+    return LoopState(runs=runs, pending={"a": Pending("call", "0")}), runs
+
+
+def pipeline_of(run: Iteration) -> PipelineState:
+    assert run.pipeline is not None
+    return run.pipeline
+
+
+def test_a_changed_state_is_as_before() -> None:
+    changed, runs = state()
+    before = state_snapshot(changed)
+    checkpoint = Checkpoint(changed, runs)
+    pipeline_of(runs["3"]).pending = "x"
+    pipeline_of(runs["3"]).bound["name"] = 1
+    del runs["4"]
+    runs["new"] = iteration(COUNT)
+    for run in runs.every()[10:20]:
+        run.stop = "timeout"
+    found = runs.find("30")
+    assert found is not None
+    found.ctx["name"] = 1
+    changed.pending["a"].is_asked = True
+    changed.ready.append("3")
+    assert state_snapshot(changed) != before
+    assert state_snapshot(checkpoint.state()) == before
+    checkpoint.close()
+    assert runs.find("nobody") is None
+
+
+def test_only_runs_that_are_handed_out_are_copied() -> None:
+    changed, runs = state()
+    checkpoint = Checkpoint(changed, runs)
+    assert sum(run.index for run in runs.values()) == sum(range(COUNT))
+    for _ in range(3):
+        runs["3"].stop = "timeout"
+    assert list(runs.copies or {}) == ["3"]
+    untouched = list(runs.values())[4]
+    assert checkpoint.state().runs["4"] is untouched
+    checkpoint.close()
+    assert runs["5"].index == 5
+    assert runs.copies is None
