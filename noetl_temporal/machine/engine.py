@@ -193,7 +193,9 @@ class Engine(Intake[S, R], Generic[S, R]):
     def _settle(self) -> None:
         while self.state.phase == "running":
             if not self._lacks_value(""):
-                self._goes_on("")
+                self._reader = ""
+                if self._may_start():  # else the arrivals keep the values that they have until they may
+                    self._goes_on("")
                 self._proceed()
             if self.state.phase != "running" or not self._begin_ready():
                 return
@@ -372,6 +374,10 @@ class Engine(Intake[S, R], Generic[S, R]):
     @abstractmethod
     def _proceed(self) -> None:
         """Start what may start now, within the budget; end the machine when nothing is left."""
+
+    @abstractmethod
+    def _may_start(self) -> bool:
+        """Whether runs may start, as far as the budget and the host go."""
 
     @abstractmethod
     def _run_ended(self, run: R, end: End, kind: str) -> None: ...

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,11 +11,13 @@ import pytest
 from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.limits import STORED_BYTES
+from noetl_temporal.machine import budget
 from noetl_temporal.machine.call import Part, StoredRef, ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, LoadValue, RunChunk
 from noetl_temporal.machine.events import (
     CancelRequested,
     Continued,
+    Event,
     HoldRequested,
     Resumed,
     Started,
@@ -230,3 +234,28 @@ def test_a_step_that_times_out_while_it_waits_for_a_value_ends() -> None:
     ended = [one.event.node for one in found if isinstance(one, Emit) and one.event.type == "step.failed"]
     assert ended == ["after"]
     assert machine.is_loading is False
+
+
+def test_arrivals_keep_their_values_until_the_budget_is_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 9
+    monkeypatch.setattr(budget, "MAX_WORK", budget.FACT_WORK)
+    total = " + ".join(f"(s{index} | length)" for index in range(count))
+    admit = f"spec: {{policy: {{admit: {{rules: [{{when: '{{{{ {total} > 0 }}}}', then: {{allow: true}}}}]}}}}}}"
+    steps = [step(f"s{index}", f"s{index + 1}") for index in range(count)]
+    last = f"  - step: s{count}\n    {admit}\n    tool: {{kind: noop}}\n"
+    machine = Machine(compile_or_raise(playbook("".join(steps) + last)), execution_id=1, limit=STORED_BYTES)
+    now, facts, loads = EPOCH_MS, list[Callable[[int], Event]]([Started]), 0
+    while (facts or machine.has_work) and loads <= count + 1:
+        now += 1
+        machine.budget.renew()
+        for command in machine.feed(facts.pop(0)(now) if facts else Continued(now)):
+            match command:
+                case CallTool(call):
+                    report = ToolReport({"status": "ok"}, stored=StoredRef((Part(call.id),), 100, is_one=True))
+                    facts.append(partial(ToolFinished, call_id=call.id, report=report))
+                case LoadValue(id_):
+                    loads += 1
+                    facts.append(partial(ValueLoaded, load_id=id_, value=[1]))
+                case _:
+                    pass
+    assert (machine.state.phase, loads) == ("ended", count + 1)  # the last for the result of the run
