@@ -247,7 +247,7 @@ def test_arrivals_keep_their_values_until_the_budget_is_renewed(monkeypatch: pyt
     now, facts, loads = EPOCH_MS, list[Callable[[int], Event]]([Started]), 0
     while (facts or machine.has_work) and loads <= count + 1:
         now += 1
-        machine.budget.renew()
+        # Nothing renews the budget but Continued: each load comes when it is spent already.
         for command in machine.feed(facts.pop(0)(now) if facts else Continued(now)):
             match command:
                 case CallTool(call):
