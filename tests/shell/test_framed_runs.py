@@ -15,6 +15,7 @@ import pytest
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
+from noetl_temporal import payload_store
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.frames.wire import FRAME_ACTIVITY
 from noetl_temporal.mirror.service import follow_execution
@@ -253,7 +254,8 @@ async def test_a_worker_that_stops_leaves_its_items_to_another(
 
 
 async def test_a_frame_whose_items_are_gone_is_a_lost_loop(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The items are removed before a worker takes the frame."""
+    """The items are removed before a worker takes the frame, and no process remembers them."""
+    monkeypatch.setattr(payload_store, "VALUE_BYTES", 0)
     monkeypatch.setenv("NOETL_POSTGRES", servers.postgres)
     shell, tools = Shell(servers.temporal), {"noop": FakeTool("noop", lambda _request, _context: 1)}
     client = await NoetlClient.connect(servers.temporal, tools=tools)
