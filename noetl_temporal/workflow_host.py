@@ -3,7 +3,9 @@
 How it works. Each time something happens, the host feeds what happened, stops first, and performs what the machine
 commands. A cancel is asked for, not waited for: Temporal delivers it once, as an exception in whatever the workflow
 awaits, so the host looks at every turn whether one has been requested and feeds it before anything else. It cannot be
-lost to a call that ends at the same time, nor to a continue-as-new.
+lost to a call that ends at the same time, nor to a continue-as-new. Nor is the end of that call lost: the SDK drops the
+result of an activity that is cancelled before anyone has looked at the result, so each turn first lets every result of
+the workflow task become a fact.
 
 A workflow task has a budget (machine/budget.py). When work is left over, a timer of a millisecond starts the next one.
 
@@ -42,6 +44,10 @@ HARD_EVENTS = 10_000
 HARD_BYTES = 20_000_000
 """Of history: above either, nothing begins until the run is idle. Temporal ends a run at 51,200 events or 50 MB."""
 
+_STEPS_TO_FACT = 4
+"""Steps of the event loop from a result that arrived to its fact: the call's future is set, its task goes on and ends,
+the callback of the task notes the fact. One to spare."""
+
 NEXT_TASK_SECONDS = 0.001
 """Delay of the timer that brings the next workflow task."""
 
@@ -75,6 +81,7 @@ class WorkflowHost:
     async def drive(self) -> Finish | None:
         """Run until the machine ends; None when the run is to continue as new from the machine's snapshot."""
         while not self._is_to_upgrade():
+            await _facts_noted()
             self._turn()
             is_to_continue = self._performer.finish is None and self._is_to_continue()
             self._feed_news()
@@ -185,3 +192,9 @@ class WorkflowHost:
 
     def _size(self) -> int:
         return self._performer.size_of(self._machine.snapshot())
+
+
+async def _facts_noted() -> None:
+    """Return when all that this workflow task brought is in the inbox."""
+    for _ in range(_STEPS_TO_FACT):
+        await asyncio.sleep(0)
