@@ -7,8 +7,8 @@ later would go on with its calls, until the new run begins a chunk with the same
 So the first workflow task after a reset starts a local activity that terminates those chunks. It finds them by
 visibility, as the history of the new run does not name them. One that visibility does not list yet goes on as before.
 
-Where a run was reset to is told by its random seed, which changes there, alike in every replay. A reset to the very
-first task changes it before the workflow exists to be called back; the interceptor sees that.
+A reset changes the workflow's random seed at the reset point, and so does every replay. A reset to the first workflow
+task changes the seed before the workflow can register its callback, so the interceptor detects that case.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def orphan_activity(client: Client) -> Callable[..., Any]:
 
     @activity.defn(name=END_ORPHANS)
     async def end_orphans(owned: list[str]) -> int:
-        """Terminate all running chunks but these; how many. Those that this run itself has begun meanwhile stay."""
+        """Terminate the running chunks that are neither in ``owned`` nor started by this run. Returns their number."""
         info, count = activity.info(), 0
         parent = (info.workflow_id or "").replace("'", "''")
         query = f"WorkflowType = '{LOOP_WORKFLOW}' AND ExecutionStatus = 'Running' AND ParentWorkflowId = '{parent}'"

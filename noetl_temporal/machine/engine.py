@@ -81,7 +81,7 @@ class Engine(Intake[S, R], Generic[S, R]):
 
     @property
     def waits_for_store(self) -> bool:
-        """Nothing is in flight but values that are stored or loaded; a call whose end is deferred is not."""
+        """Whether only stores and loads are in flight. A call whose result is deferred does not count as in flight."""
         ended = {answered(one.fact) for one in self.state.deferred}
         pending = self.state.pending.items()
         return not self.is_idle and all(one.kind in ("keep", "load") or id_ in ended for id_, one in pending)
@@ -362,7 +362,7 @@ class Engine(Intake[S, R], Generic[S, R]):
 
     @abstractmethod
     def _runs_in(self, state: S) -> Runs[R]:
-        """The runs of a state, which has them from now on as such."""
+        """Wrap the state's runs in ``Runs``, store that in the state and return it."""
 
     @abstractmethod
     def _start(self, event: Started) -> None: ...
@@ -377,7 +377,7 @@ class Engine(Intake[S, R], Generic[S, R]):
 
     @abstractmethod
     def _may_start(self) -> bool:
-        """Whether runs may start, as far as the budget and the host go."""
+        """Whether the budget and the hold state allow a run to start."""
 
     @abstractmethod
     def _run_ended(self, run: R, end: End, kind: str) -> None: ...

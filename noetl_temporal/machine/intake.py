@@ -5,9 +5,9 @@ of pending operation each fact answers. One that does not fit raises ProtocolErr
 shell no longer knows the machine's state (h11's rule).
 
 Applying a fact may need a stored value that is not loaded (stored.py). Then the state is rolled back, and the fact is
-*deferred* until the value is loaded (loads.py). Others are applied meanwhile: a fact that waits is like a call that
-takes longer, and no two calls of a run are in flight at a time. If the fact can be applied and only new work needs a
-value, the run whose work that is waits, and the others go on. A stopped run waits for no value.
+*deferred* until the value is loaded (loads.py). Others are applied meanwhile. This is as if the call had taken
+longer, since a run has at most one call in flight. If only new work needs a value, that run alone waits. A stopped run
+waits for no value.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ class Intake(ABC, Generic[S, R]):
 
     @abstractmethod
     def _request_again(self, owner: str) -> None:
-        """What was to be stored of the run ``owner`` was not: request it again."""
+        """Make the run ready, so that it requests its store again."""
 
     @abstractmethod
     def _wake(self, run_id: str) -> bool:
-        """The run's next call may begin, whose values are loaded now; False when there is no such run any more."""
+        """Make a run ready whose values are now loaded. False if it has ended."""
 
     def feed(self, event: Event) -> list[Command]:
         """Apply one fact; perform the commands in their order. Raises ProtocolError, and then on every later call."""

@@ -1,11 +1,11 @@
 """Large values of the request and of ``set``: outside of the state once its run continues as new (dev/decisions/0029).
 
-A run that is asked to hold, so that it can continue as new, has each of its top-level values of ``payload``,
-``workload``, ``ctx`` and ``vars`` stored that is large. From then on the state has a reference to it, and null in its
-place. Templates that read it wait until it is loaded (stored.py), and nothing copies it any more.
+When a run is asked to hold before continue-as-new, its large top-level values of ``payload``, ``workload``, ``ctx`` and
+``vars`` are stored. The state then holds null in their place, and a reference. Templates that read such a value wait
+until it is loaded (stored.py), and nothing copies it any more.
 
-How large a value is, is asked once, and only of those that were written since: a list that a playbook adds to is not
-stored, nor even measured, each time that it does.
+A value is measured once after each write, and only before continue-as-new. A list that a playbook appends to is not
+measured on every append.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def names_of(state: PlaybookState, root: str) -> Mapping[str, Any]:
 
 
 def began(state: PlaybookState) -> None:
-    """The request and the workload are there."""
+    """Note the values of the request and the workload that may be large, to be measured later."""
     for root in ("payload", "workload"):
         values = _values(state, root)
         state.unmeasured += [f"{root}.{name}" for name, value in values.items() if _may_be_large(value)]

@@ -1,14 +1,14 @@
 """Which stored values a machine loads, and how long it keeps them.
 
-Whatever needs a stored value waits alone: a fact that is deferred, a run whose next call reads the value, or the
-arrivals at steps, which share the reader "". Each is noted in the state with all values that it is known to need; more
-than one, as it finds the second only when it has the first. The loads of all who wait overlap, within
-``LOADS_BYTES``. A value is kept as long as somebody who waits needs it.
+A fact, a run or the arrivals at steps waits for its own stored values and blocks nothing else. The state records every
+value that each waiter is known to need. The set grows, since the second missing value is only found once the first is
+loaded. The loads of all waiters overlap, within ``LOADS_BYTES``. A value is kept as long as a waiter needs it.
 
 The values themselves are no part of the state: a machine that is restored loads them again.
 
-Nobody waits for ever: the first deferred fact and the first reader get their values whatever the others hold. A fact is
-applied at once when it has them; a reader goes on when calls may begin, so no second reader exceeds the bytes before.
+No waiter starves: the first deferred fact and the first reader load their values even over ``LOADS_BYTES``. A fact is
+applied as soon as its values arrive. A reader also has to wait until calls may begin, so only the first one may exceed
+the limit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from noetl_temporal.machine.stored import LoadedValue, LoadedValues
 __all__ = ["LOADS_BYTES", "Loads"]
 
 LOADS_BYTES = 16_000_000
-"""Of the values that a machine has loaded or requested, beside those that it needs first."""
+"""Total size of the values that a machine has loaded or requested, beside those exempt from the limit."""
 
 
 class Loads:
@@ -43,7 +43,7 @@ class Loads:
         return LoadedValues(self._loaded, self._limit, missing)
 
     def came(self, load_id: str, value: LoadedValue) -> None:
-        """A value was loaded, or cannot be."""
+        """Keep a value that was loaded, or the error why it could not be."""
         self._loaded[load_id] = value
 
     def lacks(self, needs: Mapping[str, StoredRef]) -> bool:
@@ -51,7 +51,7 @@ class Loads:
         return any(id_ not in self._loaded for id_ in needs)
 
     def updated(self, state: MachineState) -> list[Command]:
-        """Request the values that are needed now, and drop all others."""
+        """Return commands that request the missing values and cancel unneeded loads; drop unneeded values."""
         needed = _needed(state)
         unneeded = [id_ for id_, one in state.pending.items() if one.kind == "load" and id_ not in needed]
         for id_ in unneeded:

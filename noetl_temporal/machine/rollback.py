@@ -28,8 +28,10 @@ _RUNS = "runs"
 
 
 class Runs(dict[str, R]):
-    """The runs of a machine by id. While a checkpoint is open, each is copied before ``[]``, ``find`` or ``every``
-    hands it out. Whoever only reads them may take ``values()``.
+    """The runs of a machine by id.
+
+    While a checkpoint is open, ``[]``, ``find`` and ``every`` save a copy of a run before returning it. ``values()``,
+    ``items()`` and ``get()`` save none: use them only to read.
     """
 
     def __init__(self, runs: Mapping[str, R]) -> None:
@@ -52,7 +54,7 @@ class Runs(dict[str, R]):
 
 
 class Checkpoint(Generic[S, R]):
-    """What a state was when this was made. To be closed; one of a state is open at a time."""
+    """What a state was when this was made. Must be closed. Only one checkpoint of a state may be open."""
 
     def __init__(self, state: S, runs: Runs[R]) -> None:
         self._state = cast("S", _struct_copier(type(state), without=_RUNS)(state))
