@@ -157,7 +157,7 @@ class WorkflowHost:
             return False
         if self._machine.is_idle and not self._performer.inbox:
             return self._fits()
-        if self._machine.waits_for_store:
+        if self._machine.waits_only_for_store:
             return False
         if not self._is_at_hard_limit():
             self.feed(Continued(now()))

@@ -20,7 +20,10 @@ from noetl_temporal.machine.commands import Cancel, Command, LoadValue
 from noetl_temporal.machine.state import MachineState, Pending
 from noetl_temporal.machine.stored import LoadedValue, LoadedValues
 
-__all__ = ["LOADS_BYTES", "Loads"]
+__all__ = ["ARRIVALS", "LOADS_BYTES", "Loads"]
+
+ARRIVALS = ""
+"""The reader that stands for all arrivals at steps; every other reader is a run, by its id."""
 
 LOADS_BYTES = 16_000_000
 """Total size of the values that a machine has loaded or requested, beside those exempt from the limit."""
@@ -42,7 +45,7 @@ class Loads:
         """What templates read. ``missing`` is the failure of a value that is not loaded, "" where it can be."""
         return LoadedValues(self._loaded, self._limit, missing)
 
-    def came(self, load_id: str, value: LoadedValue) -> None:
+    def add(self, load_id: str, value: LoadedValue) -> None:
         """Keep a value that was loaded, or the error why it could not be."""
         self._loaded[load_id] = value
 
@@ -50,7 +53,7 @@ class Loads:
         """Whether one of these values is not loaded."""
         return any(id_ not in self._loaded for id_ in needs)
 
-    def updated(self, state: MachineState) -> list[Command]:
+    def update(self, state: MachineState) -> list[Command]:
         """Return commands that request the missing values and cancel unneeded loads; drop unneeded values."""
         needed = _needed(state)
         unneeded = [id_ for id_, one in state.pending.items() if one.kind == "load" and id_ not in needed]
@@ -64,9 +67,9 @@ class Loads:
             id_: stored for id_, stored in needed.items() if id_ not in self._loaded and id_ not in state.pending
         }
         held = sum(stored.bytes for id_, stored in needed.items() if id_ not in lacking)
-        first, commands = _needed_first(state), list[Command]()
+        exempt, commands = _exempt_from_limit(state), list[Command]()
         for id_, stored in lacking.items():
-            if id_ in first or held + stored.bytes <= LOADS_BYTES:
+            if id_ in exempt or held + stored.bytes <= LOADS_BYTES:
                 held += stored.bytes
                 state.pending[id_] = Pending("load", "")
                 commands.append(LoadValue(id_, stored))
@@ -79,7 +82,7 @@ def _needed(state: MachineState) -> dict[str, StoredRef]:
     return {id_: stored for needs in (*facts, *state.readers.values()) for id_, stored in needs.items()}
 
 
-def _needed_first(state: MachineState) -> set[str]:
+def _exempt_from_limit(state: MachineState) -> set[str]:
     """The values that are requested however many bytes others hold."""
     facts = [one.needs for one in state.deferred[:1]]
     readers = [state.readers[name] for name in list(state.readers)[:1]]
