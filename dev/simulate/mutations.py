@@ -230,7 +230,9 @@ MUTATIONS = (
     Mutation("22d: no named call is made again", activity, "resumed", replaced_by(_makes_the_last_call_again)),
     Mutation("22d: calls in flight go on", activity, "resumed", replaced_by(_forgets_calls_in_flight)),
     Mutation("22d: nothing begins while the store is away", Keeper, "is_behind", replaced_by(property(_no))),
-    Mutation("26a: attempts that only the ledger knows count", CallLog, "take", replaced_by(_nothing)),
+    Mutation(
+        "26a: attempts that only the ledger knows count", CallLog, "add_unrecorded_attempts", replaced_by(_nothing)
+    ),
     Mutation("timers keep no run from going on", ENGINE, "is_idle", replaced_by(property(_nothing_is_pending))),
     Mutation("timers go on in a new run", ENGINE, "_resume", replaced_by(_resume_nothing)),
     Mutation("a machine that holds begins nothing", ENGINE, "_hold", replaced_by(_nothing)),
