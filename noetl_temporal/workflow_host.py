@@ -60,8 +60,8 @@ class WorkflowHost:
         self._next_task: asyncio.Task[None] | None = None
         self._is_reset = False
 
-    def note_reset(self) -> None:
-        """A person has reset the run to this point."""
+    def mark_reset(self) -> None:
+        """The run was reset: its next turn terminates the chunks that are not its own."""
         self._is_reset = True
 
     def request_cancel(self, reason: str) -> None:
@@ -103,7 +103,7 @@ class WorkflowHost:
         self._performer.has_news = False
         if self._is_reset:
             self._is_reset = False
-            self._performer.end_orphans(self._machine.chunks_in_flight)
+            self._performer.terminate_orphans(self._machine.chunks_in_flight)
         self._feed_stops()
         if self._may_continue() and not self._machine.state.holding and self._performer.finish is None:
             self._shorten()
