@@ -104,16 +104,19 @@ class CallLog:
     def tell_first(self) -> None:
         """Leave a trace of the attempt before a call that must not be repeated: frames make none (support.py)."""
 
-    def take(self, used: int) -> None:
-        """This attempt takes from the ledger the outcome of the ``used``-th that reported. Of those before it that are
-        not known, the records were lost with a worker, or by a reset: they count against a rule all the same.
+    def add_unrecorded_attempts(self, used: int) -> None:
+        """Insert error records for the attempts that reported before the ``used``-th but whose records were lost with a
+        worker or by a reset. They count against the rule like any other.
         """
-        for _ in range(used - self.used):
-            last = self._records.pop()
-            self._records.append(
-                AttemptRecord(last.number, last.started, "error", ended=last.started, error=dict(_UNRECORDED))
-            )
-            self._records.append(msgspec.structs.replace(last, number=last.number + 1))
+        last, missing = self._records[-1], max(0, used - self.used)
+        number = last.number + missing
+        self._records[-1:] = [
+            *(
+                AttemptRecord(earlier, last.started, "error", ended=last.started, error=dict(_UNRECORDED))
+                for earlier in range(last.number, number)
+            ),
+            msgspec.structs.replace(last, number=number),
+        ]
 
     def end(self, **fields: Any) -> None:
         """Complete this attempt's record."""

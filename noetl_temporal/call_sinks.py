@@ -15,7 +15,7 @@ import msgspec
 
 from noetl_activities import sinks
 from noetl_activities.credentials import Credentials
-from noetl_activities.once import Noted
+from noetl_activities.once import LedgerOutcome
 from noetl_activities.sinks import Entry, Sinks, Stored
 from noetl_activities.tool import Json, ToolContext
 from noetl_compiler import templates
@@ -25,7 +25,7 @@ from noetl_temporal.call_log import CallLog, now
 from noetl_temporal.machine.call import Outcome, SinkCall, SinkRecord, ToolCall
 from noetl_temporal.machine.policy import allows
 from noetl_temporal.machine.scope import sink_config
-from noetl_temporal.tool_outcome import Deadline, attempted, noted_text
+from noetl_temporal.tool_outcome import Deadline, attempted, ledger_json
 
 __all__ = ["CallSinks", "Kept", "Performed"]
 
@@ -96,12 +96,13 @@ class CallSinks:
         )
         if failure is not None:
             return Kept(failure=self._of_sink(sink, failure))
-        return Kept(None if text is None else self._taken(text))
+        return Kept(None if text is None else self._adopt(text))
 
-    def _taken(self, text: str) -> Outcome:
-        noted = msgspec.json.decode(text, type=Noted)
-        self._log.take(noted.used)
-        return cast("Outcome", noted.outcome)
+    def _adopt(self, text: str) -> Outcome:
+        """Use an outcome found in the ledger, and record the attempts that it counts."""
+        found = msgspec.json.decode(text, type=LedgerOutcome)
+        self._log.add_unrecorded_attempts(found.used)
+        return cast("Outcome", found.outcome)
 
     # ---- after the call ---------------------------------------------------------------------------------------------
 
@@ -111,7 +112,7 @@ class CallSinks:
         for sink in self._call.sinks if outcome["status"] == "ok" else ():
             started = now()
             is_noted = is_kept or self._call.store is not None
-            noted = None if is_noted else noted_text(outcome, self._credentials, self._limit, self._log.used)
+            noted = None if is_noted else ledger_json(outcome, self._credentials, self._limit, self._log.used)
             work = partial(self._store, sink, outcome, scope, noted)
             stored, failure = await attempted(work, self._deadline)
             if failure is not None:
@@ -121,7 +122,7 @@ class CallSinks:
             if stored is None:
                 continue
             if stored.rival is not None:
-                return await self.perform(self._taken(stored.rival), scope, is_kept=True)
+                return await self.perform(self._adopt(stored.rival), scope, is_kept=True)
             is_kept = is_kept or stored.is_kept
             records.append(_performed(sink, started, stored))
         return Performed(outcome, tuple(records))

@@ -1,11 +1,10 @@
 """A few connections to Postgres that are kept open: one pool for each database and event loop of a process.
 
-A pool belongs to the event loop that uses it, and has to be closed while that loop still runs. Whoever uses one (a
-command, a worker, a test) does not know who else does, so the pools close themselves: each is held by an asynchronous
-generator, and ``asyncio.run`` finishes those that are still open before it closes its loop.
+A pool is bound to its event loop and must be closed before that loop ends. No single user owns a pool, so each is held
+by an async generator, which ``asyncio.run`` closes at shutdown.
 
-A connection may be stale: its server was restarted, or a firewall dropped it. So statements have to be repeatable, and
-one that loses its connection is retried once, on a fresh one.
+A connection may be stale (server restarted, dropped by a firewall), so operations must be idempotent: one that loses
+its connection is retried once.
 """
 
 from __future__ import annotations
@@ -20,42 +19,46 @@ from asyncpg.pool import PoolConnectionProxy
 
 from noetl_temporal.database_errors import LOST_CONNECTION_ERRORS
 
-__all__ = ["MAX_CONNECTIONS", "Connection", "with_connection"]
+__all__ = ["MAX_CONNECTIONS", "Connection", "run_on_pool"]
 
 Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 _Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
+_Key: TypeAlias = tuple[asyncio.AbstractEventLoop, str]
 
 MAX_CONNECTIONS = 4
-"""Of one pool. Whoever needs one more waits."""
+"""The size of one pool; further callers wait for a free connection."""
 
 IDLE_SECONDS = 10.0
 """After which an idle connection is closed, so that it takes no room from others on the server."""
 
 STATEMENT_SECONDS = 60.0
-"""After which a server that does not answer counts as lost."""
+"""The timeout of a statement; a connection that exceeds it counts as lost."""
 
 CONNECT_SECONDS = 15.0
 CLOSE_SECONDS = 2.0
 """How long the end of an event loop waits for a server that does not answer."""
 
 T = TypeVar("T")
-_pools: dict[tuple[asyncio.AbstractEventLoop, str], tuple[_Pool, AsyncGenerator[_Pool]]] = {}
+_pools: dict[_Key, tuple[_Pool, AsyncGenerator[_Pool]]] = {}
+"""Each with its generator: one that nobody refers to would be closed at once, and the pool with it."""
 
 
-async def with_connection(dsn: str, statement: Callable[[Connection], Awaitable[T]]) -> T:
-    """What the statement gives, which may be run twice. Raises asyncpg's errors, OSError."""
+async def run_on_pool(dsn: str, operation: Callable[[Connection], Awaitable[T]]) -> T:
+    """Run ``operation`` on a pooled connection and return its result. If the connection is lost, run it once more on a
+    fresh one, so it must be idempotent. Raises asyncpg's errors, OSError.
+    """
     pool = await _pool(dsn)
     try:
-        return await _run(pool, statement)
+        return await _run(pool, operation)
     except LOST_CONNECTION_ERRORS:
         await pool.expire_connections()
-    return await _run(pool, statement)
+    return await _run(pool, operation)
 
 
-async def _run(pool: _Pool, statement: Callable[[Connection], Awaitable[T]]) -> T:
+async def _run(pool: _Pool, operation: Callable[[Connection], Awaitable[T]]) -> T:
     async with pool.acquire() as connection:
         try:
-            return await statement(connection)
+            return await operation(connection)
         except asyncpg.PostgresError:
             raise
         except BaseException:
@@ -65,32 +68,33 @@ async def _run(pool: _Pool, statement: Callable[[Connection], Awaitable[T]]) -> 
 
 
 async def _pool(dsn: str) -> _Pool:
-    place = asyncio.get_running_loop(), dsn
-    if place not in _pools:
-        keeper = _keeper(place)
-        _pools[place] = await anext(keeper), keeper
-    return _pools[place][0]
+    key = asyncio.get_running_loop(), dsn
+    if key not in _pools:
+        lifetime = _pool_lifetime(key)
+        # Without a connection to make, this does not suspend: no other task makes a pool for the key meanwhile.
+        _pools[key] = await anext(lifetime), lifetime
+    return _pools[key][0]
 
 
-async def _keeper(place: tuple[asyncio.AbstractEventLoop, str]) -> AsyncGenerator[_Pool]:
-    """Gives a pool, and closes it when the event loop ends."""
+async def _pool_lifetime(key: _Key) -> AsyncGenerator[_Pool]:
+    """Yield the pool, and close it when asyncio finalizes this generator at loop shutdown."""
     pool = await asyncpg.create_pool(
-        place[1],
-        min_size=0,
+        key[1],
+        min_size=0,  # connect on demand: see _pool
         max_size=MAX_CONNECTIONS,
         max_inactive_connection_lifetime=IDLE_SECONDS,
-        reset=_nothing,
+        reset=_skip_reset,
         timeout=CONNECT_SECONDS,
         command_timeout=STATEMENT_SECONDS,
     )
     try:
         yield pool
     finally:
-        _pools.pop(place, None)
+        _pools.pop(key, None)
         with suppress(*LOST_CONNECTION_ERRORS):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await pool.close()
 
 
-async def _nothing(_connection: Any) -> None:
-    """Our statements leave nothing in a session."""
+async def _skip_reset(_connection: Any) -> None:
+    """Skip asyncpg's session reset: our operations leave no session state."""

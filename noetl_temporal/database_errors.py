@@ -6,11 +6,11 @@ import asyncpg
 
 __all__ = ["DATABASE_ERRORS", "LOST_CONNECTION_ERRORS"]
 
-_OF_THE_CLIENT = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
-"""A connection that ends while it is used or given back may raise each of these, a failure of asyncpg included."""
+_CLIENT_ERRORS = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+"""Errors that a lost connection may raise, including asyncpg's internal errors."""
 
-DATABASE_ERRORS = (asyncpg.PostgresError, *_OF_THE_CLIENT)
+DATABASE_ERRORS = (asyncpg.PostgresError, *_CLIENT_ERRORS)
 """The database cannot be reached, refuses or fails."""
 
-LOST_CONNECTION_ERRORS = (asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError, *_OF_THE_CLIENT)
+LOST_CONNECTION_ERRORS = (asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError, *_CLIENT_ERRORS)
 """The connection cannot be made or is gone: a fresh one may do."""

@@ -7,8 +7,8 @@ later would go on with its calls, until the new run begins a chunk with the same
 So the first workflow task after a reset starts a local activity that terminates those chunks. It finds them by
 visibility, as the history of the new run does not name them. One that visibility does not list yet goes on as before.
 
-Where a run was reset to is told by its random seed, which changes there, alike in every replay. A reset to the very
-first task changes it before the workflow exists to be called back; the interceptor sees that.
+A reset changes the workflow's random seed at the reset point, and so does every replay. A reset to the first workflow
+task changes the seed before the workflow can register its callback, so the interceptor detects that case.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from temporalio.worker import (
 
 from noetl_temporal.naming import LOOP_WORKFLOW
 
-__all__ = ["ResetInterceptor", "orphan_activity", "start_ending"]
+__all__ = ["ResetInterceptor", "orphan_activity", "start_terminating_orphans"]
 
 END_ORPHANS = "noetl.end-orphans"
 REASON = "its playbook was reset to a point before it began"
@@ -44,21 +44,21 @@ def orphan_activity(client: Client) -> Callable[..., Any]:
     """The local activity, of the workers of workflows."""
 
     @activity.defn(name=END_ORPHANS)
-    async def end_orphans(owned: list[str]) -> int:
-        """Terminate all running chunks but these; how many. Those that this run itself has begun meanwhile stay."""
+    async def terminate_orphans(owned: list[str]) -> int:
+        """Terminate the running chunks that are neither in ``owned`` nor started by this run. Returns their number."""
         info, count = activity.info(), 0
         parent = (info.workflow_id or "").replace("'", "''")
         query = f"WorkflowType = '{LOOP_WORKFLOW}' AND ExecutionStatus = 'Running' AND ParentWorkflowId = '{parent}'"
         async for one in client.list_workflows(query):
             if one.id in owned or one.raw_info.parent_execution.run_id == info.workflow_run_id:
                 continue
-            count += await _terminated(client.get_workflow_handle(one.id, run_id=one.run_id))
+            count += await _terminate(client.get_workflow_handle(one.id, run_id=one.run_id))
         return count
 
-    return end_orphans
+    return terminate_orphans
 
 
-async def _terminated(chunk: WorkflowHandle[Any, Any]) -> bool:
+async def _terminate(chunk: WorkflowHandle[Any, Any]) -> bool:
     """Terminate it; False when it has ended meanwhile."""
     try:
         await chunk.terminate(reason=REASON)
@@ -69,8 +69,8 @@ async def _terminated(chunk: WorkflowHandle[Any, Any]) -> bool:
     return True
 
 
-def start_ending(owned: Sequence[str]) -> workflow.ActivityHandle[int]:
-    """Terminate the chunks that this run does not have; ``owned`` are the workflow ids of those that it has."""
+def start_terminating_orphans(owned: Sequence[str]) -> workflow.ActivityHandle[int]:
+    """Start the local activity; ``owned`` are the workflow ids of the chunks that this run has."""
     return workflow.start_local_activity(
         END_ORPHANS,
         list(owned),
@@ -85,7 +85,7 @@ def start_ending(owned: Sequence[str]) -> workflow.ActivityHandle[int]:
 class _Resettable(Protocol):
     """A workflow that begins chunks."""
 
-    def was_reset(self, seed: int) -> None: ...
+    def on_reset(self, seed: int) -> None: ...
 
 
 class ResetInterceptor(Interceptor):
@@ -108,5 +108,5 @@ class _Inbound(WorkflowInboundInterceptor):
     async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002
         instance, seed = workflow.instance(), workflow.random_seed()
         if seed != self._first_seed and isinstance(instance, _Resettable):
-            instance.was_reset(seed)
+            instance.on_reset(seed)
         return await super().execute_workflow(input)

@@ -4,9 +4,9 @@ Temporal refuses payloads over 2 MB and workflow tasks over 4 MB, some of it by 
 the digest of its bytes: storing it again, in a retry or for another call, changes nothing. History has the digest.
 
 What this process has stored a moment ago is not sent again. So an activity can store its result itself, as often as it
-takes, and Temporal's own store() afterwards needs no database (run_tool.py). What it has stored or read a moment ago is
-remembered (``_Values``): activities, loads and replays of one process read a value once. A key is the digest of its
-value, so what is remembered is never out of date.
+takes, and Temporal's own store() afterwards needs no database (run_tool.py). What it has stored or read is
+cached (``_ValueCache``): activities, loads and replays of one process read a value once. A key is the digest of its
+value, so the cache is never out of date.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from noetl_temporal.connection_pools import Connection, with_connection
+from noetl_temporal.connection_pools import Connection, run_on_pool
 from noetl_temporal.mirror.migrations import migrate
 
 __all__ = ["STORE_NAME", "UNREAD", "PatientStore", "PayloadStore"]
@@ -46,8 +46,8 @@ REMEMBERED = 4096
 REMEMBERED_SECONDS = 600.0
 """Digests of what was stored a moment ago; older ones may have been removed since."""
 
-VALUE_BYTES = 64_000_000
-"""Of the values that a process remembers."""
+CACHE_BYTES = 64_000_000
+"""Total size of the values that a process caches."""
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class PayloadStore(StorageDriver):
         if rows:
             await self._run(lambda connection: connection.execute(_STORE, list(rows), list(rows.values())))
             self._stored.add(rows)
-        _VALUES.add(self._dsn, zip(keys, texts, strict=True))
+        _CACHE.add(self._dsn, zip(keys, texts, strict=True))
         return [StorageDriverClaim({"key": key}) for key in keys]
 
     async def retrieve(
@@ -93,7 +93,7 @@ class PayloadStore(StorageDriver):
         """The payloads of earlier claims. Raises LookupError for one that is not there, asyncpg's errors, OSError."""
         del context
         keys = [claim.claim_data["key"] for claim in claims]
-        found = {key: text for key in keys if (text := _VALUES.get(self._dsn, key)) is not None}
+        found = {key: text for key in keys if (text := _CACHE.get(self._dsn, key)) is not None}
         unknown = [key for key in keys if key not in found]
         if unknown:
             found |= await self._read(unknown)
@@ -108,16 +108,16 @@ class PayloadStore(StorageDriver):
     async def _read(self, keys: Sequence[str]) -> dict[str, bytes]:
         records = await self._run(lambda connection: connection.fetch(_READ, keys))
         read: dict[str, bytes] = {record["key"]: record["data"] for record in records}
-        _VALUES.add(self._dsn, read.items())
+        _CACHE.add(self._dsn, read.items())
         return read
 
     async def _run(self, statement: Callable[[Connection], Awaitable[T]]) -> T:
         """Run one statement. The first to need the table may come before the mirror has made it."""
         try:
-            return await with_connection(self._dsn, statement)
+            return await run_on_pool(self._dsn, statement)
         except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError, asyncpg.InvalidSchemaNameError):
             await migrate(self._dsn)
-            return await with_connection(self._dsn, statement)
+            return await run_on_pool(self._dsn, statement)
 
 
 class PatientStore(StorageDriver):
@@ -172,29 +172,32 @@ class _Recent:
             self._added.popitem(last=False)
 
 
-class _Values:
-    """The values used last, by the database that has them and their key. One as large as a quarter of all is not
-    remembered: it would have most others forgotten.
+class _ValueCache:
+    """An LRU cache of stored values, by database and key. A value over a quarter of ``CACHE_BYTES`` is not cached, as
+    it would evict most others.
     """
 
     def __init__(self) -> None:
-        self._texts: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._data: OrderedDict[tuple[str, str], bytes] = OrderedDict()
         self._bytes = 0
 
     def get(self, dsn: str, key: str) -> bytes | None:
-        """None for what is not remembered."""
-        if (dsn, key) in self._texts:
-            self._texts.move_to_end((dsn, key))
-        return self._texts.get((dsn, key))
+        """None for a value that is not cached."""
+        if (dsn, key) in self._data:
+            self._data.move_to_end((dsn, key))
+        return self._data.get((dsn, key))
 
     def add(self, dsn: str, found: Iterable[tuple[str, bytes]]) -> None:
-        """Remember them, and forget the oldest where they are too large."""
-        for key, text in found:
-            if (dsn, key) not in self._texts and len(text) <= VALUE_BYTES // 4:
-                self._texts[dsn, key] = text
-                self._bytes += len(text)
-        while self._bytes > VALUE_BYTES:
-            self._bytes -= len(self._texts.popitem(last=False)[1])
+        """Cache the values as the ones used last, and evict those used least recently."""
+        for key, data in found:
+            if len(data) > CACHE_BYTES // 4:
+                continue
+            if (dsn, key) not in self._data:
+                self._data[dsn, key] = data
+                self._bytes += len(data)
+            self._data.move_to_end((dsn, key))
+        while self._bytes > CACHE_BYTES:
+            self._bytes -= len(self._data.popitem(last=False)[1])
 
 
-_VALUES = _Values()
+_CACHE = _ValueCache()

@@ -51,7 +51,7 @@ from noetl_temporal.machine.commands import (
 from noetl_temporal.machine.events import ChunkFinished, ChunkReport, Event, TimerFired, ToolFinished
 from noetl_temporal.machine.failing import error_outcome
 from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, child_workflow_id, summary, tool_queue
-from noetl_temporal.orphans import start_ending
+from noetl_temporal.orphans import start_terminating_orphans
 from noetl_temporal.stored_values import loaded_fact, start_load, start_store, stored_fact
 from noetl_temporal.trail import Trail
 
@@ -209,9 +209,9 @@ class Performer:
             ),
         )
 
-    def end_orphans(self, chunk_ids: Iterable[str]) -> None:
-        """This run was reset, and has only these chunks. A failure to end the others ends no run."""
-        task = start_ending([_chunk_workflow_id(one) for one in chunk_ids])
+    def terminate_orphans(self, chunk_ids: Iterable[str]) -> None:
+        """This run was reset, and has only these chunks: terminate the others. The run goes on if that fails."""
+        task = start_terminating_orphans([_chunk_workflow_id(one) for one in chunk_ids])
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
     # ---- ends -----------------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ from noetl_temporal.machine.scope import Chain, call_names
 from noetl_temporal.naming import activity_type
 from noetl_temporal.stopping import finished
 from noetl_temporal.stored_values import with_result_loaded
-from noetl_temporal.tool_outcome import Deadline, attempted, fitted, noted_text, plain, refusal
+from noetl_temporal.tool_outcome import Deadline, attempted, fitted, ledger_json, plain, refusal
 from noetl_temporal.tool_places import place_for
 from noetl_temporal.value_store import ValueStore, until_done
 
@@ -182,7 +182,7 @@ class Attempt:
     async def _run_tool(self) -> _Answer:
         if not isinstance(self.tool, OnceTool):
             return _Answer(plain(await self.tool.run(self._request(), self._context)))
-        return self._taken(await self.tool.run_once(self._request(), self._context, self._once()))
+        return self._adopt(await self.tool.run_once(self._request(), self._context, self._once()))
 
     async def _found(self) -> _Answer | None:
         """What the tool itself has kept of a call that is not made again."""
@@ -194,17 +194,18 @@ class Attempt:
         )
         if failure is not None:
             return _Answer(failure)
-        return None if found is None else self._taken(found)
+        return None if found is None else self._adopt(found)
 
-    def _taken(self, answer: Answer) -> _Answer:
-        self.log.take(answer.used)
+    def _adopt(self, answer: Answer) -> _Answer:
+        """Use an outcome that the tool has found or made, and record the attempts that it counts."""
+        self.log.add_unrecorded_attempts(answer.used)
         return _Answer(plain(answer.outcome), answer.is_taken, answer.is_kept)
 
     def _once(self) -> Once:
         return Once(self.call.key, self.log.n, self._noted)
 
     def _noted(self, outcome: ToolOutcome) -> str:
-        return noted_text(plain(outcome), self.credentials, self.values.limit, self.log.used)
+        return ledger_json(plain(outcome), self.credentials, self.values.limit, self.log.used)
 
     def _refused(self) -> Outcome | None:
         """An outcome instead of another attempt, when an earlier one vanished and must not be repeated."""

@@ -10,12 +10,12 @@ import msgspec
 
 from noetl_activities.credentials import Credentials
 from noetl_activities.errors import SinkError, ToolError
-from noetl_activities.once import Noted
+from noetl_activities.once import LedgerOutcome
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import Outcome as PlainOutcome
 
-__all__ = ["Deadline", "attempted", "fitted", "noted_text", "plain", "refusal"]
+__all__ = ["Deadline", "attempted", "fitted", "ledger_json", "plain", "refusal"]
 
 T = TypeVar("T")
 
@@ -67,9 +67,9 @@ def fitted(outcome: PlainOutcome, limit: int) -> PlainOutcome:
     return outcome
 
 
-def noted_text(outcome: PlainOutcome, credentials: Credentials, limit: int, used: int) -> str:
-    """The outcome as the call's report will have it, in JSON for the ledger; ``used`` attempts have reported by now."""
-    return msgspec.json.encode(Noted(fitted(credentials.scrubbed(outcome), limit), used)).decode()
+def ledger_json(outcome: PlainOutcome, credentials: Credentials, limit: int, used: int) -> str:
+    """Encode the outcome for the ledger, as the report will have it; ``used`` attempts have reported so far."""
+    return msgspec.json.encode(LedgerOutcome(fitted(credentials.scrubbed(outcome), limit), used)).decode()
 
 
 _REMEDY = "store it in a sink or ask for less at once, or set NOETL_POSTGRES, where large values are kept"

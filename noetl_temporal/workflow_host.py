@@ -66,8 +66,8 @@ class WorkflowHost:
         self._next_task: asyncio.Task[None] | None = None
         self._is_reset = False
 
-    def note_reset(self) -> None:
-        """A person has reset the run to this point."""
+    def mark_reset(self) -> None:
+        """The run was reset: its next turn terminates the chunks that are not its own."""
         self._is_reset = True
 
     def request_cancel(self, reason: str) -> None:
@@ -110,7 +110,7 @@ class WorkflowHost:
         self._performer.has_news = False
         if self._is_reset:
             self._is_reset = False
-            self._performer.end_orphans(self._machine.chunks_in_flight)
+            self._performer.terminate_orphans(self._machine.chunks_in_flight)
         self._feed_stops()
         if self._may_continue() and not self._machine.state.holding and self._performer.finish is None:
             self._shorten()
@@ -164,7 +164,7 @@ class WorkflowHost:
             return False
         if self._machine.is_idle and not self._performer.inbox:
             return self._fits()
-        if self._machine.waits_for_store:
+        if self._machine.waits_only_for_store:
             return False
         if not self._is_at_hard_limit():
             self.feed(Continued(now()))

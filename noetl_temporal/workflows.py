@@ -52,7 +52,7 @@ class PlaybookWorkflow:
         """Returns the report of a completed playbook; a failed one fails the workflow with it, a cancelled one
         cancels it.
         """
-        workflow.register_random_seed_callback(self.was_reset)
+        workflow.register_random_seed_callback(self.on_reset)
         self._host.feed(Started(now(), given.payload) if given.state is None else Resumed(now()))
         finish = await self._host.drive()
         await self.trail.recorded()
@@ -63,9 +63,9 @@ class PlaybookWorkflow:
             workflow.continue_as_new(args=[given, playbook], memo={}, initial_versioning_behavior=upgrade())
         return self._end(given, finish)
 
-    def was_reset(self, _seed: int) -> None:
-        """The server gave the run this random seed, as a person has reset it to here (orphans.py)."""
-        self._host.note_reset()
+    def on_reset(self, _seed: int) -> None:
+        """Called when the server reseeds the run, which it does after a reset (orphans.py)."""
+        self._host.mark_reset()
 
     def _emitted(self, emit: Emit) -> None:
         if self._overview.take(emit.event):

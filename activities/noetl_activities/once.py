@@ -14,12 +14,12 @@ import msgspec
 from noetl_activities.outcome import Json, Outcome
 from noetl_activities.tool import Request, ToolContext, ToolSpec
 
-__all__ = ["Answer", "Noted", "Once", "OnceTool", "taken"]
+__all__ = ["Answer", "LedgerOutcome", "Once", "OnceTool", "taken"]
 
 
-class Noted(msgspec.Struct, frozen=True):
-    """What the ledger has of a call, as JSON: its ``outcome``, and how many of its attempts had reported by then, that
-    one included. Those that failed have left nothing else behind.
+class LedgerOutcome(msgspec.Struct, frozen=True):
+    """A call's entry in the ledger, stored as JSON: the ``outcome``, and how many attempts had reported when it was
+    written, including this one. Failed attempts leave no other record.
     """
 
     outcome: Json
@@ -29,7 +29,8 @@ class Noted(msgspec.Struct, frozen=True):
 class Once(NamedTuple):
     """Under what the outcome is kept: the call's ``key``, and ``n`` for each time that it is meant to be made.
 
-    ``text`` gives the JSON of the Noted that is stored: without secrets, and an error instead of what is too large.
+    ``text`` gives the JSON of the LedgerOutcome that is stored: without secrets, and an error instead of what is too
+    large.
     """
 
     key: str
@@ -66,5 +67,5 @@ class OnceTool(Protocol):
 
 def taken(text: str) -> Answer:
     """The answer that a kept JSON is."""
-    noted = msgspec.json.decode(text, type=Noted)
-    return Answer(msgspec.convert(noted.outcome, Outcome), is_taken=True, is_kept=True, used=noted.used)
+    found = msgspec.json.decode(text, type=LedgerOutcome)
+    return Answer(msgspec.convert(found.outcome, Outcome), is_taken=True, is_kept=True, used=found.used)

@@ -66,7 +66,7 @@ async def login(auth: Json, config: dict[str, Json], context: ToolContext) -> di
 async def connected_to(arguments: dict[str, Any], connect_timeout: float | None = None) -> AsyncGenerator[Connection]:
     """A connection for these arguments of ``login``; see ``connected``."""
     kept = kept_connections()
-    async with kept.place(arguments) if kept else nullcontext():
+    async with kept.slots(arguments) if kept else nullcontext():
         connection = await kept.take(arguments) if kept else None
         if connection is None:
             connection = await _opened(arguments, connect_timeout)

@@ -5,8 +5,8 @@ temporary tables, locks and prepared statements are discarded before the next ca
 asyncpg must not remember statements. A connection that is not known to be clean, because its call failed, was cancelled
 or left a transaction open, is closed and never kept.
 
-Of one credential at most ``MOST_OPEN`` are open; a call that needs one more waits for its turn. A server has room for a
-hundred by default, and refuses everybody who comes after. Idle ones are fewer, and soon closed.
+Of one credential at most ``MAX_OPEN`` are open; a call that needs one more waits for its turn. Postgres accepts 100
+connections by default and refuses any more. Idle ones are fewer, and soon closed.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = ["Connection", "KeptConnections", "closed", "keeping_connections", "ke
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
-MOST_OPEN = 64
-MOST_IDLE = 16
+MAX_OPEN = 64
+MAX_IDLE = 16
 """Of one credential, in one worker."""
 
 IDLE_SECONDS = 10.0
@@ -43,19 +43,19 @@ class _Idle(NamedTuple):
 
 
 class KeptConnections:
-    """The idle connections of one event loop, by what they were opened with, and the places for open ones."""
+    """The idle connections of one event loop, by what they were opened with, and the slots for open ones."""
 
     def __init__(self) -> None:
         self.users = 0
         self._idle: dict[frozenset[tuple[str, Any]], list[_Idle]] = {}
-        self._places: WeakValueDictionary[frozenset[tuple[str, Any]], asyncio.Semaphore] = WeakValueDictionary()
+        self._slots: WeakValueDictionary[frozenset[tuple[str, Any]], asyncio.Semaphore] = WeakValueDictionary()
 
-    def place(self, arguments: Mapping[str, Any]) -> asyncio.Semaphore:
-        """To be held by whoever has a connection with these arguments."""
+    def slots(self, arguments: Mapping[str, Any]) -> asyncio.Semaphore:
+        """The semaphore that limits open connections with these arguments; hold it while one is open."""
         name = frozenset(arguments.items())
-        found = self._places.get(name)
+        found = self._slots.get(name)
         if found is None:
-            found = self._places[name] = asyncio.Semaphore(MOST_OPEN)
+            found = self._slots[name] = asyncio.Semaphore(MAX_OPEN)
         return found
 
     async def take(self, arguments: Mapping[str, Any]) -> Connection | None:
@@ -74,7 +74,7 @@ class KeptConnections:
         if not await _cleaned(connection):
             return
         idle = self._idle.setdefault(frozenset(arguments.items()), [])
-        if self.users and len(idle) < MOST_IDLE:
+        if self.users and len(idle) < MAX_IDLE:
             idle.append(_Idle(connection, _now()))
         else:
             await closed(connection)

@@ -1,4 +1,4 @@
-"""Stores and loads a second of the payload store, one after the other and many at once.
+"""Measure stores and loads per second in the payload store, sequentially and concurrently.
 
     python dev/bench/payload_store.py [--values 300] [--bytes 100000] [--at-once 16]
 

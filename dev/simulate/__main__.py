@@ -4,7 +4,7 @@
     python -m dev.simulate --seed 42                 one seed, with its playbook and its facts where a law is broken
     python -m dev.simulate --seed 1000 --count 500   these seeds
     python -m dev.simulate --temporal 20             20 playbooks on Temporal, compared with the machine alone
-    python -m dev.simulate --mutations --minutes 2   each cure of the machine switched off, for so long of CPU at most
+    python -m dev.simulate --mutations --minutes 2   each safeguard disabled, for at most so long of CPU
 
 A kind of finding is told once, with the first seed that shows it; the exit status is 1 when there is any.
 """
@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
-from dev.simulate.mutation import MissingTargetError, Mutation, examined
+from dev.simulate.mutation import MissingTargetError, Mutation, run_mutation
 from dev.simulate.mutations import MUTATIONS
 from dev.simulate.runs import Result, simulate
 from dev.simulate.story import Tale
@@ -51,24 +51,24 @@ def main() -> int:
 
 
 def _mutate(minutes: float, first: int, only: str) -> int:
-    """Switch the machine's cures off in turn, for at most so many minutes of CPU each."""
-    missed = 0
+    """Check that every mutation is detected, within so many minutes of CPU each."""
+    survived = 0
     for mutation in MUTATIONS:
-        if only not in mutation.cure:
+        if only not in mutation.safeguard:
             continue
-        missed += not _is_found(mutation, first, minutes * 60)
-    print(f"{missed} not found")
-    return int(bool(missed))
+        survived += not _is_detected(mutation, first, minutes * 60)
+    print(f"{survived} not detected")
+    return int(bool(survived))
 
 
-def _is_found(mutation: Mutation, first: int, seconds: float) -> bool:
+def _is_detected(mutation: Mutation, first: int, seconds: float) -> bool:
     try:
-        verdict = examined(mutation, first, seconds)
+        verdict = run_mutation(mutation, first, seconds)
     except MissingTargetError as error:
-        print(f"{mutation.cure:47} CANNOT BE SWITCHED OFF: {error}", flush=True)
+        print(f"{mutation.safeguard:47} TARGET MISSING: {error}", flush=True)
         return False
-    found = f"{verdict.law} (seed {verdict.seed})" if verdict.law else "NOT FOUND"
-    print(f"{mutation.cure:47} {verdict.seeds:5} seeds {verdict.seconds:4.0f} s  {found}", flush=True)
+    found = f"{verdict.law} (seed {verdict.seed})" if verdict.law else "SURVIVED"
+    print(f"{mutation.safeguard:47} {verdict.seeds:5} seeds {verdict.seconds:4.0f} s  {found}", flush=True)
     return bool(verdict.law)
 
 
@@ -123,7 +123,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="the first seed, 1 unless given")
     parser.add_argument("--count", type=int, help="how many seeds, 1 unless given")
     parser.add_argument("--brief", action="store_true", help="findings without playbook and facts")
-    parser.add_argument("--mutations", action="store_true", help="whether each cure is held by some law")
+    parser.add_argument("--mutations", action="store_true", help="check that every mutation is detected")
     parser.add_argument("--temporal", type=int, metavar="N", help="compare N playbooks with the same on Temporal")
     parser.add_argument("--only", default="", help="those mutations whose name has this text")
     given = parser.parse_args()

@@ -42,16 +42,18 @@ def _renewed(story: Story, tale: Tale, machine: Machine | LoopMachine) -> Machin
 
 
 def _same(story: Story, tale: Tale, *, restored: bool) -> None:
-    """A workflow task's budget is no part of a snapshot: where one was spent, restore only between tasks. Nor are
-    loaded values: while a machine has some, it is not restored.
+    """Budgets and loaded values are not in a snapshot, so restore only where neither matters: never while the machine
+    has loaded values, and, if a budget was spent in the run, only between workflow tasks.
 
-    A machine that holds leaves nothing over that may begin, and yet a run that timed out does not end until the next.
+    Left-over work does not tell whether a budget was spent: a machine that holds has none, yet a run that timed out
+    ends only in the next task.
     """
     how = "a restored machine" if restored else "a second machine"
     machine = _made(story, tale)
     has_budgets = any(turn.spent for turn in tale.turns)
     for number, turn in enumerate(tale.turns):
-        may_restore = number and not machine.has_loaded and (not has_budgets or isinstance(turn.fact, Continued))
+        between_tasks = not has_budgets or isinstance(turn.fact, Continued)
+        may_restore = number and between_tasks and not machine.has_loaded
         if turn.anew or (restored and may_restore):
             machine = _renewed(story, tale, machine)
         commands = machine.feed(turn.fact)

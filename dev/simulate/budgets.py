@@ -1,8 +1,7 @@
 """What a machine begins in one workflow task, and at once, stays within its budget (noetl_temporal/machine/budget.py).
 
-The limits are those that runs.py has drawn for the seed, as few playbooks are so large that they meet the real ones. A
-budget lasts until the machine continues: between two such facts the begun calls, and the bytes after which another one
-begins, are counted again from the commands.
+The limits are drawn per seed (limits.py), since few playbooks reach the real ones. A budget ends at each Continued;
+between two of them, this counts the calls begun and the bytes of the commands.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ __all__ = ["check_budgets"]
 def check_budgets(story: Story) -> None:
     """Raises Finding."""
     for tale in story.tales.values():
-        _in_flight(tale)
-        _begun(tale)
-        _bytes(tale, inline_bytes(story.store.limit))
+        _check_in_flight(tale)
+        _check_calls_begun(tale)
+        _check_command_bytes(tale, inline_bytes(story.store.limit))
 
 
-def _in_flight(tale: Tale) -> None:
+def _check_in_flight(tale: Tale) -> None:
     running: set[str] = set()
     for number, turn in enumerate(tale.turns):
         fact: Any = turn.fact
@@ -39,7 +38,7 @@ def _in_flight(tale: Tale) -> None:
             raise Finding("too much is pending", f"{len(running)} of {budget.MAX_PENDING}, in turn {number}")
 
 
-def _begun(tale: Tale) -> None:
+def _check_calls_begun(tale: Tale) -> None:
     most, begun = budget.MAX_WORK // budget.CALL_WORK + 1, 0
     for number, turn in enumerate(tale.turns):
         if turn.anew or isinstance(turn.fact, Continued):
@@ -49,7 +48,7 @@ def _begun(tale: Tale) -> None:
             raise Finding("a workflow task begins too many calls", f"{begun} of {most}, in turn {number}")
 
 
-def _bytes(tale: Tale, inline: int) -> None:
+def _check_command_bytes(tale: Tale, inline: int) -> None:
     """No call or chunk begins after one with which the bytes were spent."""
     size, is_spent = 0, False
     for number, turn in enumerate(tale.turns):

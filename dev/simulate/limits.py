@@ -11,7 +11,7 @@ from unittest.mock import patch
 from noetl_temporal.machine import budget, failure_log
 from noetl_temporal.machine.loops import chunks
 
-__all__ = ["limits_of"]
+__all__ = ["patched_limits"]
 
 _LIMITS: tuple[tuple[Any, str, tuple[int, ...]], ...] = (
     (chunks, "CHUNK_ITEMS", (1, 2, 3, 400)),
@@ -23,7 +23,7 @@ _LIMITS: tuple[tuple[Any, str, tuple[int, ...]], ...] = (
 
 
 @contextmanager
-def limits_of(seed: int) -> Generator[None]:
+def patched_limits(seed: int) -> Generator[None]:
     """Inside the block the machine has the limits that are drawn for this seed."""
     with ExitStack() as stack:
         for owner, name, choices in _LIMITS:

@@ -1,4 +1,4 @@
-"""How a cure of the machine is switched off, and whether the simulation notices."""
+"""How a safeguard of the machine is disabled, and whether the simulation detects that."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from unittest.mock import patch
 
 from dev.simulate.runs import simulate
 
-__all__ = ["MissingTargetError", "Mutation", "Verdict", "around", "examined", "mutated", "to"]
+__all__ = ["MissingTargetError", "Mutation", "Verdict", "mutated", "replaced_by", "run_mutation", "wrapped_by"]
 
 Make = Callable[[Any], Any]
 
 
 class Mutation(NamedTuple):
-    """Switches off the ``cure``: what ``owner`` has under ``name`` becomes what ``make`` makes of it."""
+    """Disables one safeguard of the machine: replaces attribute ``name`` of ``owner`` by ``make(original)``."""
 
-    cure: str
+    safeguard: str
     owner: Any
     name: str
     make: Make
@@ -44,12 +44,12 @@ class Verdict(NamedTuple):
     seconds: float
 
 
-def to(instead: Any) -> Make:
+def replaced_by(instead: Any) -> Make:
     """Replace the target by this."""
     return lambda _: instead
 
 
-def around(function: Callable[..., Any]) -> Make:
+def wrapped_by(function: Callable[..., Any]) -> Make:
     """Replace the target, a function, by one that is given the target first, then its arguments."""
 
     def make(target: Any) -> Any:
@@ -63,12 +63,12 @@ def around(function: Callable[..., Any]) -> Make:
 
 @contextlib.contextmanager
 def mutated(mutation: Mutation) -> Generator[None]:
-    """Inside the block the cure is switched off. Raises MissingTargetError."""
+    """Inside the block the safeguard is disabled. Raises MissingTargetError."""
     with patch.object(mutation.owner, mutation.name, mutation.make(mutation.target)):
         yield
 
 
-def examined(mutation: Mutation, first: int, seconds: float) -> Verdict:
+def run_mutation(mutation: Mutation, first: int, seconds: float) -> Verdict:
     """Run seeds under a mutation until a law breaks that holds without it, or the time is over: ``seconds`` of CPU.
 
     Raises MissingTargetError.

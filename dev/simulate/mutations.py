@@ -1,16 +1,16 @@
-"""Cures of the machine, switched off one at a time: the simulation must notice each of them.
+"""Safeguards of the machine, disabled one at a time: the simulation must detect each of these mutations.
 
-A cure that can be taken away without a finding is one that nothing holds.
+If disabling a safeguard produces no finding, the simulation does not test it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 from msgspec.structs import replace
 
-from dev.simulate.mutation import Mutation, around, to
+from dev.simulate.mutation import Mutation, replaced_by, wrapped_by
 from noetl_compiler import templates
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.frames import activity, segments
@@ -23,14 +23,14 @@ from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops import chunks
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
-from noetl_temporal.machine.state import state_snapshot
+from noetl_temporal.machine.state import Pending, state_snapshot
 from noetl_temporal.machine.steps import entry, exits, loops, routes
 from noetl_temporal.machine.tasks import plan, settling
 
 __all__ = ["MUTATIONS"]
 
 
-# ---- what is switched off -------------------------------------------------------------------------------------------
+# ---- what takes their place -----------------------------------------------------------------------------------------
 
 
 def _ignore_machine_stop(_: Any, run: Any) -> bool:
@@ -194,54 +194,58 @@ def _nothing_is_pending(self: Any) -> bool:
     return not (self.state.pending or self.state.timers)
 
 
-def _untyped(answered: Any) -> Any:
-    return dict.fromkeys(answered, ("call", "loop", "delay", "deadline"))
+def _untyped(kinds_by_fact: Any) -> Any:
+    return dict.fromkeys(kinds_by_fact, get_args(get_type_hints(Pending)["kind"]))
 
 
 ENGINE: Any = Engine
 
 MUTATIONS = (
-    Mutation("19a: the check where calls begin", ENGINE, "_is_stopped", to(_no)),
-    Mutation("19a: the stop of a machine", ENGINE, "_is_stopped", to(_ignore_machine_stop)),
-    Mutation("21: the stop of a late step", ENGINE, "_is_stopped", to(_ignore_run_stop)),
-    Mutation("19a: a stop drops delays", ENGINE, "_ask_run_to_end", around(_keeps_delays)),
-    Mutation("19a: a stop outlives a snapshot", ENGINE, "snapshot", to(_snapshot_without_stop)),
-    Mutation("what is ready outlives a snapshot", ENGINE, "snapshot", to(_snapshot_without_ready)),
-    Mutation("6a: a cancel meets the final step", ENGINE, "_cancel_requested", to(_finish_at_once)),
-    Mutation("6a: a second cancel skips the cleanup", ENGINE, "_cancel_requested", to(_never_skips)),
-    Mutation("6a: the cleanup has a bound", Machine, "_set_deadline", around(_no_cleanup_deadline)),
-    Mutation("6: fail_fast of a playbook", Machine, "_stop", around(_never_fails_fast)),
-    Mutation("22: fail_fast of a loop", LoopMachine, "_stop", around(_never_fails_fast)),
-    Mutation("19a: failures belong to a run", routes, "_failed", around(_handled_by_name)),
-    Mutation("22: chunks count what failed", playbook, "take_report", around(_counts_the_last_chunk)),
-    Mutation("34: a route that raises is an error", templates, "predicate", around(_raising_is_no_match)),
-    Mutation("34: a step whose way raises fails", exits, "_told", around(_done_whatever_the_way)),
-    Mutation("34: a way that raises hides no failure", exits, "route", around(_fails_by_its_way_alone)),
-    Mutation("the delay after a lost call", settling.Settling, "_decide_loss", around(_decided_at_once)),
-    Mutation("cancelled items are no successes", LoopMachine, "_run_ended", around(_cancelled_is_success)),
-    Mutation("a loop cancelled from outside failed", Machine, "_chunk_finished", around(_outside_is_well)),
-    Mutation("22c: what a chunk gives back runs", playbook, "take_report", around(_loses_the_rest)),
-    Mutation("22c: chunks of a sequential loop run in order", playbook, "take_report", around(_gives_the_rest_last)),
-    Mutation("22c: chunks share max_in_flight", chunks, "_free_share", to(_whole_share)),
-    Mutation("22d: no segment is forgotten", activity, "resumed", to(_forgets_older_segments)),
-    Mutation("22d: no named item is called again", activity, "resumed", to(_forgets_all_segments)),
-    Mutation("22d: no named call is made again", activity, "resumed", to(_makes_the_last_call_again)),
-    Mutation("22d: calls in flight go on", activity, "resumed", to(_forgets_calls_in_flight)),
-    Mutation("22d: nothing begins while the store is away", Keeper, "is_behind", to(property(_no))),
-    Mutation("26a: attempts that only the ledger knows count", CallLog, "take", to(_nothing)),
-    Mutation("timers keep no run from going on", ENGINE, "is_idle", to(property(_nothing_is_pending))),
-    Mutation("timers go on in a new run", ENGINE, "_resume", to(_resume_nothing)),
-    Mutation("a machine that holds begins nothing", ENGINE, "_hold", to(_nothing)),
-    Mutation("the budget of a workflow task", Budget, "is_spent", to(property(_no))),
-    Mutation("calls in flight are bounded", ResultSizes, "max_in_flight", to(property(_very_many))),
-    Mutation("ids leave room for derived rows", EventIds, "leave_room", to(_nothing)),
-    Mutation("ids stand above those of a loop", EventIds, "rise", to(_nothing)),
-    Mutation("a slot has one loop at a time", loops, "_free_slot", to(_one)),
-    Mutation("names of steps in ids are escaped", entry, "escaped", to(str)),
-    Mutation("names of tasks in ids are escaped", plan, "escaped", to(str)),
-    Mutation("durations are checked", quantities, "seconds", to(_float)),
-    Mutation("counts are checked", quantities, "count", to(_int)),
+    Mutation("19a: the check where calls begin", ENGINE, "_is_stopped", replaced_by(_no)),
+    Mutation("19a: the stop of a machine", ENGINE, "_is_stopped", replaced_by(_ignore_machine_stop)),
+    Mutation("21: the stop of a late step", ENGINE, "_is_stopped", replaced_by(_ignore_run_stop)),
+    Mutation("19a: a stop drops delays", ENGINE, "_ask_run_to_end", wrapped_by(_keeps_delays)),
+    Mutation("19a: a stop outlives a snapshot", ENGINE, "snapshot", replaced_by(_snapshot_without_stop)),
+    Mutation("what is ready outlives a snapshot", ENGINE, "snapshot", replaced_by(_snapshot_without_ready)),
+    Mutation("6a: a cancel meets the final step", ENGINE, "_cancel_requested", replaced_by(_finish_at_once)),
+    Mutation("6a: a second cancel skips the cleanup", ENGINE, "_cancel_requested", replaced_by(_never_skips)),
+    Mutation("6a: the cleanup has a bound", Machine, "_set_deadline", wrapped_by(_no_cleanup_deadline)),
+    Mutation("6: fail_fast of a playbook", Machine, "_stop", wrapped_by(_never_fails_fast)),
+    Mutation("22: fail_fast of a loop", LoopMachine, "_stop", wrapped_by(_never_fails_fast)),
+    Mutation("19a: failures belong to a run", routes, "_failed", wrapped_by(_handled_by_name)),
+    Mutation("22: chunks count what failed", playbook, "take_report", wrapped_by(_counts_the_last_chunk)),
+    Mutation("34: a route that raises is an error", templates, "predicate", wrapped_by(_raising_is_no_match)),
+    Mutation("34: a step whose way raises fails", exits, "_told", wrapped_by(_done_whatever_the_way)),
+    Mutation("34: a way that raises hides no failure", exits, "route", wrapped_by(_fails_by_its_way_alone)),
+    Mutation("the delay after a lost call", settling.Settling, "_decide_loss", wrapped_by(_decided_at_once)),
+    Mutation("cancelled items are no successes", LoopMachine, "_run_ended", wrapped_by(_cancelled_is_success)),
+    Mutation("a loop cancelled from outside failed", Machine, "_chunk_finished", wrapped_by(_outside_is_well)),
+    Mutation("22c: what a chunk gives back runs", playbook, "take_report", wrapped_by(_loses_the_rest)),
+    Mutation(
+        "22c: chunks of a sequential loop run in order", playbook, "take_report", wrapped_by(_gives_the_rest_last)
+    ),
+    Mutation("22c: chunks share max_in_flight", chunks, "_free_share", replaced_by(_whole_share)),
+    Mutation("22d: no segment is forgotten", activity, "resumed", replaced_by(_forgets_older_segments)),
+    Mutation("22d: no named item is called again", activity, "resumed", replaced_by(_forgets_all_segments)),
+    Mutation("22d: no named call is made again", activity, "resumed", replaced_by(_makes_the_last_call_again)),
+    Mutation("22d: calls in flight go on", activity, "resumed", replaced_by(_forgets_calls_in_flight)),
+    Mutation("22d: nothing begins while the store is away", Keeper, "is_behind", replaced_by(property(_no))),
+    Mutation(
+        "26a: attempts that only the ledger knows count", CallLog, "add_unrecorded_attempts", replaced_by(_nothing)
+    ),
+    Mutation("timers keep no run from going on", ENGINE, "is_idle", replaced_by(property(_nothing_is_pending))),
+    Mutation("timers go on in a new run", ENGINE, "_resume", replaced_by(_resume_nothing)),
+    Mutation("a machine that holds begins nothing", ENGINE, "_hold", replaced_by(_nothing)),
+    Mutation("the budget of a workflow task", Budget, "is_spent", replaced_by(property(_no))),
+    Mutation("calls in flight are bounded", ResultSizes, "max_in_flight", replaced_by(property(_very_many))),
+    Mutation("ids leave room for derived rows", EventIds, "leave_room", replaced_by(_nothing)),
+    Mutation("ids stand above those of a loop", EventIds, "rise", replaced_by(_nothing)),
+    Mutation("a slot has one loop at a time", loops, "_free_slot", replaced_by(_one)),
+    Mutation("names of steps in ids are escaped", entry, "escaped", replaced_by(str)),
+    Mutation("names of tasks in ids are escaped", plan, "escaped", replaced_by(str)),
+    Mutation("durations are checked", quantities, "seconds", replaced_by(_float)),
+    Mutation("counts are checked", quantities, "count", replaced_by(_int)),
     Mutation("what is pending is typed", protocol, "ANSWERED", _untyped),
-    Mutation("an error of the protocol is for good", ENGINE, "feed", around(_forgets_errors)),
+    Mutation("an error of the protocol is for good", ENGINE, "feed", wrapped_by(_forgets_errors)),
 )
-"""What must be found."""
+"""Each must be detected."""

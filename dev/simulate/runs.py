@@ -7,7 +7,7 @@ import traceback
 from dataclasses import dataclass
 
 from dev.simulate.invariants import check
-from dev.simulate.limits import limits_of
+from dev.simulate.limits import patched_limits
 from dev.simulate.playbooks import playbook
 from dev.simulate.story import Finding, Story
 from dev.simulate.unframed import check_unframed
@@ -35,7 +35,7 @@ def simulate(seed: int) -> Result:
         return Result(seed, text, None)
     story = Story(seed, text, graph)
     try:
-        with limits_of(seed):
+        with patched_limits(seed):
             World(story).run()
             check(story)
             check_unframed(story)

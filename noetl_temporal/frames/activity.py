@@ -92,9 +92,9 @@ class _Frame:
     async def run(self, given: FrameInput | Unread) -> FrameEnd:
         """Run the frame to its end."""
         head, values = self.heart.details.head, self._values
-        with _must_exist("its input"):
+        with _fail_if_gone("input"):
             frame = await self._read(given)
-        with _must_exist("what it has done"):
+        with _fail_if_gone("progress"):
             found = None if head is None else await resumed(values, head)
         if found is not None and found.report is not None:
             return await self._kept(FrameEnd(found.report, head or ""))
@@ -150,12 +150,12 @@ class _Frame:
 
 
 @contextmanager
-def _must_exist(what: str) -> Generator[None]:
+def _fail_if_gone(what: str) -> Generator[None]:
     """A frame that lacks a stored value ends for good, since no later attempt would find it: its loop is lost."""
     try:
         yield
     except LookupError as error:
-        message = f"{what} cannot be read: {error}; correct that, then execute the playbook again"
+        message = f"the frame's {what} cannot be read: {error}. Fix the cause and run the playbook again."
         raise ApplicationError(message, type=GONE, non_retryable=True) from error
 
 

@@ -47,7 +47,8 @@ from noetl_temporal.machine.events import (
 )
 from noetl_temporal.machine.failing import cancelled_outside
 from noetl_temporal.machine.intake import Intake
-from noetl_temporal.machine.protocol import answered
+from noetl_temporal.machine.loads import ARRIVALS
+from noetl_temporal.machine.protocol import completed_id
 from noetl_temporal.machine.rollback import Runs
 from noetl_temporal.machine.state import MachineState, Pending, PipelineState, Run, Stop, state_snapshot
 from noetl_temporal.machine.stored import with_stored
@@ -80,9 +81,9 @@ class Engine(Intake[S, R], Generic[S, R]):
         return not self.state.pending
 
     @property
-    def waits_for_store(self) -> bool:
-        """Nothing is in flight but values that are stored or loaded; a call whose end is deferred is not."""
-        ended = {answered(one.fact) for one in self.state.deferred}
+    def waits_only_for_store(self) -> bool:
+        """Whether only stores and loads are in flight. A call whose result is deferred does not count as in flight."""
+        ended = {completed_id(one.fact) for one in self.state.deferred}
         pending = self.state.pending.items()
         return not self.is_idle and all(one.kind in ("keep", "load") or id_ in ended for id_, one in pending)
 
@@ -192,10 +193,10 @@ class Engine(Intake[S, R], Generic[S, R]):
 
     def _settle(self) -> None:
         while self.state.phase == "running":
-            if not self._lacks_value(""):
-                self._reader = ""
+            if not self._lacks_value(ARRIVALS):
+                self._reader = ARRIVALS
                 if self._may_start():  # else the arrivals keep the values that they have until they may
-                    self._goes_on("")
+                    self._start_reading(ARRIVALS)
                 self._proceed()
             if self.state.phase != "running" or not self._begin_ready():
                 return
@@ -217,7 +218,7 @@ class Engine(Intake[S, R], Generic[S, R]):
             if self.state.phase != "running" or self.budget.is_spent or not (is_stopped or self._can_begin()):
                 break
             begun += 1
-            self._goes_on(run.id)
+            self._start_reading(run.id)
             if self._end_stopped(run) if is_stopped else self._begin(run):
                 ended = True
         del ready[:begun]
@@ -304,7 +305,7 @@ class Engine(Intake[S, R], Generic[S, R]):
             self._ask_to_end()
 
     def _ask_to_end(self) -> None:
-        for run in self._runs.every():
+        for run in self._runs.all_mutable():
             if self._is_stopped(run):
                 self._ask_run_to_end(run)
 
@@ -362,7 +363,7 @@ class Engine(Intake[S, R], Generic[S, R]):
 
     @abstractmethod
     def _runs_in(self, state: S) -> Runs[R]:
-        """The runs of a state, which has them from now on as such."""
+        """Wrap the state's runs in ``Runs``, store that in the state and return it."""
 
     @abstractmethod
     def _start(self, event: Started) -> None: ...
@@ -377,7 +378,7 @@ class Engine(Intake[S, R], Generic[S, R]):
 
     @abstractmethod
     def _may_start(self) -> bool:
-        """Whether runs may start, as far as the budget and the host go."""
+        """Whether the budget and the hold state allow a run to start."""
 
     @abstractmethod
     def _run_ended(self, run: R, end: End, kind: str) -> None: ...

@@ -5,9 +5,9 @@ of pending operation each fact answers. One that does not fit raises ProtocolErr
 shell no longer knows the machine's state (h11's rule).
 
 Applying a fact may need a stored value that is not loaded (stored.py). Then the state is rolled back, and the fact is
-*deferred* until the value is loaded (loads.py). Others are applied meanwhile: a fact that waits is like a call that
-takes longer, and no two calls of a run are in flight at a time. If the fact can be applied and only new work needs a
-value, the run whose work that is waits, and the others go on. A stopped run waits for no value.
+*deferred* until the value is loaded (loads.py). Others are applied meanwhile. This is as if the call had taken
+longer, since a run has at most one call in flight. If only new work needs a value, that run alone waits. A stopped run
+waits for no value.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from noetl_temporal.machine.commands import Cancel, Command
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import ChunkFinished, Event, Resumed, ToolFinished, ValueLoaded
 from noetl_temporal.machine.journal import Journal
-from noetl_temporal.machine.loads import Loads
+from noetl_temporal.machine.loads import ARRIVALS, Loads
 from noetl_temporal.machine.protocol import unexpected
 from noetl_temporal.machine.rollback import Checkpoint, Runs
 from noetl_temporal.machine.state import Deferral, MachineState, Run
@@ -50,7 +50,7 @@ class Intake(ABC, Generic[S, R]):
         self._file = file
         self._broken: str | None = None
         self._loads = Loads(limit)
-        self._reader = ""
+        self._reader = ARRIVALS
         self._set_state(state)
 
     def _set_state(self, state: S) -> None:
@@ -68,11 +68,11 @@ class Intake(ABC, Generic[S, R]):
 
     @abstractmethod
     def _request_again(self, owner: str) -> None:
-        """What was to be stored of the run ``owner`` was not: request it again."""
+        """Make the run ready, so that it requests its store again."""
 
     @abstractmethod
     def _wake(self, run_id: str) -> bool:
-        """The run's next call may begin, whose values are loaded now; False when there is no such run any more."""
+        """Make a run ready whose values are now loaded. False if it has ended."""
 
     def feed(self, event: Event) -> list[Command]:
         """Apply one fact; perform the commands in their order. Raises ProtocolError, and then on every later call."""
@@ -80,12 +80,12 @@ class Intake(ABC, Generic[S, R]):
         if self._broken is not None:
             raise ProtocolError(self._broken)
         try:
-            return self._fed(event)
+            return self._dispatch(event)
         except BaseException as error:
             self._broken = f"the machine failed before: {type(error).__name__}: {error}"
             raise
 
-    def _fed(self, event: Event) -> list[Command]:
+    def _dispatch(self, event: Event) -> list[Command]:
         """Apply a fact, and all those deferred that can be applied then; load what those need that cannot."""
         match event:
             case ValueLoaded():
@@ -93,43 +93,43 @@ class Intake(ABC, Generic[S, R]):
             case Resumed():
                 commands = self._resumed(event)
             case _:
-                commands = self._apply(event)
+                commands = self._apply_new(event)
         if self.state.stop is not None:
             commands += self._apply_deferred(event.at)
         if self.state.has_stored and self.state.phase == "running":
-            commands += self._loads.updated(self.state)
+            commands += self._loads.update(self.state)
         return commands
 
     # ---- taking ---------------------------------------------------------------------------------------------------
 
-    def _apply(self, event: Event) -> list[Command]:
+    def _apply_new(self, event: Event) -> list[Command]:
         """Apply the fact, or defer it until the stored value that it needs is loaded."""
-        return self._applied(Deferral(event, {}), len(self.state.deferred))
+        return self._apply_or_defer(Deferral(event, {}), len(self.state.deferred))
 
-    def _applied(self, one: Deferral, place: int) -> list[Command]:
-        """Apply the fact, or defer it at this place among the others. A stopped run reads no value."""
-        event, missing = one.fact, STOPPED if self.state.stop is not None else ""
+    def _apply_or_defer(self, deferral: Deferral, index: int) -> list[Command]:
+        """Apply the fact, or insert it among those deferred at this index. A stopped run reads no value."""
+        event, missing = deferral.fact, STOPPED if self.state.stop is not None else ""
         if _refers_to_stored(event):
             self.state.has_stored = True
         self._journal.open(event.at)
         self.budget.work(FACT_WORK)
-        needed = self._try(lambda: self._take(event), missing)
+        needed = self._run_or_roll_back(lambda: self._take(event), missing)
         if needed is None:
-            return self._apply_settle()
-        self.state.deferred.insert(place, Deferral(event, _with(one.needs, needed)))
+            return self._settle_and_collect()
+        self.state.deferred.insert(index, Deferral(event, _with(deferral.needs, needed)))
         return []
 
-    def _apply_settle(self) -> list[Command]:
-        """Start what may start. Whoever needs a value for that waits, and the others start without it."""
+    def _settle_and_collect(self) -> list[Command]:
+        """Start what may start, and return all commands so far. A reader that lacks a value waits; the others start."""
         at, told = self._journal.at, self._journal.commands
         self._journal.open(at)
-        while (needed := self._try(self._settle)) is not None:
+        while (needed := self._run_or_roll_back(self._settle)) is not None:
             readers = self.state.readers
             readers[self._reader] = _with(readers.get(self._reader, {}), needed)
             self._journal.open(at)
         return [*told, *self._journal.commands]
 
-    def _try(self, change: Callable[[], None], missing: str = "") -> StoredRef | None:
+    def _run_or_roll_back(self, change: Callable[[], None], missing: str = "") -> StoredRef | None:
         """Run ``change``. If it needs a value that is not loaded, roll the state back and return that value.
 
         With ``missing`` such a value fails the template that reads it instead.
@@ -168,28 +168,28 @@ class Intake(ABC, Generic[S, R]):
         return self._loads.has_loaded
 
     def _lacks_value(self, reader: str) -> bool:
-        """Whether the run, or "" for the arrivals at steps, waits for a value."""
+        """Whether the reader, a run or ``ARRIVALS``, waits for a value."""
         return self._loads.lacks(self.state.readers.get(reader, {}))
 
-    def _goes_on(self, reader: str) -> None:
-        """The run, or the arrivals at steps, go on: if they lack a value, they are who waits for it."""
+    def _start_reading(self, reader: str) -> None:
+        """Make ``reader`` the one that waits if a value turns out to be missing, and clear what it waited for."""
         self._reader = reader
         self.state.readers.pop(reader, None)
 
     def _value_loaded(self, event: ValueLoaded) -> list[Command]:
         if self.state.pending.pop(event.load_id, None) is None:
             return []
-        self._loads.came(event.load_id, LoadedValue(event.value, event.error))
+        self._loads.add(event.load_id, LoadedValue(event.value, event.error))
         commands = self._apply_deferred(event.at)
         if self.state.phase == "running":
             self._wake_readers()
             self._journal.open(event.at)
-            commands += self._apply_settle()
+            commands += self._settle_and_collect()
         return commands
 
     def _wake_readers(self) -> None:
         """Let the runs go on that have all values that they are known to need."""
-        for id_ in reversed([id_ for id_ in self.state.readers if id_ and not self._lacks_value(id_)]):
+        for id_ in reversed([id_ for id_ in self.state.readers if id_ != ARRIVALS and not self._lacks_value(id_)]):
             if not self._wake(id_):
                 del self.state.readers[id_]
 
@@ -200,22 +200,22 @@ class Intake(ABC, Generic[S, R]):
             del pending[id_]
             if one.owner:
                 self._request_again(one.owner)
-        return self._apply(event)
+        return self._apply_new(event)
 
     def _apply_deferred(self, at: int) -> list[Command]:
         """Apply the deferred facts that have their values, in order, at this time; of a stopped run all."""
-        commands, place = list[Command](), 0
-        while place < len(self.state.deferred) and self.state.phase == "running":
-            one = self.state.deferred[place]
-            if self.state.stop is None and self._loads.lacks(one.needs):
-                place += 1
+        commands, index = list[Command](), 0
+        while index < len(self.state.deferred) and self.state.phase == "running":
+            deferral = self.state.deferred[index]
+            if self.state.stop is None and self._loads.lacks(deferral.needs):
+                index += 1
                 continue
-            del self.state.deferred[place]
-            fact = replace(one.fact, at=at)
+            del self.state.deferred[index]
+            fact = replace(deferral.fact, at=at)
             problem = unexpected(fact, self.state)
             if problem is not None:
                 raise ProtocolError(problem)
-            commands += self._applied(replace(one, fact=fact), place)
+            commands += self._apply_or_defer(replace(deferral, fact=fact), index)
         return commands
 
     def _drop_loads(self) -> None:

@@ -1,11 +1,11 @@
 """Large values of the request and of ``set``: outside of the state once its run continues as new (dev/decisions/0029).
 
-A run that is asked to hold, so that it can continue as new, has each of its top-level values of ``payload``,
-``workload``, ``ctx`` and ``vars`` stored that is large. From then on the state has a reference to it, and null in its
-place. Templates that read it wait until it is loaded (stored.py), and nothing copies it any more.
+When a run is asked to hold before continue-as-new, its large top-level values of ``payload``, ``workload``, ``ctx`` and
+``vars`` are stored. The state then holds null in their place, and a reference. Templates that read such a value wait
+until it is loaded (stored.py), and nothing copies it any more.
 
-How large a value is, is asked once, and only of those that were written since: a list that a playbook adds to is not
-stored, nor even measured, each time that it does.
+A value is measured once after each write, and only before continue-as-new. A list that a playbook appends to is not
+measured on every append.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from noetl_temporal.machine.events import PayloadRef
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.machine.stored import stored_value
 
-__all__ = ["began", "names_of", "replace_large", "take_large", "write"]
+__all__ = ["begin_storing", "finish_storing", "mark_request_values", "values_under", "write"]
 
 LARGE_BYTES = STORE_FROM_BYTES
 """A value is stored from this size on, as JSON."""
@@ -34,7 +34,7 @@ _BYTES_A_CHARACTER = 6
 """At most, in JSON."""
 
 
-def names_of(state: PlaybookState, root: str) -> Mapping[str, Any]:
+def values_under(state: PlaybookState, root: str) -> Mapping[str, Any]:
     """The values under ``payload``, ``workload``, ``ctx`` or ``vars``, at this time; those stored are deferred."""
     values, kept = _values(state, root), state.kept.get(root)
     if not kept:
@@ -42,8 +42,8 @@ def names_of(state: PlaybookState, root: str) -> Mapping[str, Any]:
     return Names({**values, **{name: Deferred(partial(stored_value, stored)) for name, stored in kept.items()}})
 
 
-def began(state: PlaybookState) -> None:
-    """The request and the workload are there."""
+def mark_request_values(state: PlaybookState) -> None:
+    """Note the values of the request and the workload that may be large, to be measured later."""
     for root in ("payload", "workload"):
         values = _values(state, root)
         state.unmeasured += [f"{root}.{name}" for name, value in values.items() if _may_be_large(value)]
@@ -52,46 +52,46 @@ def began(state: PlaybookState) -> None:
 def write(state: PlaybookState, root: str, path: str, value: Json) -> None:
     """Write below ``ctx`` or ``vars``. Raises NotLoaded, TemplateFailure where a part of a stored value is changed."""
     name, _, inner = path.partition(".")
-    values, kept, place = _values(state, root), state.kept.get(root, {}), f"{root}.{name}"
+    values, kept, top_level = _values(state, root), state.kept.get(root, {}), f"{root}.{name}"
     if name in kept:
         values = {**values, name: stored_value(kept[name]) if inner else None}
         state.kept = {**state.kept, root: {other: one for other, one in kept.items() if other != name}}
     values = trees.written(values, path, value)
     setattr(state, root, values)
-    state.keeping = ["" if one == place else one for one in state.keeping]
-    if place not in state.unmeasured and _may_be_large(values[name]):
-        state.unmeasured.append(place)
+    state.keeping = ["" if one == top_level else one for one in state.keeping]
+    if top_level not in state.unmeasured and _may_be_large(values[name]):
+        state.unmeasured.append(top_level)
 
 
-def take_large(state: PlaybookState) -> list[Json]:
-    """The values to be stored now, which the state is ``keeping`` until ``replace_large``."""
+def begin_storing(state: PlaybookState) -> list[Json]:
+    """The values to be stored now, which the state is ``keeping`` until ``finish_storing``."""
     asked = dict.fromkeys([*(one for one in state.keeping if one), *state.unmeasured])
-    found = [(place, value) for place, value in _at(state, asked) if len(msgspec.json.encode(value)) >= LARGE_BYTES]
+    found = [(path, value) for path, value in _at(state, asked) if len(msgspec.json.encode(value)) >= LARGE_BYTES]
     state.unmeasured = []
-    state.keeping = [place for place, _ in found]
+    state.keeping = [path for path, _ in found]
     return [value for _, value in found]
 
 
-def replace_large(state: PlaybookState, stored: Sequence[PayloadRef] | None) -> None:
-    """Put references in the place of the values that have been stored, but for those written since. None where they
+def finish_storing(state: PlaybookState, stored: Sequence[PayloadRef] | None) -> None:
+    """Replace the values that have been stored by references, except those written since. ``stored`` is None if they
     could not be stored: they stay as they are.
     """
     keeping, state.keeping = state.keeping, []
     if stored is None:
         return
-    for place, one in zip(keeping, stored, strict=True):
-        root, _, name = place.partition(".")
-        if place:
+    for path, one in zip(keeping, stored, strict=True):
+        root, _, name = path.partition(".")
+        if path:
             setattr(state, root, {**_values(state, root), name: None})
             reference = StoredRef((Part(one.key),), one.bytes, is_one=True)
             state.kept = {**state.kept, root: {**state.kept.get(root, {}), name: reference}}
     state.has_stored = True
 
 
-def _at(state: PlaybookState, places: Iterable[str]) -> Iterable[tuple[str, Json]]:
-    for place in places:
-        root, _, name = place.partition(".")
-        yield place, _values(state, root)[name]
+def _at(state: PlaybookState, paths: Iterable[str]) -> Iterable[tuple[str, Json]]:
+    for path in paths:
+        root, _, name = path.partition(".")
+        yield path, _values(state, root)[name]
 
 
 def _may_be_large(value: Json) -> bool:

@@ -1,14 +1,14 @@
 """Which stored values a machine loads, and how long it keeps them.
 
-Whatever needs a stored value waits alone: a fact that is deferred, a run whose next call reads the value, or the
-arrivals at steps, which share the reader "". Each is noted in the state with all values that it is known to need; more
-than one, as it finds the second only when it has the first. The loads of all who wait overlap, within
-``LOADS_BYTES``. A value is kept as long as somebody who waits needs it.
+A fact, a run or the arrivals at steps waits for its own stored values and blocks nothing else. The state records every
+value that each waiter is known to need. The set grows, since the second missing value is only found once the first is
+loaded. The loads of all waiters overlap, within ``LOADS_BYTES``. A value is kept as long as a waiter needs it.
 
 The values themselves are no part of the state: a machine that is restored loads them again.
 
-Nobody waits for ever: the first deferred fact and the first reader get their values whatever the others hold. A fact is
-applied at once when it has them; a reader goes on when calls may begin, so no second reader exceeds the bytes before.
+No waiter starves: the first deferred fact and the first reader load their values even over ``LOADS_BYTES``. A fact is
+applied as soon as its values arrive. A reader also has to wait until calls may begin, so only the first one may exceed
+the limit.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ from noetl_temporal.machine.commands import Cancel, Command, LoadValue
 from noetl_temporal.machine.state import MachineState, Pending
 from noetl_temporal.machine.stored import LoadedValue, LoadedValues
 
-__all__ = ["LOADS_BYTES", "Loads"]
+__all__ = ["ARRIVALS", "LOADS_BYTES", "Loads"]
+
+ARRIVALS = ""
+"""The reader that stands for all arrivals at steps; every other reader is a run, by its id."""
 
 LOADS_BYTES = 16_000_000
-"""Of the values that a machine has loaded or requested, beside those that it needs first."""
+"""Total size of the values that a machine has loaded or requested, beside those exempt from the limit."""
 
 
 class Loads:
@@ -42,16 +45,16 @@ class Loads:
         """What templates read. ``missing`` is the failure of a value that is not loaded, "" where it can be."""
         return LoadedValues(self._loaded, self._limit, missing)
 
-    def came(self, load_id: str, value: LoadedValue) -> None:
-        """A value was loaded, or cannot be."""
+    def add(self, load_id: str, value: LoadedValue) -> None:
+        """Keep a value that was loaded, or the error why it could not be."""
         self._loaded[load_id] = value
 
     def lacks(self, needs: Mapping[str, StoredRef]) -> bool:
         """Whether one of these values is not loaded."""
         return any(id_ not in self._loaded for id_ in needs)
 
-    def updated(self, state: MachineState) -> list[Command]:
-        """Request the values that are needed now, and drop all others."""
+    def update(self, state: MachineState) -> list[Command]:
+        """Return commands that request the missing values and cancel unneeded loads; drop unneeded values."""
         needed = _needed(state)
         unneeded = [id_ for id_, one in state.pending.items() if one.kind == "load" and id_ not in needed]
         for id_ in unneeded:
@@ -64,9 +67,9 @@ class Loads:
             id_: stored for id_, stored in needed.items() if id_ not in self._loaded and id_ not in state.pending
         }
         held = sum(stored.bytes for id_, stored in needed.items() if id_ not in lacking)
-        first, commands = _needed_first(state), list[Command]()
+        exempt, commands = _exempt_from_limit(state), list[Command]()
         for id_, stored in lacking.items():
-            if id_ in first or held + stored.bytes <= LOADS_BYTES:
+            if id_ in exempt or held + stored.bytes <= LOADS_BYTES:
                 held += stored.bytes
                 state.pending[id_] = Pending("load", "")
                 commands.append(LoadValue(id_, stored))
@@ -79,7 +82,7 @@ def _needed(state: MachineState) -> dict[str, StoredRef]:
     return {id_: stored for needs in (*facts, *state.readers.values()) for id_, stored in needs.items()}
 
 
-def _needed_first(state: MachineState) -> set[str]:
+def _exempt_from_limit(state: MachineState) -> set[str]:
     """The values that are requested however many bytes others hold."""
     facts = [one.needs for one in state.deferred[:1]]
     readers = [state.readers[name] for name in list(state.readers)[:1]]

@@ -102,7 +102,7 @@ def playbook_scope(
     """Everything in effect at a time, the given layers innermost; also for a template that asks later."""
     steps = _Results(state.records)
     results = Chain(steps, _TaskResults(state.records)) if dialect == "v1" else steps
-    values = _Values(*(large_values.names_of(state, root) for root in _Values._fields))
+    values = _Values(*(large_values.values_under(state, root) for root in _Values._fields))
     reserved = Late(partial(_reserved, values, results, dialect, str(execution_id), at))
     if run is None:
         return Chain(*layers, reserved, values.ctx, results, values.workload)
@@ -141,5 +141,5 @@ def assign(state: PlaybookState, run: StepRun | None, target: str, value: Json) 
         run.bound = trees.written(run.bound, path, trees.gathered([run.bound], path, how, value))
         return
     seen = ["vars"] if root == "vars" else ["ctx", "workload"]
-    found = trees.gathered([large_values.names_of(state, one) for one in seen], path, how, value)
+    found = trees.gathered([large_values.values_under(state, one) for one in seen], path, how, value)
     large_values.write(state, seen[0], path, found)

@@ -32,6 +32,7 @@ from noetl_temporal.machine.failing import cancelled_outside, error_outcome, fai
 from noetl_temporal.machine.failure_log import Failure
 from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.join import Joins
+from noetl_temporal.machine.loads import ARRIVALS
 from noetl_temporal.machine.loops.chunks import joined, take_report
 from noetl_temporal.machine.loops.offload import items_to_store, replace_by_refs
 from noetl_temporal.machine.loops.result import loop_end, too_large
@@ -84,7 +85,7 @@ class Machine(Engine[PlaybookState, StepRun]):
         requested = emit("playbook.execution.requested", path, "playbook", "PENDING")
         try:
             state.workload = workload_of(self.graph.workload, event.payload, self.execution_id, event.at)
-            large_values.began(state)
+            large_values.mark_request_values(state)
             seconds = self._seconds_of_playbook(event.at)
         except templates.TemplateFailure as failure:
             self._refuse(failure, requested)
@@ -114,7 +115,7 @@ class Machine(Engine[PlaybookState, StepRun]):
 
     def _deadline_passed(self, owner: str) -> None:
         if owner:
-            run = self._runs.find(owner)
+            run = self._runs.get_mutable(owner)
             if run is not None:
                 self._stop_run(run)
         elif self.state.stop is None:
@@ -195,7 +196,7 @@ class Machine(Engine[PlaybookState, StepRun]):
         return self.state.stop is not None or not (self.state.holding or self.budget.is_spent)
 
     def _is_waiting_for_budget(self) -> bool:
-        may_arrive = bool(self.state.arrivals) and not self._lacks_value("")
+        may_arrive = bool(self.state.arrivals) and not self._lacks_value(ARRIVALS)
         return self.state.phase == "running" and (bool(self.state.ready) or may_arrive)
 
     def _arrive(self, step: str, origin: str) -> None:
@@ -307,7 +308,7 @@ class Machine(Engine[PlaybookState, StepRun]):
         state = self.state
         if self._limit <= INLINE_BYTES or state.stop is not None or _VALUES in state.pending:
             return
-        given = large_values.take_large(state)
+        given = large_values.begin_storing(state)
         if given:
             state.pending[_VALUES] = Pending("keep", "")
             self._journal.send(KeepValues(_VALUES, tuple(given), f"{len(given)} large values"))
@@ -322,7 +323,7 @@ class Machine(Engine[PlaybookState, StepRun]):
         could not be stored.
         """
         if not owner:
-            large_values.replace_large(self.state, None if event.error else event.kept)
+            large_values.finish_storing(self.state, None if event.error else event.kept)
             return
         run = self._runs[owner]
         if not event.error:
@@ -399,7 +400,7 @@ class Machine(Engine[PlaybookState, StepRun]):
     def _ask_to_end(self) -> None:
         """The final step that runs already is the cleanup, and has its time."""
         super()._ask_to_end()
-        for run in self._runs.every():
+        for run in self._runs.all_mutable():
             if self._is_exempt(run) and deadline_id(run) not in self.state.timers:
                 self._set_deadline(self.graph.steps[run.step], run, None)
 

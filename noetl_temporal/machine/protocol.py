@@ -21,7 +21,7 @@ from noetl_temporal.machine.events import (
 )
 from noetl_temporal.machine.state import MachineState
 
-__all__ = ["ADMITTED", "ANSWERED", "answered", "unexpected"]
+__all__ = ["ADMITTED", "ANSWERED", "completed_id", "unexpected"]
 
 _CONTROL = (CancelRequested, LimitReached, HoldRequested, RestRequested, Continued, Resumed)
 ADMITTED: Mapping[str, tuple[type[Event], ...]] = {
@@ -41,8 +41,8 @@ ANSWERED: Mapping[type[Event], tuple[str, ...]] = {
 """Fact -> the kinds of Pending that it ends."""
 
 
-def answered(event: Event) -> str | None:
-    """The id of what the fact tells the end of."""
+def completed_id(event: Event) -> str | None:
+    """The id of the pending operation that the fact completes; None for other facts."""
     match event:
         case ToolFinished():
             return event.call_id
@@ -66,7 +66,7 @@ def unexpected(event: Event, state: MachineState) -> str | None:
     kind = type(event)
     if kind not in ADMITTED[state.phase]:
         return f"{kind.__name__} while the machine is {state.phase}"
-    id_ = answered(event)
+    id_ = completed_id(event)
     if id_ is None:
         return None
     found = state.pending.get(id_) or state.timers.get(id_)

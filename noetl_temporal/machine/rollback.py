@@ -28,47 +28,49 @@ _RUNS = "runs"
 
 
 class Runs(dict[str, R]):
-    """The runs of a machine by id. While a checkpoint is open, each is copied before ``[]``, ``find`` or ``every``
-    hands it out. Whoever only reads them may take ``values()``.
+    """The runs of a machine by id.
+
+    While a checkpoint is open, ``[]``, ``get_mutable`` and ``all_mutable`` save a copy of a run before returning it.
+    ``values()``, ``items()`` and ``get()`` save none: use them only to read.
     """
 
     def __init__(self, runs: Mapping[str, R]) -> None:
         super().__init__(runs)
-        self.copies: dict[str, R] | None = None
+        self.originals: dict[str, R] | None = None
 
     def __getitem__(self, id_: str) -> R:
         run = super().__getitem__(id_)
-        if self.copies is not None and id_ not in self.copies:
-            self.copies[id_] = cast("R", _struct_copier(type(run))(run))
+        if self.originals is not None and id_ not in self.originals:
+            self.originals[id_] = cast("R", _struct_copier(type(run))(run))
         return run
 
-    def find(self, id_: str) -> R | None:
+    def get_mutable(self, id_: str) -> R | None:
         """The run; None when there is none with this id."""
         return None if super().get(id_) is None else self[id_]
 
-    def every(self) -> list[R]:
+    def all_mutable(self) -> list[R]:
         """All runs, in the order in which they began."""
         return [self[id_] for id_ in self]
 
 
 class Checkpoint(Generic[S, R]):
-    """What a state was when this was made. To be closed; one of a state is open at a time."""
+    """What a state was when this was made. Must be closed. Only one checkpoint of a state may be open."""
 
     def __init__(self, state: S, runs: Runs[R]) -> None:
         self._state = cast("S", _struct_copier(type(state), without=_RUNS)(state))
         self._before = dict(runs)
         self._runs = runs
-        runs.copies = {}
+        runs.originals = {}
 
     def state(self) -> S:
         """The state as it was. It takes the place of the changed one, whose runs it shares."""
-        copies = self._runs.copies or {}
-        setattr(self._state, _RUNS, {id_: copies.get(id_, run) for id_, run in self._before.items()})
+        originals = self._runs.originals or {}
+        setattr(self._state, _RUNS, {id_: originals.get(id_, run) for id_, run in self._before.items()})
         return self._state
 
     def close(self) -> None:
         """The changes stay, or the state has been rolled back."""
-        self._runs.copies = None
+        self._runs.originals = None
 
 
 @lru_cache

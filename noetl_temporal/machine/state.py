@@ -217,7 +217,7 @@ class MachineState(msgspec.Struct, omit_defaults=True):
 
     ``pending`` are the calls, chunks and whatever else is in flight, ``timers`` the delays and deadlines, by id.
     ``ready`` names the runs whose next call may begin, in order. ``deferred`` are facts, in order, that wait for stored
-    values; ``readers`` are runs that do, by id, "" for the arrivals at steps (loads.py). None ever waits before one
+    values; ``readers`` are runs that do, by id, and the arrivals at steps (loads.ARRIVALS). None ever waits before one
     ``has_stored``; ``stored_bytes`` is the size of all results of calls that were stored.
     """
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from noetl_activities import duckdb as duckdb_tool
-from noetl_activities.once import Answer, Noted, Once, OnceTool
+from noetl_activities.once import Answer, LedgerOutcome, Once, OnceTool
 from noetl_activities.outcome import Outcome
 from noetl_compiler.sql_effects import sql_effect
 
@@ -49,7 +49,7 @@ def _once(n: int, key: str) -> Once:
 
 
 def _text(outcome: Outcome) -> str:
-    return msgspec.json.encode(Noted(outcome)).decode()
+    return msgspec.json.encode(LedgerOutcome(outcome)).decode()
 
 
 @pytest.fixture

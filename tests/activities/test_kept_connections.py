@@ -160,7 +160,7 @@ async def test_one_that_is_idle_for_long_is_closed(
 async def test_few_idle_ones_are_kept(
     context: Context, owner: asyncpg.Connection[asyncpg.Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_kept, "MOST_IDLE", 1)
+    monkeypatch.setattr(postgres_kept, "MAX_IDLE", 1)
     slow = "select pg_backend_pid() as pid, pg_sleep(0.2)::text as slept"
     results: list[Any] = [one.result for one in await asyncio.gather(*(run(context, slow) for _ in range(3)))]
     pids = [one["rows"][0]["pid"] for one in results]
@@ -171,7 +171,7 @@ async def test_few_idle_ones_are_kept(
 
 @pytest.mark.usefixtures("kept")
 async def test_a_call_waits_while_as_many_are_open_as_may_be(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_kept, "MOST_OPEN", 2)
+    monkeypatch.setattr(postgres_kept, "MAX_OPEN", 2)
     slow = "select pg_backend_pid() as pid, pg_sleep(0.05)::text as slept"
     results: list[Any] = [one.result for one in await asyncio.gather(*(run(context, slow) for _ in range(8)))]
     assert len({one["rows"][0]["pid"] for one in results}) == 2

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from noetl_activities import postgres as postgres_tool
-from noetl_activities.once import Answer, Noted, Once, OnceTool
+from noetl_activities.once import Answer, LedgerOutcome, Once, OnceTool
 from noetl_activities.outcome import Outcome
 from noetl_compiler.sql_effects import sql_effect
 from noetl_temporal.stack.addresses import Addresses
@@ -51,7 +51,7 @@ class Base:
 
 
 def _text(outcome: Outcome) -> str:
-    return msgspec.json.encode(Noted(outcome)).decode()
+    return msgspec.json.encode(LedgerOutcome(outcome)).decode()
 
 
 @pytest.fixture

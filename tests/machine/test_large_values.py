@@ -225,11 +225,11 @@ def test_a_call_whose_end_waits_for_a_value_is_not_in_flight() -> None:
     """The host waits for the value then, and continues as new."""
     run, store = set_rows('"ctx.rows[]": 7')
     store.hold()
-    assert not run.machine.waits_for_store
+    assert not run.machine.waits_only_for_store
     commands = run.feed(ToolFinished, "after#1:after_task:1", ok())
-    assert run.machine.waits_for_store
+    assert run.machine.waits_only_for_store
     [keep] = keeps(store.load(commands))
-    assert run.machine.waits_for_store
+    assert run.machine.waits_only_for_store
     store.kept(keep)
     assert run.machine.is_idle
 

@@ -30,9 +30,9 @@ def test_a_changed_state_is_as_before() -> None:
     pipeline_of(runs["3"]).bound["name"] = 1
     del runs["4"]
     runs["new"] = iteration(COUNT)
-    for run in runs.every()[10:20]:
+    for run in runs.all_mutable()[10:20]:
         run.stop = "timeout"
-    found = runs.find("30")
+    found = runs.get_mutable("30")
     assert found is not None
     found.ctx["name"] = 1
     changed.pending["a"].is_asked = True
@@ -40,7 +40,7 @@ def test_a_changed_state_is_as_before() -> None:
     assert state_snapshot(changed) != before
     assert state_snapshot(checkpoint.state()) == before
     checkpoint.close()
-    assert runs.find("nobody") is None
+    assert runs.get_mutable("nobody") is None
 
 
 def test_only_runs_that_are_handed_out_are_copied() -> None:
@@ -49,9 +49,9 @@ def test_only_runs_that_are_handed_out_are_copied() -> None:
     assert sum(run.index for run in runs.values()) == sum(range(COUNT))
     for _ in range(3):
         runs["3"].stop = "timeout"
-    assert list(runs.copies or {}) == ["3"]
+    assert list(runs.originals or {}) == ["3"]
     untouched = list(runs.values())[4]
     assert checkpoint.state().runs["4"] is untouched
     checkpoint.close()
     assert runs["5"].index == 5
-    assert runs.copies is None
+    assert runs.originals is None

@@ -360,17 +360,19 @@ async def test_a_snapshot_that_a_segment_restores_is_the_machine_s(servers: Addr
     assert [one.call.iteration for one in found.calls] == [7]
 
 
-@pytest.mark.parametrize("missing", ["its input", "what it has done"])
+@pytest.mark.parametrize("missing", ["input", "progress"])
 async def test_a_frame_whose_values_are_gone_ends_and_names_them(servers: Addresses, missing: str) -> None:
     given = input_of(looped(3))
     frame = Frame(given, servers.postgres, number)
-    if missing == "its input":
+    if missing == "input":
         frame = Frame(msgspec.structs.replace(given, items=[], kept_items=Part("gone", 0, 3)), servers.postgres, number)
     else:
         frame.told = FrameDetails(head="gone")
         frame.beats.append(frame.told)
-    with pytest.raises(ApplicationError, match=f"{missing} cannot be read: noetl.payload has no .*gone") as found:
+    with pytest.raises(
+        ApplicationError, match=f"the frame's {missing} cannot be read: noetl.payload has no .*gone"
+    ) as found:
         await frame.start()
     assert found.value.non_retryable
-    assert "execute the playbook again" in found.value.message
+    assert "run the playbook again" in found.value.message
     assert frame.called == []

@@ -14,7 +14,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.converter import StorageDriverClaim, StorageDriverRetrieveContext, StorageDriverStoreContext
 
 from noetl_temporal import payload_store
-from noetl_temporal.connection_pools import MAX_CONNECTIONS, Connection, with_connection
+from noetl_temporal.connection_pools import MAX_CONNECTIONS, Connection, run_on_pool
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.payload_store import PayloadStore
 from noetl_temporal.stack.addresses import Addresses
@@ -52,14 +52,14 @@ async def read_from(proxy: Proxy, claims: Sequence[StorageDriverClaim]) -> int:
 
 
 async def test_many_uses_at_once_share_a_few_connections(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(payload_store, "VALUE_BYTES", 0)
+    monkeypatch.setattr(payload_store, "CACHE_BYTES", 0)
     payloads = values(30)
     stored = await asyncio.gather(*(store(proxy.dsn, [one]) for one in payloads))
     assert await asyncio.gather(*(read(proxy.dsn, claims) for claims in stored)) == [[one] for one in payloads]
     assert 1 <= proxy.accepted <= MAX_CONNECTIONS
 
 
-async def test_a_restart_of_the_server_is_not_noticed(proxy: Proxy) -> None:
+async def test_a_server_restart_is_survived(proxy: Proxy) -> None:
     await store(proxy.dsn, values(1))
     await proxy.cut()
     await proxy.open()
@@ -76,11 +76,11 @@ async def test_a_statement_that_loses_its_connection_is_run_once_more_on_a_fresh
             await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
         return await connection.fetchval("SELECT 7")
 
-    assert await with_connection(proxy.dsn, lost) == 7
+    assert await run_on_pool(proxy.dsn, lost) == 7
     assert len(set(backends)) == 2
 
 
-async def test_a_server_that_is_away_is_told(proxy: Proxy) -> None:
+async def test_an_unreachable_server_raises(proxy: Proxy) -> None:
     await proxy.cut()
     with pytest.raises(ConnectionRefusedError):
         await store(proxy.dsn, values(1))
@@ -114,28 +114,39 @@ async def test_a_process_does_not_read_what_it_has_stored(proxy: Proxy) -> None:
     assert await read_from(proxy, await store(proxy.dsn, values(3))) == 0
 
 
-async def test_what_is_remembered_is_bounded_and_the_oldest_goes_first(
+async def test_the_cache_is_bounded_and_evicts_the_least_recently_used(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(payload_store, "VALUE_BYTES", 5 * SIZE)
+    monkeypatch.setattr(payload_store, "CACHE_BYTES", 5 * SIZE)
     claims = await store(proxy.dsn, values(8))
     assert await read_from(proxy, claims) == 4
     assert await read_from(proxy, claims[4:]) == 0
 
 
-async def test_a_value_that_would_displace_most_others_is_not_remembered(
+async def test_storing_a_cached_value_again_keeps_it_in_the_cache(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(payload_store, "VALUE_BYTES", 3 * SIZE)
+    monkeypatch.setattr(payload_store, "CACHE_BYTES", 5 * SIZE)
+    payloads = values(4)
+    claims = await store(proxy.dsn, payloads)
+    await store(proxy.dsn, payloads[:1])
+    await store(proxy.dsn, values(1))
+    assert [await read_from(proxy, [claim]) for claim in claims] == [0, 1, 0, 0]
+
+
+async def test_a_value_that_would_evict_most_others_is_not_cached(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(payload_store, "CACHE_BYTES", 3 * SIZE)
     assert await read_from(proxy, await store(proxy.dsn, values(1))) == 1
 
 
-async def test_another_database_has_values_of_its_own(proxy: Proxy, servers: Addresses) -> None:
+async def test_the_cache_is_per_database(proxy: Proxy, servers: Addresses) -> None:
     assert urlsplit(proxy.dsn).port != urlsplit(servers.postgres).port
     assert await read_from(proxy, await store(servers.postgres, values(1))) == 1
 
 
-async def test_what_is_remembered_is_stored_again_where_it_was_removed(proxy: Proxy) -> None:
+async def test_a_cached_value_is_stored_again_after_its_row_was_deleted(proxy: Proxy) -> None:
     payloads = values(1)
     [claim] = await store(proxy.dsn, payloads)
     connection = await asyncpg.connect(proxy.dsn)

@@ -155,8 +155,8 @@ async def test_the_playbook_s_run_of_a_long_loop_has_neither_items_nor_results(s
 async def test_a_run_waits_for_a_store_that_is_away_and_calls_nothing_again(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As it is where another process stored the value: this one remembers none."""
-    monkeypatch.setattr("noetl_temporal.payload_store.VALUE_BYTES", 0)
+    """As it is where another process stored the value: this one has not cached it."""
+    monkeypatch.setattr("noetl_temporal.payload_store.CACHE_BYTES", 0)
     calls: list[Any] = []
     is_answered, may_answer = asyncio.Event(), asyncio.Event()
 

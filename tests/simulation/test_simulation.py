@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dev.simulate.mutation import MissingTargetError, Mutation, examined, mutated, to
+from dev.simulate.mutation import MissingTargetError, Mutation, mutated, replaced_by, run_mutation
 from dev.simulate.mutations import MUTATIONS
 from dev.simulate.runs import simulate
 from noetl_temporal import machine
@@ -23,7 +23,7 @@ QUICK = (
     "22d: calls in flight go on",
     "22d: nothing begins while the store is away",
 )
-"""Cures whose absence shows within seconds."""
+"""Safeguards whose absence shows within seconds."""
 
 
 @pytest.mark.parametrize("first", range(1, SEEDS, AT_ONCE))
@@ -40,12 +40,14 @@ def test_the_same_seed_is_the_same_run() -> None:
         assert one.story == other.story
 
 
-@pytest.mark.parametrize("mutation", [one for one in MUTATIONS if one.cure in QUICK], ids=lambda one: one.cure)
+@pytest.mark.parametrize(
+    "mutation", [one for one in MUTATIONS if one.safeguard in QUICK], ids=lambda one: one.safeguard
+)
 def test_what_is_broken_is_found(mutation: Mutation) -> None:
-    assert examined(mutation, 1, 60).law
+    assert run_mutation(mutation, 1, 60).law
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda one: one.cure)
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda one: one.safeguard)
 def test_a_mutation_changes_what_the_machine_has(mutation: Mutation) -> None:
     target = mutation.target
     with mutated(mutation):
@@ -55,6 +57,6 @@ def test_a_mutation_changes_what_the_machine_has(mutation: Mutation) -> None:
 def test_a_mutation_of_what_is_gone_says_so() -> None:
     with (
         pytest.raises(MissingTargetError, match="machine has no gone: the mutation must follow"),
-        mutated(Mutation("a cure", machine, "gone", to(None))),
+        mutated(Mutation("a safeguard", machine, "gone", replaced_by(None))),
     ):
         pass

@@ -25,7 +25,7 @@ _PRUNE_CHANCE = 0.002
 
 class Entry(msgspec.Struct, frozen=True):
     """What a sink is to note: its own ``key`` and ``n``, and under ``call`` the call's ``outcome`` (the JSON of a
-    once.Noted) when no sink before has noted it. ``once`` is the key under which ``mode: replace`` empties the
+    once.LedgerOutcome) when no sink before has noted it. ``once`` is the key under which ``mode: replace`` empties the
     destination, the same for all calls of a step run.
     """
 

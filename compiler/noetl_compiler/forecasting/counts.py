@@ -38,9 +38,9 @@ class Work(NamedTuple):
     """What a step does in a whole run, at least or at most.
 
     ``arrivals``: how often it runs; ``loops`` and ``items``: the loops it begins, and their iterations in all.
-    ``delays`` are the timers that are waited for, ``limits`` those of its time limit. ``reads``: how
-    often the workflow reads its result once more. ``is_shared`` and
-    ``is_loop_shared``: its calls, its loops may share workflow tasks with others.
+    ``delays`` are the timers that are waited for, ``limits`` those of its time limit. ``reads``: how many times the
+    workflow loads the step's result. ``is_shared`` and ``is_loop_shared``: its calls, its loops may share workflow
+    tasks with others.
     """
 
     arrivals: int

@@ -85,8 +85,8 @@ class Amount:
 @dataclass(frozen=True, slots=True)
 class Host:
     """Where steps run, a playbook's workflow or all chunks of a loop: its events and bytes, the events after which
-    another workflow goes on, how much is under way at once, the ``parts`` that it is divided into beforehand, and the
-    ``calls`` of whatever has begun before it ends.
+    another workflow goes on, the number of concurrent items (``pending``), the ``parts`` it is split into, and the
+    ``calls`` each begun item makes.
     """
 
     events: int
@@ -203,20 +203,23 @@ class Prices:
         runs = self.loop(self.graph.steps[name]).runs
         return work.loops * runs * (_SHARED if work.is_loop_shared or (runs > 1 and work.is_shared) else _LOOP)
 
+    def _is_chunked(self, name: str) -> bool:
+        """Whether the step is a loop that runs in chunks, not in frames."""
+        return name in self.in_flight and name not in self.rows
+
     def _item_stores(self, name: str) -> int:
         """How often the items of a loop are stored, before its first chunk begins."""
-        is_cut = name in self.in_flight and name not in self.rows and self._chunks(name) > 1
-        return self.work[name].loops if is_cut else 0
+        return self.work[name].loops if self._is_chunked(name) and self._chunks(name) > 1 else 0
 
     def _stores_results(self, name: str) -> bool:
         """Whether each chunk of a loop stores its results."""
-        if name not in self.in_flight or name in self.rows or not self.work[name].loops:
+        if not self._is_chunked(name) or not self.work[name].loops:
             return False
         parts = self._chunks(name)
         return self._gathered(name) // parts >= (STORED_RESULTS_BYTES if parts > 1 else STORED_BYTES)
 
     def _loads(self, name: str) -> int:
-        """How often a result that is not in history is read by a workflow."""
+        """How many times the workflow loads the step's stored result."""
         size = self._gathered(name) if name in self.in_flight else self._size(name)
         is_stored = size >= STORED_BYTES or self._stores_results(name)
         return self.work[name].reads if is_stored else 0
