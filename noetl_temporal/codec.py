@@ -26,6 +26,7 @@ from temporalio.converter import (
     StorageDriverSelectContext,
 )
 
+from noetl_temporal.frames.wire import FrameInput
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES, STORED_BYTES
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.packed_trail import ENCODING, PackedTrail, from_payload, to_payload
@@ -63,8 +64,8 @@ class _UnreadConverter(EncodingPayloadConverter):
         return None
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        """Raises StoreAwayError unless the value is a call, which is read later; the workflow task is tried again."""
-        if type_hint is not ToolCall:
+        """Raises StoreAwayError, so that a workflow task is retried; an activity reads its input later itself."""
+        if type_hint not in (ToolCall, FrameInput):
             raise StoreAwayError(f"the payload store does not answer: {payload.data.decode()} cannot be read")
         return Unread(payload.data.decode())
 

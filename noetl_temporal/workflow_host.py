@@ -24,6 +24,7 @@ when one of them wakes it: the timer fires again in the new run.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 from temporalio import workflow
@@ -197,4 +198,5 @@ class WorkflowHost:
 async def _facts_noted() -> None:
     """Return when all that this workflow task brought is in the inbox."""
     for _ in range(_STEPS_TO_FACT):
-        await asyncio.sleep(0)
+        with suppress(asyncio.CancelledError):  # the turn asks whether there was a cancel
+            await asyncio.sleep(0)

@@ -12,6 +12,7 @@ import asyncpg
 import msgspec
 import pytest
 
+from noetl_activities.credentials import CredentialSource
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
@@ -24,6 +25,7 @@ from noetl_temporal.support import UnsupportedError
 from noetl_temporal.worker import frame_worker, tool_worker, workflow_worker
 from tests.audit import audit_execution
 from tests.shell.conftest import Shell, history_of
+from tests.shell.servers import proxy_to
 
 TASK = "tool: {kind: noop, input: {n: '{{ item }}'}}"
 RETRY = "{when: '{{ output.status == \"error\" }}', then: {do: retry, attempts: 3, delay: 0.01}}"
@@ -255,7 +257,7 @@ async def test_a_worker_that_stops_leaves_its_items_to_another(
 
 async def test_a_frame_whose_items_are_gone_is_a_lost_loop(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     """The items are removed before a worker takes the frame, and no process remembers them."""
-    monkeypatch.setattr(payload_store, "VALUE_BYTES", 0)
+    monkeypatch.setattr(payload_store, "CACHE_BYTES", 0)
     monkeypatch.setenv("NOETL_POSTGRES", servers.postgres)
     shell, tools = Shell(servers.temporal), {"noop": FakeTool("noop", lambda _request, _context: 1)}
     client = await NoetlClient.connect(servers.temporal, tools=tools)
@@ -291,3 +293,30 @@ async def items_of_frame(handle: RunHandle) -> str:
     ]
     found: str = msgspec.json.decode(scheduled.input.payloads[0].data)["input"]["kept_items"]["key"]
     return found
+
+
+async def test_a_frame_whose_input_cannot_be_read_yet_waits_for_the_store(servers: Addresses) -> None:
+    """The worker of frames is cut off from the store before it gets an input over 64 KB."""
+    tools = {"noop": FakeTool("noop", lambda _request, _context: 1)}
+    source = CredentialSource(environment={})
+    frame = "loop: {in: '{{ range(3) | list }}', iterator: item, spec: {frame: {}}}"
+    step = f"  - step: many\n    {frame}\n    tool: {{kind: noop, message: {'x' * 70_000}}}\n"
+    async with proxy_to(servers.postgres) as proxy, asyncio.timeout(120):
+        client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
+        distant = await NoetlClient.connect(servers.temporal, dsn=proxy.dsn, tools=tools)
+        await proxy.cut()
+        async with workflow_worker(client.temporal), frame_worker(distant.temporal, tools, source):
+            handle = await Shell.submit(client, step)
+            while await frame_attempts(handle) != 1:
+                await asyncio.sleep(0.1)
+            await asyncio.sleep(2 * payload_store.RETRIEVE_SECONDS)
+            assert await frame_attempts(handle) == 1
+            await proxy.open()
+            report = await handle.result()
+    assert (report.status, report.result["results"]) == ("completed", [1, 1, 1])
+
+
+async def frame_attempts(handle: RunHandle) -> int:
+    """Of the frame that is pending; 0 when none is."""
+    pending = (await handle.workflow.describe()).raw_description.pending_activities
+    return max((one.attempt for one in pending if one.HasField("last_started_time")), default=0)
