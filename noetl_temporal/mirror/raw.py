@@ -58,7 +58,7 @@ def to_row(event: HistoryEvent) -> tuple[int, str, datetime, bytes]:
     """(event_id, event_type, event_time, proto) as in noetl.history."""
     name = EventType.Name(event.event_type).removeprefix("EVENT_TYPE_")
     time = _EPOCH + timedelta(seconds=event.event_time.seconds, microseconds=event.event_time.nanos // 1000)
-    return event.event_id, name, time, event.SerializeToString()
+    return event.event_id, name, time, event.SerializeToString(deterministic=True)
 
 
 def from_row(proto: bytes) -> HistoryEvent:

@@ -76,7 +76,9 @@ async def test_a_run_that_is_terminated_while_its_task_is_tried_again_is_told_to
         await _eventually(terminated)
     query = "SELECT status FROM noetl.execution WHERE execution_id = $1"
     assert await log.database.fetchval(query, execution_id) == "TERMINATED"
-    assert await _stored(log, handle) == [one.SerializeToString() for one in (await handle.fetch_history()).events]
+    assert await _stored(log, handle) == [
+        one.SerializeToString(deterministic=True) for one in (await handle.fetch_history()).events
+    ]
     assert await audit_execution(dsn, execution_id) == []
 
 
@@ -93,6 +95,8 @@ async def test_a_task_that_is_tried_again_until_it_completes_is_stored_as_histor
     await _eventually(opened)
     MENDED.set()
     await following
-    assert await _stored(log, handle) == [one.SerializeToString() for one in (await handle.fetch_history()).events]
+    assert await _stored(log, handle) == [
+        one.SerializeToString(deterministic=True) for one in (await handle.fetch_history()).events
+    ]
     assert (await log.story(execution_id))[-1] == ("playbook.completed", "COMPLETED")
     assert await audit_execution(dsn, execution_id) == []
