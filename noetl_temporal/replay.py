@@ -19,10 +19,8 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from noetl_temporal.codec import HEADERS
 from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
-from noetl_temporal.orphans import ResetInterceptor
 from noetl_temporal.struct_types import prepare_structs
-from noetl_temporal.trail import TrailInterceptor
-from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
+from noetl_temporal.workflows import WORKFLOWS, interceptors
 
 __all__ = ["NoHistoryError", "Verdict", "histories_of", "history_in", "open_histories", "replay"]
 
@@ -51,9 +49,9 @@ async def replay(history: WorkflowHistory, converter: DataConverter) -> Verdict:
     """Replay one run."""
     prepare_structs()
     replayer = Replayer(
-        workflows=[PlaybookWorkflow, LoopWorkflow],
+        workflows=WORKFLOWS,
         workflow_runner=UnsandboxedWorkflowRunner(),
-        interceptors=[TrailInterceptor(), ResetInterceptor()],
+        interceptors=interceptors(),
         data_converter=converter,
         header_codec_behavior=HEADERS,
     )

@@ -24,13 +24,13 @@ from noetl_temporal.frames.activity import frame_activity
 from noetl_temporal.frames.wire import FRAME_KIND
 from noetl_temporal.heartbeats import BEAT
 from noetl_temporal.naming import WORKFLOW_QUEUE, tool_queue
-from noetl_temporal.orphans import ResetInterceptor, orphan_activity
+from noetl_temporal.orphans import orphan_activity
 from noetl_temporal.run_tool import tool_activity
 from noetl_temporal.stored_values import value_activities
 from noetl_temporal.struct_types import prepare_structs
-from noetl_temporal.trail import TrailInterceptor, record_trail
+from noetl_temporal.trail import record_trail
 from noetl_temporal.value_store import ValueStore
-from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
+from noetl_temporal.workflows import WORKFLOWS, interceptors
 
 __all__ = ["GRACE", "UNTIL_DONE", "UnknownToolsError", "frame_worker", "serving", "tool_worker", "workflow_worker"]
 
@@ -84,7 +84,7 @@ def _shared_worker(
     return Worker(
         _reading_later(client),
         task_queue=WORKFLOW_QUEUE,
-        workflows=[PlaybookWorkflow, LoopWorkflow],
+        workflows=WORKFLOWS,
         activities=[
             record_trail,
             orphan_activity(client),
@@ -93,7 +93,7 @@ def _shared_worker(
         ],
         no_remote_activities=not activities,
         workflow_runner=UnsandboxedWorkflowRunner(),
-        interceptors=[TrailInterceptor(), ResetInterceptor()],
+        interceptors=interceptors(),
         max_cached_workflows=1000,
         max_concurrent_activities=SLOTS * len(activities) or None,
         graceful_shutdown_timeout=grace,

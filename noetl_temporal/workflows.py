@@ -8,11 +8,13 @@ tests.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
+from temporalio.worker import Interceptor
 
 from noetl_compiler.graph import Json
 from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, items_and_scope, joined
@@ -21,15 +23,16 @@ from noetl_temporal.machine.events import Resumed, Started
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.naming import CANCEL_SIGNAL, LOOP_WORKFLOW, PLAYBOOK_WORKFLOW, REPORT_MEMO, keyword
+from noetl_temporal.orphans import ResetInterceptor
 from noetl_temporal.overview import Overview
 from noetl_temporal.performer import Performer, now
 from noetl_temporal.run_input import Playbook, RunInput, RunReport
 from noetl_temporal.search_attributes import STATUS, STEP
-from noetl_temporal.trail import HEADER, Trail
+from noetl_temporal.trail import HEADER, Trail, TrailInterceptor
 from noetl_temporal.versioning import upgrade
 from noetl_temporal.workflow_host import WorkflowHost
 
-__all__ = ["LoopWorkflow", "PlaybookWorkflow"]
+__all__ = ["WORKFLOWS", "LoopWorkflow", "PlaybookWorkflow", "interceptors"]
 
 
 @workflow.defn(name=PLAYBOOK_WORKFLOW, sandboxed=False)
@@ -149,3 +152,11 @@ class LoopWorkflow:
     def state(self) -> Json:
         """The machine's state."""
         return self._machine.snapshot()
+
+
+WORKFLOWS: Sequence[type] = (PlaybookWorkflow, LoopWorkflow)
+
+
+def interceptors() -> list[Interceptor]:
+    """Those that the workflows need, in every worker and in every replay."""
+    return [TrailInterceptor(), ResetInterceptor()]

@@ -194,9 +194,10 @@ class Engine(Intake[S, R], Generic[S, R]):
     def _settle(self) -> None:
         while self.state.phase == "running":
             if not self._lacks_value(ARRIVALS):
-                self._reader = ARRIVALS
-                if self._may_start():  # else the arrivals keep the values that they have until they may
+                if self._may_start():
                     self._start_reading(ARRIVALS)
+                else:  # the arrivals keep the values that they have until they may
+                    self._reader = ARRIVALS
                 self._proceed()
             if self.state.phase != "running" or not self._begin_ready():
                 return

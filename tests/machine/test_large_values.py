@@ -21,18 +21,11 @@ from noetl_temporal.machine.events import (
 )
 
 from .driver import ok
-from .test_stored import Watched
+from .test_stored import TWO_CALLS, Watched
 
 BIG = "b" * STORE_FROM_BYTES
 ROWS = [{"n": n} for n in range(STORE_FROM_BYTES // 8)]
 
-READING = """
-  - step: start
-    tool: {kind: noop}
-    next: {arcs: [{step: after}]}
-  - step: after
-    tool: {kind: noop, message: "%s"}
-"""
 SETTING = """
   - step: start
     tool: {kind: noop}
@@ -96,7 +89,7 @@ class Store:
 
 
 def started(template: str, **payload: Any) -> tuple[Watched, Store]:
-    run = Watched(READING % template, **payload)
+    run = Watched(TWO_CALLS % template, **payload)
     return run, Store(run)
 
 
@@ -152,7 +145,7 @@ def test_a_stored_value_has_all_its_names(template: str) -> None:
 
 
 def test_the_workload_as_a_whole_has_every_value_in_its_place() -> None:
-    run = Steady(READING % "{{ workload }}", big=BIG, rows=ROWS, small=1)
+    run = Steady(TWO_CALLS % "{{ workload }}", big=BIG, rows=ROWS, small=1)
     store = Store(run)
     store.hold()
     run.feed(Continued)
@@ -262,7 +255,7 @@ def test_a_new_host_has_what_was_being_stored_stored_again() -> None:
 
 
 def test_without_a_payload_store_nothing_is_stored() -> None:
-    run = Watched(READING % "none", limit=INLINE_BYTES, big=BIG)
+    run = Watched(TWO_CALLS % "none", limit=INLINE_BYTES, big=BIG)
     assert run.feed(HoldRequested) == []
 
 

@@ -17,10 +17,8 @@ from dev.histories.everything import RECORDINGS
 from dev.histories.files import FOLDER, recording_of
 from dev.histories.limits import limited
 from noetl_temporal.codec import HEADERS, data_converter
-from noetl_temporal.orphans import ResetInterceptor
 from noetl_temporal.replay import history_in
-from noetl_temporal.trail import TrailInterceptor
-from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
+from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow, interceptors
 from tests.replay.sandbox import Sandbox
 from tests.replay.sandboxed import ReadsAFile, ReadsTheClock, ReadsTheClockBelow, SandboxedLoop, SandboxedPlaybook
 
@@ -38,7 +36,7 @@ async def replay(
     replayer = Replayer(
         workflows=workflows,
         workflow_runner=chosen,
-        interceptors=[TrailInterceptor(), ResetInterceptor()],
+        interceptors=interceptors(),
         data_converter=data_converter(),
         header_codec_behavior=HEADERS,
     )
