@@ -59,6 +59,11 @@ class NoetlClient(Runs):
         temporal = await connect_temporal(address, namespace, dsn)
         return cls(temporal, dsn or dsn_from_environment(), tool_names() if tools is None else tools)
 
+    @property
+    def has_store(self) -> bool:
+        """Whether large values can be kept in Postgres."""
+        return self.temporal.data_converter.external_storage is not None
+
     async def submit(
         self,
         playbook: str | Path | Graph,
@@ -76,8 +81,7 @@ class NoetlClient(Runs):
 
         Raises CompileError, UnsupportedError or DeploymentError before anything has started."""
         graph, text = (playbook, content or "") if isinstance(playbook, Graph) else _compile(Path(playbook))
-        has_store = self.temporal.data_converter.external_storage is not None
-        problems = unsupported(graph, self._tools, has_store=has_store)
+        problems = unsupported(graph, self._tools, has_store=self.has_store)
         if problems:
             raise UnsupportedError(problems)
         execution_id = execution_id or new_execution_id()

@@ -33,11 +33,14 @@ from noetl_temporal.packed_trail import ENCODING, PackedTrail, from_payload, to_
 from noetl_temporal.payload_store import UNREAD, PatientStore, PayloadStore
 from noetl_temporal.shared_part import SharedPart, is_shared, mark
 
-__all__ = ["HEADERS", "Unread", "data_converter", "is_kept_outside", "payload_limit", "worker_converter"]
+__all__ = ["HEADERS", "NO_STORE", "Unread", "data_converter", "is_kept_outside", "payload_limit", "worker_converter"]
 
 HEADERS = HeaderCodecBehavior.WORKFLOW_ONLY_CODEC
 """Headers go through a codec and the payload store as payloads do. Activities, which never look at them, leave them
 undecoded."""
+
+NO_STORE = "TMPRL1105"
+"""Temporal's code in an error about a value that lies in the payload store, in a process that knows of none."""
 
 DECODED = 64
 """Shared parts, the last used, that are in memory once for all workflows which have them."""

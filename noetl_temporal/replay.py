@@ -17,15 +17,12 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
-from noetl_temporal.codec import HEADERS
+from noetl_temporal.codec import HEADERS, NO_STORE
 from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
 from noetl_temporal.struct_types import prepare_structs
 from noetl_temporal.workflows import WORKFLOWS, interceptors
 
 __all__ = ["NoHistoryError", "Verdict", "histories_of", "history_in", "open_histories", "replay"]
-
-_NO_STORE = "TMPRL1105"
-"""Temporal's code of a value that lies in a store which is not known here."""
 
 _WENT_ON = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 _STARTED_CHILD = EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED
@@ -57,7 +54,7 @@ async def replay(history: WorkflowHistory, converter: DataConverter) -> Verdict:
     )
     result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
     problem = None if result.replay_failure is None else " ".join(str(result.replay_failure).split())
-    if problem and _NO_STORE in problem:
+    if problem and NO_STORE in problem:
         problem += " Set NOETL_POSTGRES: the graph and large values are kept there."
     return Verdict(history.workflow_id, _run_id(history), len(history.events), problem)
 

@@ -22,7 +22,9 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_compiler.graph import Json
+from noetl_temporal.codec import NO_STORE
 from noetl_temporal.config import connect_temporal
+from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.mirror.poll_interval import PollInterval
 from noetl_temporal.mirror.read import Event, EventTail
@@ -35,6 +37,12 @@ __all__ = ["NoEventLogError", "RunHandle", "Runs", "UnknownRunError"]
 
 REPORTING = ("PlaybookFailed", "PlaybookCancelled")
 """Failures of a workflow that have its RunReport in their details."""
+
+
+_NO_REPORT = (
+    "run {} has ended, but its report is large and was stored in Postgres: set NOETL_POSTGRES to the DSN that the "
+    "workers use, then run `noetl status {}`"
+)
 
 
 class NoEventLogError(RuntimeError):
@@ -110,9 +118,15 @@ class RunHandle:
         return self.workflow.first_execution_run_id or self.workflow.result_run_id
 
     async def result(self) -> RunReport:
-        """Wait for the end: completed, failed, cancelled, terminated or timed_out is ``status``, never an exception."""
+        """Wait for the end: completed, failed, cancelled, terminated or timed_out is ``status``, never an exception.
+
+        Raises DeploymentError where the report is large and no Postgres is known to read it from."""
         try:
             return await self.workflow.result()
+        except RuntimeError as error:
+            if NO_STORE not in str(error):
+                raise
+            raise DeploymentError(_NO_REPORT.format(self.execution_id, self.execution_id)) from error
         except WorkflowFailureError as error:
             if isinstance(error.cause, TerminatedError) and await self._goes_on():
                 return await RunHandle(self._temporal, self._latest(), self.execution_id, self._dsn).result()

@@ -42,7 +42,10 @@ def temporal_problem(error: Exception, settings: Mapping[str, Any]) -> Deploymen
     return DeploymentError(f"{where}: {next(found, str(error).strip())}. {_ADVICE}")
 
 
-_ADVICE = "Check TEMPORAL_ADDRESS, or unset it to use the stack of this folder (noetl dev up)"
+_ADVICE = (
+    "Check TEMPORAL_ADDRESS. Without it `noetl` uses the stack of this folder (noetl dev up); `noetl dev status` shows "
+    "that stack's address, which the Python client needs"
+)
 
 
 def rpc_problem(error: RPCError, namespace: str) -> DeploymentError | None:

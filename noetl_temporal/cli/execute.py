@@ -21,11 +21,12 @@ from noetl_temporal.cli.ended import Ended
 from noetl_temporal.cli.event_log import EventLog, open_event_log
 from noetl_temporal.cli.following import Following
 from noetl_temporal.cli.interrupts import taken_interrupts
-from noetl_temporal.cli.playbook import Playbook
+from noetl_temporal.cli.playbook import Playbook, check_support
 from noetl_temporal.cli.reach import Reach
 from noetl_temporal.cli.submission import submitted
 from noetl_temporal.cli.view import View
 from noetl_temporal.client import NoetlClient
+from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.runs import RunHandle
 from noetl_temporal.stack.errors import StackError
 
@@ -44,9 +45,10 @@ class Order(NamedTuple):
 
 async def execute(order: Order, reach: Reach, view: View) -> tuple[Ended, bool]:
     """Run it to its end; whether it was interrupted comes along. Raises DeploymentError before anything has started,
-    StackError when the connection is lost.
+    StackError when the connection is lost or the report cannot be read.
     """
     client = await NoetlClient.connect(tools=order.tools)
+    check_support(order.playbook, order.tools, has_store=client.has_store)
     async with open_event_log(client.dsn) as log, AsyncExitStack() as served:
         await _check(log)
         queues = await _serve(served, client, order, reach)
@@ -73,6 +75,8 @@ async def _submit(client: NoetlClient, order: Order, queues: Mapping[str, str], 
 async def _follow(following: Following, reach: Reach) -> tuple[Ended, bool]:
     try:
         return await following.follow(reach.ui)
+    except DeploymentError as error:
+        raise StackError(str(error)) from error
     except RPCError as error:
         raise StackError(
             f"lost the connection to Temporal ({error.message}); the run goes on when its stack is up: "

@@ -48,9 +48,9 @@ def check_request(request: dict[str, Json], playbook: Playbook) -> None:
         raise click.UsageError(f"the playbook does not use {key!r}: {hint}")
 
 
-def check_support(playbook: Playbook, tools: Collection[str]) -> None:
+def check_support(playbook: Playbook, tools: Collection[str], *, has_store: bool = True) -> None:
     """Refuse a playbook that needs something which is not here, before it has done anything."""
-    problems = unsupported(playbook.graph, tools)
+    problems = unsupported(playbook.graph, tools, has_store=has_store)
     for problem in problems:
         click.echo(problem, err=True)
     if problems:
