@@ -14,6 +14,8 @@ ENDS = {
     "step.skipped": "skipped",
     "step.cancelled": "cancelled",
 }
+LINE_SECONDS = 10.0
+"""How often a line tells how far a loop has come."""
 
 
 class Row(Protocol):
@@ -36,6 +38,7 @@ class StepLine:
 
     def __init__(self, name: str) -> None:
         self.name, self.status, self.began = name, "running", time.monotonic()
+        self.told_at = self.began
         self.seconds: float | None = None
         self.total: int | None = None
         self.iterations = self.pages = self.retries = 0
@@ -74,7 +77,7 @@ class Progress:
         if event in ENDS:
             return _end(line, ENDS[event], row)
         _count(line, event, row.meta)
-        return _retried(line, row) if event == "task.attempt.failed" else None
+        return _retried(line, row) if event == "task.attempt.failed" else _so_far(line)
 
     def _warned(self, text: str) -> str | None:
         """A loop that runs again may warn again of the same."""
@@ -112,10 +115,21 @@ def _count(line: StepLine, event: str, meta: Mapping[str, Any]) -> None:
         line.total = iterator.get("collection_size", iterator.get("total_count"))
     elif event in ("loop.iteration.done", "loop.iteration.failed"):
         line.iterations += 1
+    elif event in ("loop.done", "loop.failed", "loop.cancelled"):
+        # The rows of the last iterations may come after this one: they lie in other histories.
+        line.iterations = sum(meta["stats"][which] for which in ("success", "failed"))
     elif event == "task.done" and meta.get("page"):
         line.pages += 1
     elif event == "task.attempt.done":
         line.note = ""
+
+
+def _so_far(line: StepLine) -> str | None:
+    """A line about a loop that takes long, now and then."""
+    if line.total is None or time.monotonic() - line.told_at < LINE_SECONDS:
+        return None
+    line.told_at = time.monotonic()
+    return f"{line.name} running for {line.told_at - line.began:.0f} s ({line.told()})"
 
 
 def _retried(line: StepLine, row: Row) -> str | None:

@@ -6,6 +6,7 @@ import datetime
 import functools
 import io
 import json
+import time
 from typing import Any, NamedTuple
 
 import msgspec
@@ -56,6 +57,14 @@ LOOP = [
         ([], ""),
         ([row("task.done")], ""),
         (LOOP, "2/3 iterations, 2 pages"),
+        (
+            [*LOOP, row("loop.done", stats={"total": 3, "success": 2, "failed": 1, "skipped": 0})],
+            "3/3 iterations, 2 pages",
+        ),
+        (
+            [*LOOP, row("loop.failed", stats={"total": 3, "success": 0, "failed": 1, "skipped": 2})],
+            "1/3 iterations, 2 pages",
+        ),
         ([retried(True)], "1 retry"),
         ([retried(True), retried(True)], "2 retries"),
         ([retried(False)], ""),
@@ -77,6 +86,25 @@ def test_lines_tell_beginnings_retries_and_ends() -> None:
         "fetch ...",
         "fetch retrying: attempt 1 failed: HTTP 503",
         "fetch failed in 1.50 s (1 retry): HTTP 503 [x]",
+    ]
+
+
+def test_a_long_loop_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    progress, told = Progress(), list[str | None]()
+    rows = [
+        row("step.started"),
+        row("loop.started", iterator={"collection_size": 9}),
+        *[row("loop.iteration.done")] * 6,
+    ]
+    for one in rows:
+        told.append(progress.feed(one))
+        clock[0] += 4.0
+    assert [line for line in told if line] == [
+        "fetch ...",
+        "fetch running for 12 s (2/9 iterations)",
+        "fetch running for 24 s (5/9 iterations)",
     ]
 
 
