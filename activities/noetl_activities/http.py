@@ -11,10 +11,12 @@ from collections.abc import Awaitable, Callable
 
 import httpx
 
-from noetl_activities.address_guard import AddressGuard, GuardedTransport
+from noetl_activities.address_guard import AddressGuard
 from noetl_activities.errors import ConfigError
+from noetl_activities.guarded_transport import GuardedTransport
 from noetl_activities.http_request import build, credential_headers, key_headers, where
 from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.stack_ports import StackPorts
 from noetl_activities.tool import Credential, Json, Request, ToolContext, ToolSpec
 
 __all__ = ["MAX_BODY_BYTES", "TOOL", "HttpTool"]
@@ -36,7 +38,9 @@ class HttpTool:
         config = request.config
         credential: Credential = await context.credential(request.auth) if request.auth is not None else {}
         transport = GuardedTransport(
-            AddressGuard.from_environment(), verify=_flag(config, "verify_ssl", "verify", True)
+            AddressGuard.from_environment(),
+            StackPorts.from_environment(),
+            verify=_flag(config, "verify_ssl", "verify", True),
         )
         started = time.monotonic()
         try:
