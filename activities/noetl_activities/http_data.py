@@ -11,6 +11,7 @@ import asyncio
 import base64
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.json_limits import excess
@@ -20,6 +21,9 @@ __all__ = ["CHARSETS", "data_of"]
 
 _AT_ONCE = 64 * 1024
 """Bytes that are read without a thread, in about a millisecond."""
+
+_THREADS = ThreadPoolExecutor(2, "http-data")
+"""Of their own: names are looked up in asyncio's, where those of a slow name server may take all."""
 
 _CHARSET = re.compile(r"""charset\s*=\s*["']?([a-z0-9_.:-]{1,40})""", re.IGNORECASE)
 _MAX_TYPE_CHARS = 200
@@ -63,7 +67,7 @@ async def data_of(body: bytes | bytearray, content_type: str) -> Json:
         return None
     if len(body) <= _AT_ONCE:
         return _data(body, content_type[:_MAX_TYPE_CHARS])
-    return await asyncio.to_thread(_data, body, content_type[:_MAX_TYPE_CHARS])
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, _data, body, content_type[:_MAX_TYPE_CHARS])
 
 
 def _data(body: bytes | bytearray, content_type: str) -> Json:

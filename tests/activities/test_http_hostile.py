@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import threading
 import time
 import tracemalloc
 import zlib
@@ -274,6 +275,19 @@ async def test_deep_json_is_a_failure_with_words(opening: str) -> None:
     levels = MAX_DEPTH // len(closing)
     fits = opening * levels + "1" + closing * levels
     assert await data_of(fits.encode(), "application/json") == json.loads(fits)
+
+
+async def test_slow_name_servers_keep_no_body_waiting() -> None:
+    """Their look-ups fill asyncio's own threads, which a body does not need."""
+    done = threading.Event()
+    loop = asyncio.get_running_loop()
+    lookups = [loop.run_in_executor(None, done.wait, SOON) for _ in range(100)]
+    try:
+        assert await data_of(b"[" + b"1," * 100_000 + b"1]", "application/json") == [1] * 100_001
+        assert not any(one.done() for one in lookups)
+    finally:
+        done.set()
+        await asyncio.gather(*lookups)
 
 
 async def test_brackets_that_never_close_are_no_json() -> None:

@@ -12,6 +12,7 @@ import pytest
 from noetl_activities.errors import RefusedError
 from noetl_activities.http import TOOL
 from noetl_activities.stack_ports import Service, StackPorts
+from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import Context, request
 
@@ -54,6 +55,21 @@ async def test_a_port_of_the_stack_is_refused(
         with pytest.raises(RefusedError, match=f"port {port} of .* is the stack's own") as refused:
             await call(url)
         assert "hush" not in str(refused.value)
+
+
+async def test_the_embedded_stack_is_out_of_reach(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Temporal's own port, with all that the stack tells its worker, which allows loopback."""
+    monkeypatch.delenv("NOETL_HTTP_ALLOW")
+    url = f"http://localhost:{servers.temporal.rpartition(':')[2]}/"
+    for name, value in servers.environment().items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(RefusedError, match="is the stack's own"):
+        await call(url)
+    for name in ("NOETL_STACK_PORTS", "TEMPORAL_ADDRESS"):
+        monkeypatch.delenv(name, raising=False)
+    reached = await TOOL.run(request("http", url=url), Context())
+    assert reached.error is not None
+    assert reached.error.message.startswith("GET"), "the control: Temporal was asked, and speaks another protocol"
 
 
 async def test_a_redirect_to_the_stack_is_refused(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
