@@ -28,7 +28,8 @@ def allowed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def call(url: str) -> int:
-    return (await TOOL.run(request("http", url=url, follow_redirects=True), Context())).result["status_code"]
+    outcome = await TOOL.run(request("http", url=url, follow_redirects=True), Context())
+    return int(outcome.result["status_code"])
 
 
 @pytest.mark.parametrize(
