@@ -63,7 +63,7 @@ async def slow(_web: WebRequest) -> Response:
 
 
 async def away(web: WebRequest) -> Response:
-    return RedirectResponse(web.query_params["to"])
+    return RedirectResponse(web.query_params["to"], int(web.query_params.get("code", 307)))
 
 
 async def large(_web: WebRequest) -> Response:
@@ -85,7 +85,7 @@ ROUTES = [
     Route("/echo", echo, methods=["GET", "POST", "PUT", "DELETE"]),
     Route("/status/{code}", status),
     Route("/slow", slow),
-    Route("/away", away),
+    Route("/away", away, methods=["GET", "POST", "PUT", "DELETE"]),
     Route("/round", around),
     Route("/large", large),
     Route("/data/{kind}", data),
