@@ -150,6 +150,12 @@ async def test_what_the_deployment_names_is_open_but_for_the_credentials_in_it(
         assert await attacked(attack, **named) in ("PermissionError", "OSError")
 
 
+async def test_a_task_goes_on_with_the_files_of_another(task_folder: Path) -> None:
+    code = "os.makedirs(folder + '/made', exist_ok=True); open(folder + '/made/file', 'a').write('x')"
+    assert [await attacked(code, folder=str(task_folder)) for _ in range(2)] == ["got through"] * 2
+    assert (task_folder / "made/file").read_text() == "xx"
+
+
 async def test_what_the_playbook_sets_takes_no_effect_before_the_confinement(tmp_path: Path, task_folder: Path) -> None:
     """Python imports sitecustomize at its start."""
     (task_folder / "sitecustomize.py").write_text(f"open({str(tmp_path / 'reached')!r}, 'w').close()")

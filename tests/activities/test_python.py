@@ -127,8 +127,7 @@ async def test_nothing_secret_is_inherited(monkeypatch: pytest.MonkeyPatch) -> N
 
 async def test_it_works_in_a_folder_of_its_own_that_is_gone_afterwards() -> None:
     outcome = await run("os.makedirs('a/b')\nopen('a/b/c', 'w').close()\nresult = os.getcwd()")
-    with pytest.raises(FileNotFoundError):
-        os.stat(outcome.result)
+    assert not exists(outcome.result)
 
 
 async def test_its_environment_is_the_playbooks() -> None:
@@ -198,6 +197,10 @@ async def test_cancellation_kills_it_and_what_it_started(task_folder: Path) -> N
 def written(file: Path) -> str:
     text = file.read_text() if file.exists() else ""
     return text if text.endswith("\n") else ""
+
+
+def exists(path: str) -> bool:
+    return Path(path).exists()
 
 
 def is_running(pid: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
 HAS_RIGHTS = "python has the worker's rights here"
 """How it is said that nothing keeps a task from the worker's files and from its servers."""
+
+NICENESS = 5
+"""About a third of the share of processors that a process of the worker has, where they want more than there are."""
 
 
 class Held:
@@ -47,7 +51,7 @@ def _confine_on_linux(folder: str, settings: dict[str, Any], found: Held) -> Non
     from noetl_activities.isolation import accounts, files, landlock, sockets, system
 
     system.prctl(system.PR_SET_DUMPABLE, 1)  # /proc/self is root's without it
-    _die_first()
+    _come_last()
     version = landlock.abi()
     identity = accounts.become_own(folder, landlock=version > 0)
     system.prctl(system.PR_SET_DUMPABLE, 1)  # the change of account has taken it again
@@ -67,7 +71,8 @@ def _confine_on_linux(folder: str, settings: dict[str, Any], found: Held) -> Non
     found.note(identity.shared_memory, "own /dev/shm", "no /dev/shm")
 
 
-def _die_first() -> None:
-    """When memory runs out, the kernel ends a task, not its worker."""
-    with open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123 - a call pays for pathlib
+def _come_last() -> None:
+    """When memory runs out, the kernel ends a task, not its worker; when processors do, the worker goes first."""
+    os.nice(NICENESS)
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")

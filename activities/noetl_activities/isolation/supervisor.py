@@ -40,11 +40,11 @@ def start_task() -> tuple[bytes, Held]:
     bytes of the call.
     """
     settings, call = _read_call()
-    folder = os.path.join(settings["folders"], f"noetl-task-{os.urandom(8).hex()}")  # noqa: PTH118 - it pays for pathlib
+    folder = os.path.join(settings["folders"], f"noetl-task-{os.urandom(8).hex()}")
     for one in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):  # a service is stopped by ending its worker
         signal.signal(one, signal.SIG_IGN)
     _prepare()
-    os.mkdir(folder, 0o700)  # noqa: PTH102
+    os.mkdir(folder, 0o700)
     own = os.getpid()
     task = os.fork()
     if task == 0:
@@ -79,7 +79,7 @@ def _leave() -> None:
     for one in (signal.SIGHUP, signal.SIGTERM):
         signal.signal(one, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with open(os.devnull, "rb") as nothing:  # noqa: PTH123
+    with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
 
 
@@ -154,8 +154,8 @@ def _descendants() -> list[int]:
     found = [os.getpid()]
     for pid in found:
         with contextlib.suppress(OSError):
-            for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - a call pays for pathlib
-                with open(f"/proc/{pid}/task/{thread}/children") as file:  # noqa: PTH123
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{thread}/children") as file:
                     found += map(int, file.read().split())
     return found[1:]
 
@@ -163,6 +163,6 @@ def _descendants() -> list[int]:
 def _remove(folder: str) -> None:
     """With what the task has left in it, however deep, which Python's own ways to remove a tree cannot."""
     try:
-        os.rmdir(folder)  # noqa: PTH106
+        os.rmdir(folder)
     except OSError:
         os.spawnv(os.P_WAIT, "/bin/rm", ["rm", "-rf", "--", folder])  # noqa: S606 - no shell
