@@ -9,14 +9,15 @@ alone decides which files are readable, and without landlock the task stays root
 Any other worker gives its tasks a user namespace with its own account in it. That gives no rights away and takes none,
 but the kernel counts a limit on processes for each namespace, where otherwise it would count all that this user runs.
 
-Both come with a mount namespace where /dev/shm is the task's own, if the kernel lets them: multiprocessing needs it,
-and that of all holds memory of others, of Postgres for example.
+Both come with namespaces in which shared memory is the task's own, System V's and /dev/shm, if the kernel lets them:
+multiprocessing needs it, and that of all holds memory of others, of Postgres for example.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 
 from noetl_activities.isolation import system
@@ -29,7 +30,7 @@ TASK_GROUP = FIRST_ACCOUNT
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the place itself, no file in it
 SHARED_MEMORY_SIZE = "1g"
 
-_NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000
+_NEW_MOUNTS, _NEW_IPC, _NEW_USER = 0x00020000, 0x08000000, 0x10000000
 _PRIVATE, _RECURSIVE, _NO_SUID, _NO_DEVICES = 1 << 18, 1 << 14, 1 << 1, 1 << 2
 _CHOWN, _OVERRIDE, _READ_ANY, _KILL, _SETGID, _SETUID = (1 << bit for bit in (0, 1, 2, 5, 6, 7))
 
@@ -54,6 +55,16 @@ def become_own(folder: str, *, landlock: bool) -> Identity:
         system.keep_capabilities(0)
         return Identity("", counted=False, shared_memory=shared)
     return Identity("own account", counted=True, shared_memory=shared or keep == 0)
+
+
+def end_all_of(task: int) -> None:
+    """Become the account of ``task``, for good, and send SIGKILL to all other processes of it."""
+    account = FIRST_ACCOUNT + task
+    os.setresgid(TASK_GROUP, TASK_GROUP, TASK_GROUP)
+    os.setresuid(account, account, account)
+    system.keep_capabilities(0)
+    if os.getresuid() == (account, account, account) and system.capabilities() == 0:
+        os.kill(-1, signal.SIGKILL)
 
 
 def _to_keep(folder: str) -> int:
@@ -116,7 +127,7 @@ def _own_namespace() -> Identity:
 
 def _own_shared_memory() -> bool:
     try:
-        system.unshare(_NEW_MOUNTS)
+        system.unshare(_NEW_MOUNTS | _NEW_IPC)
         system.mount(None, "/", None, _PRIVATE | _RECURSIVE, None)
         options = f"size={SHARED_MEMORY_SIZE},mode=1777"
         system.mount("tmpfs", SHARED_MEMORY, "tmpfs", _NO_SUID | _NO_DEVICES, options)

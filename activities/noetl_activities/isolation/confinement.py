@@ -48,7 +48,7 @@ def confine(folder: str, settings: dict[str, Any]) -> Held:
 
 
 def _confine_on_linux(folder: str, settings: dict[str, Any], found: Held) -> None:
-    from noetl_activities.isolation import accounts, files, landlock, sockets, system
+    from noetl_activities.isolation import accounts, call_filter, files, landlock, system
 
     system.prctl(system.PR_SET_DUMPABLE, 1)  # /proc/self is root's without it
     _come_last()
@@ -61,7 +61,7 @@ def _confine_on_linux(folder: str, settings: dict[str, Any], found: Held) -> Non
         shared = [accounts.SHARED_MEMORY] if identity.shared_memory else []
         paths = files.allowed_paths([folder, *shared, *settings["directories"]], settings["hidden"])
         landlock.restrict(version, paths, settings["ports"])
-    filtered = sockets.restrict_sockets()
+    filtered = call_filter.restrict_calls()
     found.note(bool(identity.held), identity.held, "no account of its own")
     found.note(identity.counted, "a limit on processes", "no limit on processes")
     found.note(version > 0, f"landlock {version}", f"no landlock: {HAS_RIGHTS}")

@@ -135,11 +135,14 @@ def _ended() -> Iterator[tuple[int, int]]:
 
 
 def _end_all(task: int) -> None:
-    """Round by round, until none is left: each kills all that there are, so that those which they started meanwhile
-    are fewer. A limit on processes (limits.py) bounds the first round.
+    """Until none is left. Where the task has an account of its own, all die at once, those that start others without
+    end included. Elsewhere round by round: each kills all that there are, so that those which they started meanwhile
+    are fewer; a limit on processes (limits.py) bounds the first.
     """
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(task, signal.SIGKILL)
+    if _LINUX and os.geteuid() == 0 and _descendants():
+        _end_account(task)
     while found := _descendants():
         for pid in found:
             with contextlib.suppress(ProcessLookupError):
@@ -147,6 +150,19 @@ def _end_all(task: int) -> None:
         os.waitpid(-1, 0)
         for _ in _ended():
             pass
+
+
+def _end_account(task: int) -> None:
+    """Send SIGKILL to all processes of the task's account: as that account, since root's would go to all there are."""
+    from noetl_activities.isolation import accounts
+
+    helper = os.fork()
+    if helper == 0:
+        try:
+            accounts.end_all_of(task)
+        finally:
+            os._exit(_CALL_ENDED)
+    os.waitpid(helper, 0)
 
 
 def _descendants() -> list[int]:
