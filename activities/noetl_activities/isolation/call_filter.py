@@ -18,7 +18,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import socket
 
 from noetl_activities.isolation import system
 
@@ -45,8 +44,8 @@ _NUMBERS = {
 _ALLOWED = {
     # call: {which argument: its allowed values}
     "socket": {
-        0: (socket.AF_INET, socket.AF_INET6, 16),  # 16: netlink
-        2: (0, socket.IPPROTO_TCP, socket.IPPROTO_UDP, socket.IPPROTO_ICMP, socket.IPPROTO_ICMPV6),
+        0: (2, 10, 16),  # IPv4, IPv6, netlink; the module that names them takes as long to import as all of ours
+        2: (0, 6, 17, 1, 58),  # the family's own, TCP, UDP, ICMP, ICMPv6
     },
     "prlimit64": {0: (0,)},
     "sched_setparam": {0: (0,)},
@@ -121,7 +120,7 @@ def _program(architecture: int, numbers: dict[str, int]) -> list[_Instruction]:
 def _with_values(allowed: dict[int, tuple[int, ...]]) -> list[_Instruction]:
     block: list[_Instruction] = []
     for argument, values in allowed.items():
-        tests = [(_EQUAL, len(values) - place, 0, int(value)) for place, value in enumerate(values)]
+        tests = [(_EQUAL, len(values) - place, 0, value) for place, value in enumerate(values)]
         block += [_load(_ARGUMENTS + 8 * argument), *tests, _failing(errno.EPERM)]
     return [*block, _returning(_ALLOW)]
 
