@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from noetl_activities.isolation.settings import DIRECTORIES_VARIABLE
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.own import own
@@ -27,3 +31,13 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
     """Temporal and Postgres on free loopback ports; no worker, no mirror."""
     with own(Home(tmp_path_factory.mktemp("servers")), "run") as (_, addresses):
         yield addresses
+
+
+@pytest.fixture
+def task_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that python tasks may read and write, also those with an account of their own."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o777)
+    monkeypatch.setenv(DIRECTORIES_VARIABLE, str(folder))
+    yield folder
+    shutil.rmtree(folder)
