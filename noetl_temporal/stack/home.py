@@ -64,6 +64,7 @@ class Home:
             make_folder(self.root)
             check_folder(self.root)
             check_entries(self.root)
+            make_folder(self.postgres)
             ignore = self.root / ".gitignore"
             if not ignore.exists():
                 write_whole(ignore, "*\n")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from noetl_temporal.stack import postgres_place
 from noetl_temporal.stack.errors import BusyError, StackError
 from noetl_temporal.stack.files import make_folder, write_whole
 from noetl_temporal.stack.home import Home, Owner
@@ -214,12 +215,26 @@ def test_a_wait_is_told_with_the_file(home: Home, capfd: pytest.CaptureFixture[s
     assert capfd.readouterr().err == f"waiting for whoever holds {home.root / 'users.lock'}\n"
 
 
+def test_a_held_lock_keeps_the_copying_of_postgres_for_a_limited_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_place, "COPIES", tmp_path)
+    monkeypatch.setattr(postgres_place, "COPY_SECONDS", 0.5)
+    installed = postgres_place._installed()  # pyright: ignore[reportPrivateUsage]
+    with (
+        held(tmp_path / "copying.lock", "sh"),
+        pytest.raises(StackError, match=r"copying\.lock: another process holds"),
+    ):
+        postgres_place._copied(installed)  # pyright: ignore[reportPrivateUsage]
+
+
 def test_a_file_that_was_removed_while_its_lock_was_held_is_another(home: Home) -> None:
     """What the words about a foreign lock advise: remove the file."""
     with held(home.owner_file):
         home.owner_file.unlink()
         with home.owner_lock("run"):
             assert home.owner() == Owner(os.getpid(), "run")
+            assert home.owner_file.stat().st_mode & 0o777 == 0o600, "another user can lock it"
 
 
 def test_looking_makes_nothing(tmp_path: Path) -> None:
