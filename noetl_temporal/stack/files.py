@@ -72,9 +72,10 @@ def check_entries(folder: Path) -> None:
     """The same of what lies in it: plain files of one name, and folders."""
     with _opened_folder(folder) as descriptor, os.scandir(descriptor) as entries:
         for entry in entries:
-            found = entry.stat(follow_symlinks=False)
-            if not stat.S_ISDIR(found.st_mode):
-                _refuse_unless_own(folder / entry.name, found)
+            with suppress(FileNotFoundError):  # its owner may be at work
+                found = entry.stat(follow_symlinks=False)
+                if not stat.S_ISDIR(found.st_mode):
+                    _refuse_unless_own(folder / entry.name, found)
 
 
 def open_file(path: Path, flags: int) -> int:

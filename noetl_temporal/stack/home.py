@@ -65,11 +65,6 @@ class Home:
             check_folder(self.root)
             check_entries(self.root)
             make_folder(self.postgres)
-            ignore = self.root / ".gitignore"
-            if not ignore.exists():
-                write_whole(ignore, "*\n")
-            if self.project and self.named_project() != self.project:
-                write_whole(self._project_file, json.dumps(str(self.project)))
         except OSError as error:
             raise StackError(self.problem(error) or str(error)) from error
 
@@ -113,6 +108,9 @@ class Home:
             self._remove_drafts()
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()} {mode} {_started(os.getpid())}".encode(), 0)
+            write_whole(self.root / ".gitignore", "*\n")  # NOETL_HOME may name a folder in a project
+            if self.project:
+                write_whole(self._project_file, json.dumps(str(self.project)))
             yield
 
     def owner(self) -> Owner | None:

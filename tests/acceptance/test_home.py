@@ -92,12 +92,12 @@ def test_a_folder_says_whose_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
     home = Home()
-    home.prepare()
-    assert Home(home.root).named_project() == tmp_path.resolve()
+    with home.owner_lock("run"):
+        assert Home(home.root).named_project() == tmp_path.resolve()
     write_whole(home.root / "project.json", "no json")
     assert Home(home.root).named_project() is None
-    home.prepare()
-    assert home.named_project() == tmp_path.resolve()
+    with home.owner_lock("run"):
+        assert home.named_project() == tmp_path.resolve()
     assert {path.stat().st_mode & 0o077 for path in (tmp_path / "data").rglob("*")} == {0}
 
 

@@ -26,7 +26,8 @@ def project(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> Home:
     (folder / name).mkdir()
     monkeypatch.chdir(folder / name)
     home = Home()
-    home.prepare()
+    with home.owner_lock("run"):
+        pass
     write_whole(home.database, "x" * 2_000_000)
     return home
 
