@@ -27,7 +27,13 @@ TRAPS: dict[str, Callable[[Path, Path], object]] = {
     "a FIFO": lambda path, victim: os.mkfifo(path),
     "a folder": lambda path, victim: path.mkdir(),
 }
+
+
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+
+
+def guess(_bytes: int) -> str:
+    return "guessed"
 
 
 @pytest.fixture
@@ -81,7 +87,7 @@ def test_what_is_written_whole_takes_the_place_of_a_trap(kind: str, folder: Path
 
 def test_a_draft_has_no_name_that_can_be_guessed(folder: Path, victim: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is guessed all the same, nothing is written through it."""
-    monkeypatch.setattr("secrets.token_hex", lambda _bytes: "guessed")
+    monkeypatch.setattr("secrets.token_hex", guess)
     (folder / ".stack.json.guessed.new").symlink_to(victim)
     with pytest.raises(FileExistsError):
         write_whole(folder / "stack.json", "text")

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def home(tmp_path: Path) -> Home:
 
 
 @contextmanager
-def held(file: Path, how: str = "ex") -> Iterator[int]:
+def held(file: Path, how: str = "ex") -> Generator[int]:
     """Another process, and no part of noetl, holds the lock of a file. Yields its id."""
     command = [sys.executable, "-c", HOLD, str(file), how]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -106,12 +107,16 @@ def test_no_process_of_the_stack_imports_from_the_folder(hostile: Hostile) -> No
         for service in ("worker", "mirror"):
             pid = _running(hostile, service)
             os.kill(pid, signal.SIGKILL)
-            assert wait_until(lambda name=service, old=pid: _running(hostile, name) not in (0, old), 60)
+            assert wait_until(partial(_runs_again, hostile, service, pid), 60)
         ran = hostile.safely("run", "playbook.yaml")
         assert ran.returncode == 0, ran.stderr
     finally:
         hostile.safely("dev", "down")
     assert hostile.imported() == []
+
+
+def _runs_again(site: Site, service: str, old: int) -> bool:
+    return _running(site, service) not in (0, old)
 
 
 def _running(site: Site, service: str) -> int:

@@ -24,8 +24,15 @@ HAS_PROC = pytest.mark.skipif(not Path("/proc/self").exists(), reason="the syste
 def signals(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
     """What would be sent. Nothing is: a guard that fails here would end the machine that tests it."""
     sent: list[tuple[str, int, int]] = []
-    monkeypatch.setattr(os, "kill", lambda pid, how: sent.append(("kill", pid, how)))
-    monkeypatch.setattr(os, "killpg", lambda pid, how: sent.append(("killpg", pid, how)))
+
+    def kill(pid: int, how: int) -> None:
+        sent.append(("kill", pid, how))
+
+    def killpg(pid: int, how: int) -> None:
+        sent.append(("killpg", pid, how))
+
+    monkeypatch.setattr(os, "kill", kill)
+    monkeypatch.setattr(os, "killpg", killpg)
     return sent
 
 
@@ -36,16 +43,16 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def note_of(process: subprocess.Popen[bytes], **changed: object) -> dict[str, object]:
+def note_of(process: subprocess.Popen[bytes], **changed: object) -> list[object]:
     found = identity(process.pid)
     assert found is not None
     told = {"pid": process.pid, "marker": "sleep 600", "service": False, "uid": found.uid, "started": found.started}
-    return told | changed
+    return list((told | changed).values())
 
 
 def written(folder: Path, *notes: object) -> Path:
     file = folder / "servers.json"
-    write_whole(file, json.dumps([list(one.values()) if isinstance(one, dict) else one for one in notes]))
+    write_whole(file, json.dumps(notes))
     return file
 
 
