@@ -41,7 +41,7 @@ COMMANDS = {
     "events": LazyCommand("events:events_command", "Show the event log of the run ID, read from Postgres."),
     "cancel": LazyCommand("stop:cancel_command", "Ask the run ID to stop."),
     "terminate": LazyCommand("stop:terminate_command", "End the run ID at once, without any cleanup."),
-    "dev": LazyCommand("dev:dev_group", "Keep Temporal, Postgres, a worker and the mirror running in this folder."),
+    "dev": LazyCommand("dev:dev_group", "Keep Temporal, Postgres, a worker and the mirror running for this folder."),
     "worker": LazyCommand("worker:worker_command", "Run playbooks and tools until stopped."),
     "mirror": LazyCommand("mirror:mirror_group", "Follow Temporal's history into the event log until stopped."),
     "prune": LazyCommand("prune:prune_command", "Remove the large values of old runs from Postgres."),
@@ -137,9 +137,8 @@ def _status() -> int:
 
 def _told(raised: BaseException) -> int:
     error = _cause(raised)
-    problem = Home().problem(error) if isinstance(error, OSError) else None
-    if problem:
-        error = StackError(problem)
+    if isinstance(error, OSError):
+        error = _of_the_folder(error)
     if isinstance(error, StackError) or _is_of_the_deployment(error):
         click.echo(f"Error: {error}", err=True)
         return FAILED if isinstance(error, StackError) else WRONG
@@ -148,6 +147,15 @@ def _told(raised: BaseException) -> int:
     told = f"{type(error).__name__}: {error}"
     click.echo(f"Error: {told}\nThis is a bug; NOETL_DEBUG=1 shows where.", err=True)
     return FAILED
+
+
+def _of_the_folder(error: OSError) -> Exception:
+    """What to tell of an error with the stack's folder, else the error itself."""
+    try:
+        problem = Home().problem(error)
+    except StackError as nowhere:
+        return nowhere
+    return StackError(problem) if problem else error
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -8,15 +8,19 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from noetl_temporal.stack.files import open_log
+
 __all__ = ["log_to_file", "log_to_terminal"]
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def log_to_file(file: Path) -> None:
-    """For a command that a person watches: nothing but its own words on the terminal. Nowhere, without a folder."""
-    handler = logging.FileHandler(file, delay=True) if file.parent.exists() else logging.NullHandler()
-    _log_to(handler)
+    """For a command that a person watches: nothing but its own words on the terminal. Nowhere, without a folder.
+
+    Raises OSError when somebody else may have made the file."""
+    has_folder = file.parent.exists()
+    _log_to(logging.StreamHandler(open_log(file, append=True)) if has_folder else logging.NullHandler())
 
 
 def log_to_terminal() -> None:

@@ -52,7 +52,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, output: Path | None,
     if is_dry:
         _show_changes(migrations, diff=diff)
     else:
-        _write(migrations, output, in_place=in_place)
+        _write(migrations, paths, output, in_place=in_place)
     would_change = check and any(one.changes for one in migrations)
     sys.exit(FAILED if would_change or any(one.text is None for one in migrations) else 0)
 
@@ -79,19 +79,20 @@ def _show_changes(migrations: Sequence[Migration], *, diff: bool) -> None:
             click.echo(printable(f"{one.source.file}: would be rewritten"))
 
 
-def _write(migrations: Sequence[Migration], output: Path | None, *, in_place: bool) -> None:
+def _write(migrations: Sequence[Migration], paths: Sequence[str], output: Path | None, *, in_place: bool) -> None:
     for one in migrations:
         if one.text is None:
             continue
         if in_place and one.changes:
-            rewrite(Path(one.source.file), one.text)
+            rewrite(Path(one.source.file), one.text, _named_folder(Path(one.source.file), paths))
+        elif output is not None and (len(migrations) > 1 or output.is_dir()):
+            rewrite(below(output, one.source.file), one.text, output)
         elif output is not None:
-            rewrite(_target(output, one.source.file) if len(migrations) > 1 or output.is_dir() else output, one.text)
+            rewrite(output, one.text, output.parent)
         elif not in_place:
             click.echo(one.text, nl=False)
 
 
-def _target(folder: Path, file: str) -> Path:
-    found = below(folder, file)
-    found.parent.mkdir(parents=True, exist_ok=True)
-    return found
+def _named_folder(file: Path, paths: Sequence[str]) -> Path:
+    """The folder that was named and has the file; of a file that was named itself, the one it lies in."""
+    return next((Path(path) for path in paths if Path(path).is_dir() and file.is_relative_to(path)), file.parent)

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from noetl_temporal.queues import TOOL_QUEUES_VARIABLE
-from noetl_temporal.stack.home import Mode, write_whole
+from noetl_temporal.stack.files import read_text, write_whole
+from noetl_temporal.stack.home import Mode
 
 __all__ = ["Addresses", "without_password"]
 
@@ -78,10 +79,10 @@ class Addresses(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, path: Path) -> Addresses | None:
-        """What stands at ``path``; None when nothing readable does."""
+        """What stands at ``path``; None when nothing readable does. Raises OSError when others may have written it."""
         try:
-            return msgspec.json.decode(path.read_bytes(), type=cls)
-        except (OSError, msgspec.DecodeError):
+            return msgspec.json.decode(read_text(path), type=cls)
+        except (FileNotFoundError, msgspec.DecodeError):
             return None
 
 

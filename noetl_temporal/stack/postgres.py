@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from noetl_temporal.stack.errors import StackError
-from noetl_temporal.stack.home import Home, write_whole
+from noetl_temporal.stack.files import write_whole
+from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.leftovers import end_processes_in
 from noetl_temporal.stack.postgres_place import Place, place
 from noetl_temporal.stack.process import Server, start
