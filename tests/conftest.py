@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from noetl_activities.duckdb_place import DIRECTORIES_VARIABLE
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.own import own
@@ -20,6 +22,13 @@ def pytest_configure() -> None:
     settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("any machine")
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def duckdb_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB may use the files of the test."""
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(DIRECTORIES_VARIABLE, str(tmp_path))
 
 
 @pytest.fixture(scope="session")
