@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from noetl_activities.duckdb_place import DIRECTORIES_VARIABLE
+from noetl_activities import duckdb_place
+from noetl_activities.isolation.settings import DIRECTORIES_VARIABLE
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.own import own
@@ -28,7 +31,7 @@ def pytest_configure() -> None:
 def duckdb_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """DuckDB may use the files of the test."""
     monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv(DIRECTORIES_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(duckdb_place.DIRECTORIES_VARIABLE, str(tmp_path))
 
 
 @pytest.fixture(scope="session")
@@ -36,3 +39,13 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
     """Temporal and Postgres on free loopback ports; no worker, no mirror."""
     with own(Home(tmp_path_factory.mktemp("servers")), "run") as (_, addresses):
         yield addresses
+
+
+@pytest.fixture
+def task_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that python tasks may read and write, also those with an account of their own."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o777)
+    monkeypatch.setenv(DIRECTORIES_VARIABLE, str(folder))
+    yield folder
+    shutil.rmtree(folder)
