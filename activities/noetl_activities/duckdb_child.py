@@ -8,13 +8,12 @@ process leaves at once. It starts no processes that could stay behind.
 from __future__ import annotations
 
 import os
-import resource
 import threading
-from contextlib import suppress
 from typing import BinaryIO
 
 import duckdb
 
+from noetl_activities.duckdb_confinement import confine
 from noetl_activities.duckdb_instance import Instance
 from noetl_activities.duckdb_once import LEDGER, keeps, run_once
 from noetl_activities.duckdb_running import CancelledCallError, Running, Turns
@@ -40,15 +39,6 @@ from noetl_activities.sinks import duckdb_ledger as ledger
 from noetl_activities.sinks.duckdb_rows import store_rows
 from noetl_activities.sinks.ledger import Stored
 
-GIB = 1024**3
-
-LIMITS = {
-    resource.RLIMIT_CORE: 0,
-    resource.RLIMIT_NOFILE: 1024,
-    resource.RLIMIT_FSIZE: 64 * GIB,
-}
-"""Bytes of a core dump (it has the data of playbooks), open files, bytes of a file."""
-
 
 def main() -> None:
     """Serve until the worker closes the pipe."""
@@ -56,7 +46,7 @@ def main() -> None:
     try:
         setup = read_frame(reading)
         if isinstance(setup, Setup):
-            limit(setup.memory)
+            confine(setup.directories, setup.memory)
             service = Service(setup, writing)
             while (message := read_frame(reading)) is not None:
                 service.take(message)
@@ -71,19 +61,6 @@ def _taken(descriptor: int, flags: int, mode: str) -> BinaryIO:
     os.dup2(null, descriptor)
     os.close(null)
     return os.fdopen(kept, mode)  # type: ignore[return-value]
-
-
-def limit(memory: int) -> None:
-    """Limit this process. DuckDB counts most of its memory itself; the address space bounds the rest: results as
-    Python values, threads with their stacks. It is larger, as DuckDB reserves what it does not use. ``memory`` is in
-    MiB. What the platform does not limit (macOS: address space) stays as it is.
-    """
-    address_space = 3 * memory * 1024**2 + 2 * GIB
-    for which, value in {**LIMITS, resource.RLIMIT_AS: address_space}.items():
-        hard = resource.getrlimit(which)[1]
-        allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        with suppress(ValueError, OSError):
-            resource.setrlimit(which, (allowed, allowed))
 
 
 class Service:

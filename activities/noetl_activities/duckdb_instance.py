@@ -93,7 +93,7 @@ class Instance:
 
 
 def _opened(setup: Setup) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(setup.database, config={**CONFIG, "memory_limit": f"{setup.memory}MiB"})
+    connection = duckdb.connect(setup.database, config={**CONFIG, "memory_limit": f"{setup.memory}B"})
     try:
         connection.execute(f"set global allowed_directories = {_list(setup.directories)}")
         connection.execute(f"set global allowed_configs = {_list(CHANGEABLE)}")

@@ -23,9 +23,10 @@ DIRECTORIES_VARIABLE = "NOETL_DUCKDB_DIRECTORIES"
 """Absolute directories, with ``:`` between them."""
 
 MEMORY_VARIABLE = "NOETL_DUCKDB_MEMORY"
-"""MiB that one DuckDB process may use."""
+"""GiB of memory that DuckDB may use in one process."""
 
-DEFAULT_MEMORY = 2048
+DEFAULT_MEMORY = 2.0
+_LEAST, _MOST = 1 / 16, 1 << 20
 
 _COMPANIONS = (".wal", ".tmp", ".wal.checkpoint", ".wal.recovery")
 """What DuckDB writes beside a database."""
@@ -66,11 +67,15 @@ def has_file(place: Place) -> bool:
 
 
 def memory_limit() -> int:
-    """MiB that DuckDB may use in one process. Raises ConfigError."""
+    """Bytes that DuckDB may use in one process. Raises ConfigError."""
     text = os.environ.get(MEMORY_VARIABLE, str(DEFAULT_MEMORY))
-    if not text.isascii() or not text.isdigit() or not 64 <= int(text[:9]) <= 2**24:
-        raise ConfigError(f"{MEMORY_VARIABLE} of the worker is {text!r}: write a number of MiB, at least 64")
-    return int(text)
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0
+    if not _LEAST <= found <= _MOST:
+        raise ConfigError(f"{MEMORY_VARIABLE} of the worker is {text!r}: write a number of GiB, at least {_LEAST}")
+    return int(found * 1024**3)
 
 
 def _folder_of(execution_id: str) -> Path:

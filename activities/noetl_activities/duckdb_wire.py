@@ -49,7 +49,7 @@ MEMORY = ":memory:"
 
 class Setup(msgspec.Struct, frozen=True, tag=True):
     """What the process is for: one ``database``, an absolute path or MEMORY, and the ``directories`` that its SQL may
-    use. ``memory`` is DuckDB's limit in MiB.
+    use. ``memory`` is DuckDB's limit in bytes.
     """
 
     database: str

@@ -100,8 +100,19 @@ async def test_it_imports_nothing_from_the_folder_that_it_runs_in(folder: Path, 
 
 
 @LINUX
+async def test_all_its_threads_are_confined(kept: None) -> None:
+    running = asyncio.create_task(run(ENDLESS))
+    [pid] = await until(processes)
+    await until(lambda: len(list(proc(pid, "task").iterdir())) > 2)
+    states = [(one / "status").read_text() for one in proc(pid, "task").iterdir()]
+    running.cancel()
+    await asyncio.wait([running])
+    assert all("NoNewPrivs:\t1" in state and "Seccomp:\t2" in state for state in states)
+
+
+@LINUX
 async def test_its_memory_files_and_core_dumps_are_limited(kept: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NOETL_DUCKDB_MEMORY", "512")
+    monkeypatch.setenv("NOETL_DUCKDB_MEMORY", "0.5")
     outcome = await run("select value from duckdb_settings() where name = 'memory_limit'")
     assert outcome.result["rows"] == [{"value": "512.0 MiB"}]
     [pid] = processes()
@@ -122,7 +133,7 @@ async def test_its_memory_files_and_core_dumps_are_limited(kept: None, monkeypat
     ],
 )
 async def test_what_needs_too_much_memory_fails_alone(kept: None, monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
-    monkeypatch.setenv("NOETL_DUCKDB_MEMORY", "128")
+    monkeypatch.setenv("NOETL_DUCKDB_MEMORY", "0.125")
     outcome = await run(sql)
     assert outcome.error is not None
     assert "Out of Memory" in outcome.error.message
@@ -130,7 +141,7 @@ async def test_what_needs_too_much_memory_fails_alone(kept: None, monkeypatch: p
 
 
 async def test_a_query_over_its_memory_goes_on_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NOETL_DUCKDB_MEMORY", "64")
+    monkeypatch.setenv("NOETL_DUCKDB_MEMORY", "0.0625")
     sql = "set threads = 1; create table t as select range as a, hash(range) as h from range(5000000) order by h"
     outcome = await run(sql)
     assert outcome.error is None, outcome.error

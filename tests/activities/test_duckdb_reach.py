@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ import pytest
 from noetl_activities import duckdb as duckdb_tool
 from noetl_activities.duckdb_place import DIRECTORIES_VARIABLE
 from noetl_activities.errors import ConfigError, RefusedError, ToolError
+from noetl_activities.isolation import landlock
 from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import Entry, find, store
 
 from .conftest import Context, request
 
+HAS_LANDLOCK = sys.platform == "linux" and landlock.abi() > 0
 SECRET = "canary-4711"
 
 
@@ -238,6 +241,21 @@ async def test_a_database_elsewhere_is_refused_to_tool_and_sink(site: Site, data
     assert site.content() == site.before
 
 
+LOGGED = "attach '{folder}/logged.duckdb' as o; create table o.t as select 1 as a; from o.t"
+
+
+@pytest.mark.skipif(not HAS_LANDLOCK, reason="the kernel has no landlock")
+async def test_a_link_that_duckdb_itself_follows_is_stopped_by_the_kernel(site: Site) -> None:
+    outcome = await run(site.sql(LOGGED))
+    assert outcome.error is not None, outcome.result
+    assert site.content() == site.before
+
+
+def test_control_without_a_guard_it_is_followed(site: Site) -> None:
+    plain(site, LOGGED)
+    assert site.content() != site.before
+
+
 async def test_a_database_of_the_deployment_reaches_its_directories_alone(site: Site) -> None:
     outcome = await run("from 'shared.csv'", database=str(site.named / "w.duckdb"))
     assert outcome.result["rows"] == [{"a": 2}]
@@ -269,7 +287,10 @@ async def test_an_execution_that_is_no_name_is_refused(site: Site, execution: st
         await duckdb_tool.TOOL.run(type(called)("duckdb", called.config, execution_id=execution), Context())
 
 
-@pytest.mark.parametrize(("name", "value"), [(DIRECTORIES_VARIABLE, "relative"), ("NOETL_DUCKDB_MEMORY", "lots")])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(DIRECTORIES_VARIABLE, "relative"), ("NOETL_DUCKDB_MEMORY", "lots"), ("NOETL_DUCKDB_MEMORY", "nan")],
+)
 async def test_a_wrong_setting_of_the_worker_is_told(
     site: Site, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
