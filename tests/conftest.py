@@ -28,9 +28,9 @@ def pytest_configure() -> None:
 
 
 @pytest.fixture
-def duckdb_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def duckdb_files(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """DuckDB may use the files of the test."""
-    monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path_factory.mktemp("home")))
     monkeypatch.setenv(duckdb_place.DIRECTORIES_VARIABLE, str(tmp_path))
 
 

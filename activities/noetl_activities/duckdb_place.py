@@ -103,7 +103,18 @@ def _named() -> tuple[str, ...]:
     for one in found:
         if not Path(one).is_absolute():
             raise ConfigError(f"{DIRECTORIES_VARIABLE} of the worker names {one!r}: write absolute directories")
+        for secret in _secret():
+            if Path(os.path.realpath(secret)).is_relative_to(os.path.realpath(one)):
+                raise ConfigError(
+                    f"{DIRECTORIES_VARIABLE} of the worker names {one!r}, in which {secret} lies: move it"
+                )
     return tuple(os.path.realpath(one) for one in found)
+
+
+def _secret() -> list[Path]:
+    """What no SQL may read: the folder of the stack, with its passwords, and the credentials file."""
+    credentials = os.environ.get("NOETL_CREDENTIALS")
+    return [_home(), *([Path(credentials)] if credentials else [])]
 
 
 def _resolved(path: Path) -> Path:

@@ -299,6 +299,16 @@ async def test_a_wrong_setting_of_the_worker_is_told(
         await run("select 1")
 
 
+@pytest.mark.parametrize("name", ["NOETL_CREDENTIALS", "NOETL_HOME"])
+async def test_a_directory_with_secrets_of_the_worker_is_refused(
+    site: Site, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (site.folder / "link").symlink_to(site.named)
+    monkeypatch.setenv(name, str(site.folder / "link" / "credentials.yaml"))
+    with pytest.raises(ConfigError, match=r"credentials\.yaml lies: move it"):
+        await run("from 'credentials.yaml'")
+
+
 async def test_without_a_home_nothing_is_kept_in_the_current_folder(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
