@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,10 @@ import pytest
 from noetl_activities import duckdb as duckdb_tool
 from noetl_activities import duckdb_kept
 from noetl_activities.duckdb_kept import MAX_IDLE, keeping_processes
+from noetl_activities.duckdb_process import DuckdbProcess
+from noetl_activities.duckdb_wire import Failed, Find
 from noetl_activities.errors import ConfigError
+from noetl_activities.once import Answer, Once
 from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import Entry, store
 from noetl_activities.tool import Request
@@ -232,6 +236,33 @@ async def test_a_cancelled_call_that_cannot_be_interrupted_ends_with_its_process
     assert (await run("select 1 as a")).result["rows"] == [{"a": 1}]
 
 
+async def run_once(sql: str, text: Callable[[Outcome], str] = lambda _: "{}") -> Answer:
+    called = Request("duckdb", {"command": sql}, execution_id="42")
+    return await duckdb_tool.TOOL.run_once(called, Context(), Once("42/k", 1, text))
+
+
+async def test_a_call_that_waits_for_its_rival_can_be_cancelled(kept: None) -> None:
+    rivals = [asyncio.create_task(run_once(f"create table t as {ENDLESS}")) for _ in range(2)]
+    before = await until(processes)
+    for rival in reversed(rivals):
+        await asyncio.sleep(0.5)
+        rival.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(rival, 30)
+        assert processes() == before
+    assert (await run("show tables")).result["rows"] == [{"name": "noetl_ledger"}]
+
+
+async def test_an_outcome_that_cannot_be_kept_leaves_nothing(kept: None) -> None:
+    def text(_outcome: Outcome) -> str:
+        raise LookupError("no text")
+
+    with pytest.raises(LookupError):
+        await run_once("create table t as select 1 as a", text)
+    assert not (await run_once("create table t as select 2 as a")).is_taken
+    assert (await run("from t")).result["rows"] == [{"a": 2}]
+
+
 async def test_a_process_that_ends_fails_its_calls_and_is_replaced(kept: None) -> None:
     await run("create table t as select 1 as a")
     running = asyncio.create_task(run(ENDLESS))
@@ -267,3 +298,19 @@ async def test_it_ends_with_its_worker_in_the_middle_of_a_query() -> None:
 def _lives(pid: int) -> bool:
     listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
     return listed.stdout.strip() not in ("", "Z")
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"\0\0", b"\xff\xff\xff\xff", b"\0\0\0\2{]", b"\0\0\0\4null", b"\0\0\x27\x10" + b"[" * 10000]
+)
+async def test_a_process_that_answers_anything_else_is_ended(answer: bytes) -> None:
+    then = "time.sleep(600)" if len(answer) >= 4 else ""
+    program = f"import sys, time; sys.stdout.buffer.write({answer!r}); sys.stdout.flush(); {then}"
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", program), stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
+    )
+    process = DuckdbProcess(child)
+    reply = await asyncio.wait_for(process.ask(lambda number: Find(number, "k", 1)), 60)
+    assert isinstance(reply, Failed)
+    assert (reply.code, reply.retryable) == ("ProcessEnded", True)
+    await process.close()
