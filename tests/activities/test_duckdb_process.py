@@ -78,6 +78,18 @@ async def until(condition: Callable[[], Any]) -> Any:
 # ---- what it inherits -----------------------------------------------------------------------------------------------
 
 
+LOADED = """
+import sys
+import noetl_activities.duckdb, noetl_activities.duckdb_kept, noetl_activities.sinks.duckdb
+print("_duckdb" in sys.modules or "duckdb" in sys.modules)
+"""
+
+
+def test_the_worker_does_not_even_load_duckdb() -> None:
+    told = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    assert told.stdout == "False\n"
+
+
 @LINUX
 async def test_it_has_no_variable_and_no_file_of_the_worker(
     kept: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
