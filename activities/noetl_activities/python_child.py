@@ -21,9 +21,7 @@ import datetime
 import json
 import os
 import sys
-import traceback
 import types
-import uuid
 
 from noetl_activities.isolation.supervisor import start_task
 
@@ -83,7 +81,6 @@ def globals_of(call: dict[str, Any]) -> dict[str, Any]:
         "args": call["input"],
         "os": os,
         "json": json,
-        "uuid": uuid,
         "datetime": datetime,
         "now_utc": lambda: datetime.datetime.now(datetime.timezone.utc),  # noqa: UP017
         "format_iso8601": lambda when: when.isoformat(),
@@ -92,6 +89,10 @@ def globals_of(call: dict[str, Any]) -> dict[str, Any]:
         "deep_merge": deep_merge,
         **call["input"],
     }
+    if "uuid" in call["code"]:
+        import uuid
+
+        names.setdefault("uuid", uuid)
     if call["libs"]:
         import importlib
     for alias, module in call["libs"].items():
@@ -229,6 +230,8 @@ def plain(value: Any) -> Any:
 
 def failure(error: BaseException, code: str) -> dict[str, Any]:
     """The error with a traceback that begins in the task's own code."""
+    import traceback
+
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE]
     lines = code.splitlines()
     shown = []

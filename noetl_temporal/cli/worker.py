@@ -69,6 +69,7 @@ def _build(build_id: str | None, deployment: str | None) -> WorkerDeploymentConf
 
 
 async def _serve(only: list[str] | None, grace: float | None, build: WorkerDeploymentConfig | None) -> None:
+    from noetl_activities.isolation.probe import isolation
     from noetl_activities.tool import load_tools
     from noetl_temporal.cli.until import stop_asked
     from noetl_temporal.config import connect_temporal
@@ -82,5 +83,7 @@ async def _serve(only: list[str] | None, grace: float | None, build: WorkerDeplo
     with stop_asked() as stopped:
         async with serving(client, load_tools(), credential_source(), only, patience, build):
             click.echo(f"serving {', '.join(only) if only else 'workflows and all tools'}{told}; Ctrl-C stops")
+            if only is None or "python" in only:
+                click.echo(await isolation())
             await stopped.wait()
             click.echo(f"stopping: waiting for calls to end{limit}; Ctrl-C ends at once")

@@ -184,8 +184,8 @@ workflow:
 """
 
 
-def test_down_does_not_wait_for_a_long_call_and_the_run_goes_on(bare: Site, tmp_path: Path) -> None:
-    begun = tmp_path / "begun"
+def test_down_does_not_wait_for_a_long_call_and_the_run_goes_on(bare: Site, task_folder: Path) -> None:
+    begun = task_folder / "begun"
     playbook = bare.write(SLOW)
     assert bare.noetl("dev", "up").returncode == 0
     run = bare.start("run", str(playbook), "--json", "--set", f"file={begun}")

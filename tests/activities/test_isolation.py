@@ -60,6 +60,8 @@ PROCESSES = {
     "its folder": "os.listdir(f'/proc/{victim}/cwd/')",
     "a signal": "os.kill(victim, 0)",
     "limits": "import resource; resource.prlimit(victim, resource.RLIMIT_CORE)",
+    "priority": "os.setpriority(os.PRIO_PROCESS, victim, 19)",
+    "processors": "os.sched_setaffinity(victim, {0})",
     "ptrace": LIBC + "failed = libc.ptrace(16, victim, None, None)" + FAILING,
     "memory by a call": LIBC
     + "class Vector(ctypes.Structure): _fields_ = [('base', ctypes.c_void_p), ('size', ctypes.c_size_t)]\n"
@@ -148,6 +150,12 @@ async def test_what_the_deployment_names_is_open_but_for_the_credentials_in_it(
     assert await attacked("open(data, 'a').write('more')\nassert os.listdir(folder)", **named) == "got through"
     for attack in ("open(secret)", "os.rename(secret, data)", "os.rename(data, secret)", "os.link(secret, data + '2')"):
         assert await attacked(attack, **named) in ("PermissionError", "OSError")
+
+
+async def test_a_task_goes_on_with_the_files_of_another(task_folder: Path) -> None:
+    code = "os.makedirs(folder + '/made', exist_ok=True); open(folder + '/made/file', 'a').write('x')"
+    assert [await attacked(code, folder=str(task_folder)) for _ in range(2)] == ["got through"] * 2
+    assert (task_folder / "made/file").read_text() == "xx"
 
 
 async def test_what_the_playbook_sets_takes_no_effect_before_the_confinement(tmp_path: Path, task_folder: Path) -> None:
@@ -289,6 +297,14 @@ async def test_a_port_that_is_named_is_in_reach_unless_it_is_the_stacks(
 
 
 @pytest.mark.skipif("sockets by list" not in HELD, reason=HELD)
+async def test_keys_of_the_account_are_out_of_reach() -> None:
+    """keyctl's first operation: the id of a keyring."""
+    attack = f"{LIBC}failed = libc.syscall({250 if os.uname().machine == 'x86_64' else 219}, 0, -4, 1){FAILING}"
+    assert await attacked(attack) == "PermissionError"
+    assert unconfined(attack) == "got through"
+
+
+@pytest.mark.skipif("sockets by list" not in HELD, reason=HELD)
 async def test_unix_sockets_are_out_of_reach(task_folder: Path) -> None:
     """Postgres, Docker and D-Bus listen on them. Pairs, which event loops use, are allowed."""
     path = str(task_folder / "socket")
@@ -300,6 +316,25 @@ async def test_unix_sockets_are_out_of_reach(task_folder: Path) -> None:
         assert await attacked(attack, path=path) == "PermissionError"
         assert unconfined(attack, path=path) == "got through"
     assert await attacked("import asyncio, socket; socket.socketpair(); asyncio.run(asyncio.sleep(0))") == "got through"
+
+
+@pytest.fixture
+def segment() -> Iterator[int]:
+    """The key of shared memory of System V, and name of a file of POSIX's, that belong to our account."""
+    libc, key = ctypes.CDLL(None), os.getpid()
+    made, file = libc.shmget(key, 4096, 0o1600), Path("/dev/shm", str(key))
+    assert made >= 0
+    file.touch()
+    yield key
+    libc.shmctl(made, 0, None)
+    file.unlink()
+
+
+@pytest.mark.skipif("own /dev/shm" not in HELD, reason=HELD)
+@pytest.mark.parametrize("attack", [f"{LIBC}failed = libc.shmget(key, 0, 0){FAILING}", "open('/dev/shm/' + str(key))"])
+async def test_shared_memory_of_the_account_is_out_of_reach(attack: str, segment: int) -> None:
+    assert await attacked(attack, key=segment) == "FileNotFoundError"
+    assert unconfined(attack, key=segment) == "got through"
 
 
 async def test_common_libraries_work() -> None:

@@ -11,7 +11,7 @@ and the first line of the playbook's code; nobody can undo it:
 - ``accounts``: an account of its own, or a user namespace of its own;
 - ``limits``: memory, files, processes;
 - ``landlock``: which files, which ports, no process outside;
-- ``sockets``: which kinds of sockets.
+- ``call_filter``: which kinds of sockets, and no limits for others.
 
 What a platform lacks is left out, and said by ``probe``. What a platform has must work: otherwise the call fails.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
 HAS_RIGHTS = "python has the worker's rights here"
 """How it is said that nothing keeps a task from the worker's files and from its servers."""
+
+NICENESS = 5
+"""About a third of the share of processors that a process of the worker has, where they want more than there are."""
 
 
 class Held:
@@ -44,10 +48,10 @@ def confine(folder: str, settings: dict[str, Any]) -> Held:
 
 
 def _confine_on_linux(folder: str, settings: dict[str, Any], found: Held) -> None:
-    from noetl_activities.isolation import accounts, files, landlock, sockets, system
+    from noetl_activities.isolation import accounts, call_filter, files, landlock, system
 
     system.prctl(system.PR_SET_DUMPABLE, 1)  # /proc/self is root's without it
-    _die_first()
+    _come_last()
     version = landlock.abi()
     identity = accounts.become_own(folder, landlock=version > 0)
     system.prctl(system.PR_SET_DUMPABLE, 1)  # the change of account has taken it again
@@ -57,7 +61,7 @@ def _confine_on_linux(folder: str, settings: dict[str, Any], found: Held) -> Non
         shared = [accounts.SHARED_MEMORY] if identity.shared_memory else []
         paths = files.allowed_paths([folder, *shared, *settings["directories"]], settings["hidden"])
         landlock.restrict(version, paths, settings["ports"])
-    filtered = sockets.restrict_sockets()
+    filtered = call_filter.restrict_calls()
     found.note(bool(identity.held), identity.held, "no account of its own")
     found.note(identity.counted, "a limit on processes", "no limit on processes")
     found.note(version > 0, f"landlock {version}", f"no landlock: {HAS_RIGHTS}")
@@ -67,7 +71,8 @@ def _confine_on_linux(folder: str, settings: dict[str, Any], found: Held) -> Non
     found.note(identity.shared_memory, "own /dev/shm", "no /dev/shm")
 
 
-def _die_first() -> None:
-    """When memory runs out, the kernel ends a task, not its worker."""
-    with open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123 - a call pays for pathlib
+def _come_last() -> None:
+    """When memory runs out, the kernel ends a task, not its worker; when processors do, the worker goes first."""
+    os.nice(NICENESS)
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")

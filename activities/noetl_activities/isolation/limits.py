@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import resource
+import sys
 
 GIB = 1 << 30
 
@@ -24,6 +25,9 @@ MEMORY = 4 * GIB
 ADDRESSES = 4
 """Times the memory: what may be mapped in all, shared memory and reserved addresses of libraries included."""
 
+_REFUSALS = () if sys.platform == "linux" else (ValueError, AttributeError)
+"""What a limit may fail with: macOS does not know all."""
+
 
 def limit_resources(memory: int, *, processes: bool) -> None:
     """Set the limits, for this process and those that it starts. ``memory``: bytes."""
@@ -31,7 +35,7 @@ def limit_resources(memory: int, *, processes: bool) -> None:
     if processes:
         rows.append(("RLIMIT_NPROC", PROCESSES, "processes"))
     for name, value, _ in rows:
-        with contextlib.suppress(ValueError, AttributeError):  # macOS refuses some
+        with contextlib.suppress(*_REFUSALS):
             _lower(getattr(resource, name), value)
 
 

@@ -70,14 +70,17 @@ def _is_path(value: str) -> bool:
 
 
 def _numbers(variable: str, text: str) -> frozenset[int]:
-    try:
-        return frozenset(int(one) for one in text.split(",") if one.strip())
-    except ValueError as error:
-        raise ConfigError(f"{variable} is a list of port numbers, separated by commas") from error
+    named = [one.strip() for one in text.split(",") if one.strip()]
+    if not all(one.isascii() and one.isdigit() and len(one) <= 5 and int(one) < 65536 for one in named):
+        raise ConfigError(f"{variable} is a list of port numbers, separated by commas")
+    return frozenset(map(int, named))
 
 
 def _memory(environment: Mapping[str, str]) -> int:
     try:
-        return int(float(environment[MEMORY_VARIABLE]) * GIB) if MEMORY_VARIABLE in environment else MEMORY
-    except (ValueError, OverflowError) as error:
-        raise ConfigError(f"{MEMORY_VARIABLE} is a number of GiB") from error
+        memory = int(float(environment[MEMORY_VARIABLE]) * GIB) if MEMORY_VARIABLE in environment else MEMORY
+    except (ValueError, OverflowError):
+        memory = 0
+    if memory <= 0:
+        raise ConfigError(f"{MEMORY_VARIABLE} is a number of GiB")
+    return memory

@@ -40,11 +40,11 @@ def start_task() -> tuple[bytes, Held]:
     bytes of the call.
     """
     settings, call = _read_call()
-    folder = os.path.join(settings["folders"], f"noetl-task-{os.urandom(8).hex()}")  # noqa: PTH118 - it pays for pathlib
+    folder = os.path.join(settings["folders"], f"noetl-task-{os.urandom(8).hex()}")
     for one in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):  # a service is stopped by ending its worker
         signal.signal(one, signal.SIG_IGN)
     _prepare()
-    os.mkdir(folder, 0o700)  # noqa: PTH102
+    os.mkdir(folder, 0o700)
     own = os.getpid()
     task = os.fork()
     if task == 0:
@@ -79,7 +79,7 @@ def _leave() -> None:
     for one in (signal.SIGHUP, signal.SIGTERM):
         signal.signal(one, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with open(os.devnull, "rb") as nothing:  # noqa: PTH123
+    with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
 
 
@@ -135,11 +135,14 @@ def _ended() -> Iterator[tuple[int, int]]:
 
 
 def _end_all(task: int) -> None:
-    """Round by round, until none is left: each kills all that there are, so that those which they started meanwhile
-    are fewer. A limit on processes (limits.py) bounds the first round.
+    """Until none is left. Where the task has an account of its own, all die at once, those that start others without
+    end included. Elsewhere round by round: each kills all that there are, so that those which they started meanwhile
+    are fewer; a limit on processes (limits.py) bounds the first.
     """
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(task, signal.SIGKILL)
+    if _LINUX and os.geteuid() == 0 and _descendants():
+        _end_account(task)
     while found := _descendants():
         for pid in found:
             with contextlib.suppress(ProcessLookupError):
@@ -149,13 +152,26 @@ def _end_all(task: int) -> None:
             pass
 
 
+def _end_account(task: int) -> None:
+    """Send SIGKILL to all processes of the task's account: as that account, since root's would go to all there are."""
+    from noetl_activities.isolation import accounts
+
+    helper = os.fork()
+    if helper == 0:
+        try:
+            accounts.end_all_of(task)
+        finally:
+            os._exit(_CALL_ENDED)
+    os.waitpid(helper, 0)
+
+
 def _descendants() -> list[int]:
     """Parents before those that they have started. Empty where the kernel has no such file: there the group was all."""
     found = [os.getpid()]
     for pid in found:
         with contextlib.suppress(OSError):
-            for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - a call pays for pathlib
-                with open(f"/proc/{pid}/task/{thread}/children") as file:  # noqa: PTH123
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{thread}/children") as file:
                     found += map(int, file.read().split())
     return found[1:]
 
@@ -163,6 +179,6 @@ def _descendants() -> list[int]:
 def _remove(folder: str) -> None:
     """With what the task has left in it, however deep, which Python's own ways to remove a tree cannot."""
     try:
-        os.rmdir(folder)  # noqa: PTH106
+        os.rmdir(folder)
     except OSError:
         os.spawnv(os.P_WAIT, "/bin/rm", ["rm", "-rf", "--", folder])  # noqa: S606 - no shell
