@@ -43,10 +43,10 @@ def _limit(memory: int) -> None:
 
 def _confine_on_linux(directories: Sequence[str]) -> None:
     """Read Python and the system's libraries, read and write the directories, connect to nothing."""
-    from noetl_activities.isolation import files, landlock, sockets, system
+    from noetl_activities.isolation import call_filter, files, landlock, system
 
     system.prctl(system.PR_SET_NO_NEW_PRIVS, 1)
     version = landlock.abi()
     if version:
         landlock.restrict(version, files.allowed_paths(directories, ()), ())
-    sockets.restrict_sockets()
+    call_filter.restrict_calls()
