@@ -239,13 +239,22 @@ async def test_calls_in_memory_share_nothing(kept: None) -> None:
 async def test_a_cancelled_call_that_cannot_be_interrupted_ends_with_its_process(kept: None, folder: Path) -> None:
     os.mkfifo(folder / "pipe.csv")
     running = asyncio.create_task(run("from read_text('pipe.csv')"))
-    [pid] = await until(processes)
-    await asyncio.sleep(0.5)
+    writer = await until(lambda: writer_of(folder / "pipe.csv"))
+    [pid] = processes()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(running, 60)
+    os.close(writer)
     assert pid not in processes()
     assert (await run("select 1 as a")).result["rows"] == [{"a": 1}]
+
+
+def writer_of(pipe: Path) -> int | None:
+    """A descriptor of the pipe, None as long as nobody reads it."""
+    try:
+        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
 
 
 async def run_once(sql: str, text: Callable[[Outcome], str] = lambda _: "{}") -> Answer:
