@@ -8,7 +8,9 @@ process leaves at once. It starts no processes that could stay behind.
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import traceback
 from typing import BinaryIO
 
 import duckdb
@@ -50,8 +52,11 @@ def main() -> None:
             service = Service(setup, writing)
             while (message := read_frame(reading)) is not None:
                 service.take(message)
-    finally:
-        os._exit(0)  # also while calls run
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+    os._exit(0)  # also while calls run
 
 
 def _taken(descriptor: int, flags: int, mode: str) -> BinaryIO:

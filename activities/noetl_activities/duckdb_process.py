@@ -55,7 +55,6 @@ _TOLD = 2048
 _HINTS = {
     "file system operations are disabled by configuration": "DuckDB uses the files of the execution's folder and of "
     f"the directories that {DIRECTORIES_VARIABLE} names",
-    "Cannot access directory": "DuckDB installs no extensions here",
     "Loading external extensions is disabled": "only the extensions that are built into DuckDB can be used",
     "the configuration has been locked": "a playbook may not change this setting",
 }
@@ -137,9 +136,9 @@ class DuckdbProcess:
         """Interrupt the call until it has ended; kill the process when it does not end."""
         try:
             for _ in range(_INTERRUPTS):
-                await self.send(Cancel(number))
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_INTERRUPT_SECONDS):
+                        await self.send(Cancel(number))
                         while isinstance(await self._next(number), Noting):
                             pass
                         return
@@ -192,8 +191,9 @@ class DuckdbProcess:
     def kill(self) -> None:
         """End the process at once. What it has not committed is undone when the file is opened again."""
         self.is_over = True
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._child.pid, signal.SIGKILL)  # Process.kill may take the exit status from who waits for it
+        if self._child.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._child.pid, signal.SIGKILL)  # Process.kill may take the exit status from who waits
 
     async def close(self) -> None:
         """End the process and wait until it is gone."""
