@@ -109,19 +109,18 @@ def _mapped(kind: str, number: int) -> bool:
 
 
 def _own_namespace() -> Identity:
+    """Some systems (Ubuntu's AppArmor) leave no capabilities in it: then the task sees itself as ``nobody``."""
     user, group = os.geteuid(), os.getegid()
     try:
         system.unshare(_NEW_USER)
     except OSError:
         return Identity("", counted=False, shared_memory=False)
-    try:
+    with contextlib.suppress(OSError):
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
-        shared = _own_shared_memory()
-    finally:
-        with contextlib.suppress(OSError):  # a system that leaves no capabilities in a namespace
-            system.keep_capabilities(0)
+    shared = _own_shared_memory()
+    system.keep_capabilities(0)
     return Identity("own user namespace", counted=True, shared_memory=shared)
 
 

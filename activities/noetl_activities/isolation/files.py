@@ -26,6 +26,7 @@ SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/p
 SETTINGS = (
     "alternatives",
     "ca-certificates",
+    "crypto-policies",
     "gai.conf",
     "group",
     "host.conf",
@@ -39,6 +40,7 @@ SETTINGS = (
     "pki/ca-trust",
     "pki/tls/cert.pem",
     "pki/tls/certs",
+    "pki/tls/openssl.cnf",
     "protocols",
     "resolv.conf",
     "services",
