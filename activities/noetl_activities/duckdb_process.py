@@ -166,7 +166,7 @@ class DuckdbProcess:
         try:
             while True:
                 body = await read(size_of(await read(4)))
-                reply: Reply = msgspec.json.decode(body, type=Reply)  # type: ignore[arg-type]
+                reply: Reply = msgspec.json.decode(body, type=Reply)
                 if reply.number in self._replies:
                     self._replies[reply.number].put_nowait(reply)
         except (asyncio.IncompleteReadError, ValueError, RecursionError):

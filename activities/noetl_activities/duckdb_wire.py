@@ -152,4 +152,5 @@ def read_frame(file: BinaryIO) -> ToProcess | None:
     if len(head) < 4:
         return None
     body = file.read(size_of(head))
-    return msgspec.json.decode(body, type=ToProcess)  # type: ignore[arg-type]
+    found: ToProcess = msgspec.json.decode(body, type=ToProcess)
+    return found
