@@ -17,6 +17,7 @@ from temporalio.service import ServiceClient
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerDeploymentConfig
 
 from noetl_activities.credentials import CredentialSource
+from noetl_activities.duckdb_kept import keeping_processes
 from noetl_activities.postgres_kept import keeping_connections
 from noetl_activities.tool import Tool
 from noetl_temporal.codec import worker_converter
@@ -174,7 +175,7 @@ async def serving(
     serves its own runs alone. Raises UnknownToolsError.
     """
     workers = _workers(client, tools, only, source, grace, build)
-    async with keeping_connections(), AsyncExitStack() as stack:
+    async with keeping_connections(), keeping_processes(), AsyncExitStack() as stack:
         for worker in workers:
             await stack.enter_async_context(worker)
         try:

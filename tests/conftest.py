@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from noetl_activities import duckdb_place
 from noetl_activities.isolation.settings import DIRECTORIES_VARIABLE
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
@@ -32,6 +33,13 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         yield
+
+
+@pytest.fixture
+def duckdb_files(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB may use the files of the test."""
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setenv(duckdb_place.DIRECTORIES_VARIABLE, str(tmp_path))
 
 
 @pytest.fixture(scope="session")

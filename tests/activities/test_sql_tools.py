@@ -252,9 +252,10 @@ async def test_duckdb_keeps_a_file_for_the_execution(tmp_path: Path, monkeypatch
     await run_duckdb("create table t as select range as n from range(3)")
     outcome = await run_duckdb("select sum(n) as total, [1, 2] as l, date '2026-01-02' as d from t")
     assert outcome.result["rows"] == [{"total": 3, "l": [1, 2], "d": "2026-01-02"}]
-    assert outcome.result["database_path"] == str(tmp_path / "duckdb" / "42.duckdb")
+    assert outcome.result["database_path"] == str(tmp_path / "duckdb" / "42" / "42.duckdb")
 
 
+@pytest.mark.usefixtures("duckdb_files")
 async def test_duckdb_errors_and_limits(tmp_path: Path) -> None:
     file = str(tmp_path / "x.duckdb")
     outcome = await run_duckdb("select nope", database=file)
@@ -264,6 +265,7 @@ async def test_duckdb_errors_and_limits(tmp_path: Path) -> None:
         await run_duckdb("select * from range(100001)", database=file)
 
 
+@pytest.mark.usefixtures("duckdb_files")
 async def test_cancelling_interrupts_duckdb(tmp_path: Path) -> None:
     endless = "select count(*) from range(100000000000) a, range(100000) b"
     running = asyncio.create_task(run_duckdb(endless, database=str(tmp_path / "x.duckdb")))
