@@ -15,12 +15,16 @@ from noetl_activities.address_guard import AddressGuard, GuardedTransport
 from noetl_activities.errors import ConfigError
 from noetl_activities.http_request import build, credential_headers, key_headers, where
 from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.scrub import CUT_MARGIN
 from noetl_activities.tool import Credential, Json, Request, ToolContext, ToolSpec
 
 __all__ = ["MAX_BODY_BYTES", "TOOL", "HttpTool"]
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 _MAX_ERROR_CHARS = 10_000
+_MAX_ERROR_BYTES = 4 * (_MAX_ERROR_CHARS + CUT_MARGIN)
+"""What is read of an error's body: secrets in it are masked before it is cut to the characters above."""
+
 _RETRYABLE = frozenset({408, 425, 429})
 
 
@@ -50,7 +54,7 @@ class HttpTool:
                 response, body = await _exchange(client, build(client, config, credential, key_headers(request)))
         except httpx.HTTPError as error:
             return _failed(error, where(config))
-        return _outcome(response, body, time.monotonic() - started)
+        return _outcome(response, body, time.monotonic() - started, context)
 
 
 def _flag(config: dict[str, Json], name: str, alias: str, default: bool) -> bool:
@@ -86,7 +90,7 @@ async def _exchange(client: httpx.AsyncClient, request: httpx.Request) -> tuple[
         body = bytearray()
         async for chunk in response.aiter_bytes():
             body += chunk
-            if not response.is_success and len(body) > _MAX_ERROR_CHARS:
+            if not response.is_success and len(body) > _MAX_ERROR_BYTES:
                 break
             if len(body) > MAX_BODY_BYTES:
                 raise ConfigError(f"the response is over {MAX_BODY_BYTES // 2**20} MB: ask for less at once")
@@ -95,7 +99,7 @@ async def _exchange(client: httpx.AsyncClient, request: httpx.Request) -> tuple[
     return response, bytes(body)
 
 
-def _outcome(response: httpx.Response, body: bytes, elapsed: float) -> Outcome:
+def _outcome(response: httpx.Response, body: bytes, elapsed: float, context: ToolContext) -> Outcome:
     headers = {name.lower(): value for name, value in response.headers.items()}
     facts: dict[str, Json] = {"status": response.status_code, "headers": headers}
     if response.is_success:
@@ -107,7 +111,7 @@ def _outcome(response: httpx.Response, body: bytes, elapsed: float) -> Outcome:
             "data": _parsed(response, body),
         }
         return Outcome("ok", result, http=facts)
-    text = body.decode("utf-8", "replace")[:_MAX_ERROR_CHARS]
+    text = context.cut(body.decode("utf-8", "replace"), _MAX_ERROR_CHARS)
     return Outcome("error", error=_error(response), http=facts, meta={"body": text} if text else {})
 
 
