@@ -17,7 +17,7 @@ _FORM = re.compile(
     (?:(?P<user>[^:@/?\#\s]*) (?: :(?P<password>[^@/?\#\s]*) )? @)?
     (?P<hosts>[^@/?\#\s]*)
     (?: /(?P<database>[^@/?\#\s]*) )?
-    (?: \?(?P<query>[^\#\s]*) )?""",
+    (?: \?(?P<query>[^@\#\s]*) )?""",
     re.VERBOSE,
 )
 _HOST = re.compile(r"(?P<host>[\w.-]+|%2[fF][\w.%-]*|\[[0-9a-fA-F:.]+\])(?::(?P<port>\d{1,5}))?")
