@@ -1,13 +1,8 @@
-"""What asyncpg raises when Postgres fails, and when only the connection does.
-
-Whoever connects imports this, and with it the guard of all logins of the process.
-"""
+"""What asyncpg raises when Postgres fails, and when only the connection does."""
 
 from __future__ import annotations
 
 import asyncpg
-
-import noetl_activities.postgres_protocol  # noqa: F401 - guards the logins
 
 __all__ = ["DATABASE_ERRORS", "LOST_CONNECTION_ERRORS"]
 

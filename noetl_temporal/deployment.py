@@ -12,6 +12,7 @@ import asyncio
 
 import asyncpg
 
+import noetl_activities.postgres_protocol  # noqa: F401 - guards the logins
 from noetl_activities.postgres_dsn import DsnError, dsn_place
 from noetl_temporal.database_errors import DATABASE_ERRORS
 
