@@ -26,7 +26,7 @@ __all__ = ["CredentialSource", "Credentials", "names_credential", "read_credenti
 _MOST_NAMED = 10
 _NAMES = ("credential", "key", "name")
 _BESIDE_A_NAME = frozenset(
-    {"type", "source", "inject", "header", "header_name", "schema", "scope", "service", "provider"}
+    {"type", "source", "inject", "header", "header_name", "oauth_credential", "provider", "schema", "scope"}
 )
 """What a playbook may say beside a credential's name: how it is used, nothing of where and as whom."""
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from noetl_activities import credentials as credentials_module
 from noetl_activities.credentials import Credentials, CredentialSource
 from noetl_activities.errors import CredentialError
+from noetl_compiler.checks import changed_credentials
 
 
 def credentials(file: Path | None = None, **environment: Any) -> Credentials:
@@ -173,3 +175,8 @@ async def test_an_unknown_name_is_told_with_the_names_there_are(tmp_path: Path, 
     with pytest.raises(CredentialError, match=f"no credential {name!r} {hint}: add it to") as told:
         await credentials(tmp_path / "c.yaml", VAULT={"token": "hush"}).resolve(name)
     assert "hush" not in str(told.value)
+
+
+def test_the_compiler_and_the_worker_agree_on_what_may_stand_beside_a_name() -> None:
+    ours = credentials_module._NAMES, credentials_module._BESIDE_A_NAME
+    assert ours == (changed_credentials.NAMES, changed_credentials.BESIDE_A_NAME)
