@@ -108,10 +108,13 @@ def _refused(request: int) -> str:
     )
 
 
-def is_private(transport: asyncio.BaseTransport) -> bool:
-    """Whether nobody can read along: TLS, a Unix socket, loopback."""
-    if transport.get_extra_info("ssl_object") is not None:
-        return True
+def _is_private(transport: asyncio.BaseTransport) -> bool:
+    """Whether nobody can read along."""
+    return transport.get_extra_info("ssl_object") is not None or is_on_this_machine(transport)
+
+
+def is_on_this_machine(transport: asyncio.BaseTransport) -> bool:
+    """Whether it is a Unix socket, or loopback."""
     if transport.get_extra_info("socket").family == getattr(socket, "AF_UNIX", None):
         return True
     peer = str(transport.get_extra_info("peername")[0]).partition("%")[0]
@@ -131,7 +134,7 @@ class GuardedProtocol(_Protocol):
     def connection_made(self, transport: object) -> None:
         """See asyncio.Protocol."""
         self._transport = cast("asyncio.Transport", transport)
-        self._watch = LoginWatch(is_private(self._transport))
+        self._watch = LoginWatch(_is_private(self._transport))
         super().connection_made(transport)
 
     def data_received(self, data: object) -> None:

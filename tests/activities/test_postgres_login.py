@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shutil
 import ssl
 import struct
+import subprocess
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,6 +29,7 @@ CLEARTEXT = (3).to_bytes(4, "big")
 MD5 = (5).to_bytes(4, "big") + b"salt"
 SASL = (10).to_bytes(4, "big") + b"SCRAM-SHA-256\0\0"
 KERBEROS = (7).to_bytes(4, "big")
+TLS_REQUEST = struct.pack("!II", 8, 80877103)
 READY = b"Z" + struct.pack("!I", 5) + b"I"
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -36,29 +40,37 @@ def authentication(body: bytes) -> bytes:
 
 
 class Listener:
-    """A server without TLS that asks for a login in its own way, and remembers all that it was sent."""
+    """A server that asks for a login in its own way, and remembers all that it was sent. ``tls`` is what it offers."""
 
-    def __init__(self, asked: bytes) -> None:
+    def __init__(self, asked: bytes, tls: ssl.SSLContext | None) -> None:
         self.asked = asked
+        self._tls = tls
         self.received = b""
         self.port = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        first = await reader.readexactly(8)
-        self.received += first
-        if first == struct.pack("!II", 8, 80877103):
-            writer.write(b"N")
-        else:
-            writer.write(authentication(self.asked))
-        await writer.drain()
-        while data := await reader.read(4096):
-            self.received += data
+        if await self._read(reader, 8) == TLS_REQUEST:
+            writer.write(b"S" if self._tls else b"N")
+            await writer.drain()
+            if self._tls:
+                await writer.start_tls(self._tls)
+                await self._read(reader, 8)
+        writer.write(authentication(self.asked))
+        with contextlib.suppress(ConnectionError):
+            await writer.drain()
+            while await self._read(reader):
+                pass
         writer.close()
+
+    async def _read(self, reader: asyncio.StreamReader, size: int = 0) -> bytes:
+        data = await (reader.readexactly(size) if size else reader.read(4096))
+        self.received += data
+        return data
 
 
 @asynccontextmanager
-async def listening(asked: bytes) -> AsyncGenerator[Listener]:
-    listener = Listener(asked)
+async def listening(asked: bytes, tls: ssl.SSLContext | None = None) -> AsyncGenerator[Listener]:
+    listener = Listener(asked, tls)
     async with await asyncio.start_server(listener.serve, "127.0.0.1", 0) as server:
         listener.port = server.sockets[0].getsockname()[1]
         yield listener
@@ -73,7 +85,7 @@ async def run(listener: Listener, **fields: Any) -> Outcome:
 @pytest.fixture
 def far(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loopback counts as a network that others can read."""
-    monkeypatch.setattr(postgres_protocol, "is_private", lambda _transport: False)
+    monkeypatch.setattr(postgres_protocol, "is_on_this_machine", lambda _transport: False)
 
 
 @pytest.mark.usefixtures("far")
@@ -101,6 +113,54 @@ async def test_a_server_on_this_machine_may_ask_for_the_password() -> None:
             while SECRET.encode() not in listener.received:
                 await asyncio.sleep(0.01)
         calling.cancel()
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A key, and a certificate for localhost that vouches for itself, in one file."""
+    if shutil.which("openssl") is None:
+        pytest.skip("there is no openssl to make a certificate")
+    file = tmp_path / "server.pem"
+    made = ("-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost")
+    more = ("-addext", "subjectAltName=DNS:localhost", "-keyout", str(tmp_path / "key.pem"), "-out", str(file))
+    subprocess.run(["openssl", "req", *made, *more], check=True, capture_output=True)
+    file.write_text(file.read_text() + (tmp_path / "key.pem").read_text())
+    return file
+
+
+@pytest.mark.usefixtures("far")
+@pytest.mark.parametrize(
+    ("sslmode", "host"), [("prefer", "127.0.0.1"), ("require", "127.0.0.1"), ("verify-full", "localhost")]
+)
+async def test_over_tls_a_server_may_ask_for_the_password(certificate: Path, sslmode: str, host: str) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate)
+    more = {"sslrootcert": str(certificate)} if sslmode == "verify-full" else {}
+    async with listening(CLEARTEXT, tls) as listener:
+        calling = asyncio.create_task(run(listener, db_password=SECRET, sslmode=sslmode, db_host=host, **more))
+        async with asyncio.timeout(30):
+            while SECRET.encode() not in listener.received:
+                await asyncio.sleep(0.01)
+        calling.cancel()
+
+
+@pytest.mark.parametrize("sslmode", ["verify-ca", "verify-full"])
+async def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: Path, sslmode: str) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate)
+    async with listening(CLEARTEXT, tls) as listener:
+        error = (await run(listener, db_password=SECRET, sslmode=sslmode)).error
+        assert error is not None
+        assert "CERTIFICATE_VERIFY_FAILED" in error.message
+        assert SECRET.encode() not in listener.received
+
+
+async def test_tls_that_is_required_is_not_done_without() -> None:
+    async with listening(CLEARTEXT) as listener:
+        error = (await run(listener, db_password=SECRET, sslmode="require")).error
+        assert error is not None
+        assert "rejected SSL upgrade" in error.message
+        assert SECRET.encode() not in listener.received
 
 
 async def test_kerberos_is_never_answered() -> None:
