@@ -73,11 +73,13 @@ class LoginWatch:
         self._unread += data
         while not self.is_done and len(self._unread) >= _HEADER.size:
             kind, length = _HEADER.unpack_from(self._unread)
+            if not _HEADER.size - 1 <= length <= MAX_LOGIN_BYTES:  # the driver would read on after a negative one
+                return "the server sends no messages of Postgres"
             if len(self._unread) <= length:
                 return None
             refused = self._judged(kind, bytes(self._unread[_HEADER.size : length + 1]))
-            if refused or length < _HEADER.size - 1:
-                return refused or "the server sends no messages of Postgres"
+            if refused:
+                return refused
             del self._unread[: length + 1]
         return None
 

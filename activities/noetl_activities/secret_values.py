@@ -17,7 +17,7 @@ MAX_CHARACTERS = 16 * 1024
 """Of all secrets of a call: what leaves it is searched for each of them."""
 
 _PLACES = "db_host db_port db_name db_user host port database dbname user schema"
-_USES = "type source inject header header_name scope provider service sslmode ssl sslrootcert"
+_USES = "type source inject header header_name oauth_credential scope provider service sslmode ssl sslrootcert"
 _PUBLIC = frozenset(f"{_PLACES} {_USES}".split())
 
 

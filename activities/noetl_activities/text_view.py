@@ -40,8 +40,7 @@ _PLAIN = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 class TextView:
     """A text, or another view with one level of escapes decoded. ``origin`` leads back to the text at the beginning.
 
-    ``parts`` are those of the other view's text: every second one is an escape, in ``characters`` is what it stands
-    for.
+    ``parts`` are those of the other view's text: every second one is an escape.
     """
 
     def __init__(self, text: str, other: TextView | None = None, parts: list[str] | None = None) -> None:

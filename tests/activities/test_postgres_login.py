@@ -277,8 +277,14 @@ def test_a_password_that_is_asked_for_after_the_login_is_not_told() -> None:
     assert "in clear" in (watch.refusal(authentication(CLEARTEXT)) or "")
 
 
-@pytest.mark.parametrize("data", [b"R" + bytes(4), b"R\0\0\0\3", b"HTTP/1.1 400 Bad Request\r\n" * 9])
-def test_what_is_no_postgres_ends(data: bytes) -> None:
+@pytest.mark.parametrize("data", [b"R" + bytes(4), b"R\0\0\0\3", b"S" + b"\xff" * 4, b"HTTP/1.1 400 Bad Request\r\n"])
+def test_what_is_no_postgres_ends_at_once(data: bytes) -> None:
+    assert "no messages of Postgres" in (LoginWatch(is_private=True).refusal(data) or "")
+
+
+def test_a_login_without_end_ends() -> None:
     watch = LoginWatch(is_private=True)
-    refused = [watch.refusal(data) for _ in range(MAX_LOGIN_BYTES // len(data) + 1)]
-    assert any(refused)
+    notice = b"N" + struct.pack("!I", 4 + 1000) + bytes(1000)
+    refused = [watch.refusal(notice) for _ in range(MAX_LOGIN_BYTES // len(notice) + 1)]
+    assert "over 64 KB" in (refused[-1] or "")
+    assert refused[:-1] == [None] * (len(refused) - 1)
