@@ -47,7 +47,7 @@ class HttpTool:
         try:
             async with timer:
                 answer = await _exchange(request, credential)
-                return await _outcome(answer, time.monotonic() - started)
+                return await _outcome(answer, time.monotonic() - started, context)
         except TimeoutError:
             if not timer.expired():
                 raise
@@ -84,7 +84,7 @@ def _flag(config: dict[str, Json], name: str, alias: str, default: bool) -> bool
 # ---- the response -------------------------------------------------------------------------------------------------
 
 
-async def _outcome(answer: Answer, elapsed: float) -> Outcome:
+async def _outcome(answer: Answer, elapsed: float, context: ToolContext) -> Outcome:
     response, body = answer
     headers = {name.lower(): value for name, value in response.headers.items()}
     facts: dict[str, Json] = {"status": response.status_code, "headers": headers}
@@ -97,7 +97,7 @@ async def _outcome(answer: Answer, elapsed: float) -> Outcome:
             "data": await data_of(body, response.headers.get("content-type", "")),
         }
         return Outcome("ok", result, http=facts)
-    text = body.decode("utf-8", "replace")[:_MAX_ERROR_CHARS]
+    text = context.cut(body.decode("utf-8", "replace"), _MAX_ERROR_CHARS)
     return Outcome("error", error=_error(response), http=facts, meta={"body": text} if text else {})
 
 
