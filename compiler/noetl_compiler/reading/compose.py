@@ -75,7 +75,7 @@ class Composer:
         self.diagnostics: list[Diagnostic] = []
         self._source = source
         self._has_foreign_breaks = _FOREIGN_BREAK.search(source.text) is not None
-        self._budget = Budget()
+        self._budget = Budget(len(source.text))
         self._stack: list[_Open] = []
         self._anchors: dict[str, _Anchor | None] = {}
         self._documents = 0
@@ -177,6 +177,8 @@ class Composer:
             parent.height = height + 1
         if parent.wants == "item":
             parent.items.append(node)
+            if excess := self._budget.entries(len(parent.items)):
+                self._refuse(excess, span)
         elif parent.wants == "key":
             self._key(parent, node)
         else:
@@ -209,6 +211,8 @@ class Composer:
     def _value(self, parent: _Open, node: Node) -> None:
         if parent.wants == "value" and parent.key is not None:
             parent.entries[parent.key.text] = (parent.key, node)
+            if excess := self._budget.entries(len(parent.entries)):
+                self._refuse(excess, node.span)
         elif parent.wants == "merged":
             self._merge(parent, node)
         parent.wants = "key"
@@ -217,6 +221,8 @@ class Composer:
         """``<<``: the first of several maps wins, and the mapping's own keys win over all of them."""
         for merged in node.items if isinstance(node, SequenceNode) else (node,):
             if isinstance(merged, MappingNode):
+                if excess := self._budget.merge(len(merged.entries)):
+                    self._refuse(excess, merged.span)
                 for key, value in merged.entries:
                     parent.merged.setdefault(key.text, (key, value))
             else:
