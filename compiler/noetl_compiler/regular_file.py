@@ -12,7 +12,7 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = ["read_regular"]
+__all__ = ["read_regular", "refuse_others"]
 
 _CHUNK = 1 << 20
 _KINDS = (
@@ -27,10 +27,10 @@ def read_regular(path: Path, most: int) -> bytes:
     """The first ``most`` bytes of a regular file; who asks for one more than is allowed sees that there are more.
 
     Raises OSError, whose ``strerror`` has words for what is no regular file."""
-    _refuse_others(path, path.stat())
+    refuse_others(path, path.stat())
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
-        _refuse_others(path, os.fstat(descriptor))
+        refuse_others(path, os.fstat(descriptor))
         found = bytearray()
         while len(found) < most and (chunk := os.read(descriptor, min(_CHUNK, most - len(found)))):
             found += chunk
@@ -39,7 +39,8 @@ def read_regular(path: Path, most: int) -> bytes:
         os.close(descriptor)
 
 
-def _refuse_others(path: Path, status: os.stat_result) -> None:
+def refuse_others(path: Path, status: os.stat_result) -> None:
+    """Raises OSError for what is no regular file."""
     mode = status.st_mode
     if stat.S_ISREG(mode):
         return

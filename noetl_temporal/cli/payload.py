@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import cast
@@ -22,6 +23,7 @@ from noetl_temporal.limits import STORED_BYTES
 __all__ = ["read_payload"]
 
 _LONGEST_SHOWN = 80
+_LONG_NUMBER = re.compile(r"[0-9]{19}")
 
 
 def read_payload(payload: str | None, settings: Iterable[str]) -> dict[str, Json]:
@@ -48,9 +50,15 @@ def _object(payload: str) -> dict[str, Json]:
         found = msgspec.json.decode(text)
     except ValueError as error:
         raise click.UsageError(f"{where} is not JSON: {error}") from None
+    if _LONG_NUMBER.search(text) and not all(_fits(one) for _, one in _values(found)):
+        raise click.UsageError(f"{where} has an integer of more than 64 bits: write it as a text")
     if not isinstance(found, dict):
         raise click.UsageError(f'{where} must be a JSON object, such as \'{{"city": "Oslo"}}\'')
     return cast("dict[str, Json]", found)
+
+
+def _fits(value: Json) -> bool:
+    return not isinstance(value, int) or -(2**63) <= value < 2**64
 
 
 def _file(name: str) -> str:

@@ -16,7 +16,7 @@ from typing import TextIO
 
 import click
 
-__all__ = ["echo_document", "echo_json", "print_safely", "stream_for_console"]
+__all__ = ["PrintableStream", "echo_document", "echo_json", "print_safely", "stream_for_console"]
 
 _HARMLESS = re.compile(r"[\n\t -~]*")
 

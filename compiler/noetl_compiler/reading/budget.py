@@ -36,7 +36,9 @@ MAX_ENTRIES = 100_000
 """Of one mapping or sequence."""
 
 MAX_DENSE_NODES = 100_000
-"""So many nodes may be as short as they like. Beyond, there may be one for each CHARS_A_NODE characters of the text."""
+"""So many nodes may be as short as they like. Beyond, there may be one for each CHARS_A_NODE characters of the text
+before it.
+"""
 
 CHARS_A_NODE = 6
 """Playbooks have 6.5 at least, and 9 in the middle."""
@@ -63,13 +65,11 @@ class Size(NamedTuple):
 
 
 class Budget:
-    """What was used so far of a text of ``length`` characters. What uses more says of what there is too much, ``""``
-    while all is well."""
+    """What was used so far. What uses more says of what there is too much, ``""`` while all is well."""
 
-    __slots__ = ("_chars", "_merged", "_most_nodes", "_nodes", "_repeated_chars", "_repeated_nodes")
+    __slots__ = ("_chars", "_merged", "_nodes", "_repeated_chars", "_repeated_nodes")
 
-    def __init__(self, length: int) -> None:
-        self._most_nodes = min(MAX_NODES, MAX_DENSE_NODES + length // CHARS_A_NODE)
+    def __init__(self) -> None:
         self._nodes = self._chars = self._repeated_nodes = self._repeated_chars = self._merged = 0
 
     @property
@@ -77,15 +77,19 @@ class Budget:
         """Everything so far, written out."""
         return Size(self._nodes + self._repeated_nodes, self._chars + self._repeated_chars)
 
-    def scalar(self, chars: int) -> str:
-        """A scalar that stands in the text."""
+    def scalar(self, chars: int, offset: int) -> str:
+        """A scalar that stands in the text, ``offset`` characters from its beginning."""
         self._nodes += 1
         self._chars += chars
-        return f"there are more than {self._most_nodes:,} nodes" if self._nodes > self._most_nodes else ""
+        if self._nodes > MAX_NODES:
+            return f"there are more than {MAX_NODES:,} nodes"
+        if self._nodes > MAX_DENSE_NODES + offset // CHARS_A_NODE:
+            return f"there are {self._nodes:,} nodes up to here, of fewer than {CHARS_A_NODE} characters each"
+        return ""
 
-    def collection(self, depth: int) -> str:
+    def collection(self, depth: int, offset: int) -> str:
         """A mapping or a sequence that stands in the text, ``depth`` collections around it."""
-        return f"there are more than {MAX_DEPTH} levels" if depth >= MAX_DEPTH else self.scalar(0)
+        return f"there are more than {MAX_DEPTH} levels" if depth >= MAX_DEPTH else self.scalar(0, offset)
 
     @staticmethod
     def entries(count: int) -> str:

@@ -75,7 +75,7 @@ class Composer:
         self.diagnostics: list[Diagnostic] = []
         self._source = source
         self._has_foreign_breaks = _FOREIGN_BREAK.search(source.text) is not None
-        self._budget = Budget(len(source.text))
+        self._budget = Budget()
         self._stack: list[_Open] = []
         self._anchors: dict[str, _Anchor | None] = {}
         self._documents = 0
@@ -104,7 +104,7 @@ class Composer:
 
     def _scalar(self, event: yaml.ScalarEvent) -> None:
         text, span = event.value, self._span(event)
-        if excess := self._budget.scalar(len(text)):
+        if excess := self._budget.scalar(len(text), _offset(event)):
             self._refuse(excess, span)
         is_key = bool(self._stack) and self._stack[-1].wants == "key"
         if is_key and is_merge(text, event.tag, event.implicit):
@@ -149,7 +149,7 @@ class Composer:
         if event.anchor:
             opened.anchor, opened.before = event.anchor, self._budget.used
             self._anchors[event.anchor] = None
-        if excess := self._budget.collection(len(self._stack)):
+        if excess := self._budget.collection(len(self._stack), _offset(event)):
             self._refuse(excess, span)
         self._stack.append(opened)
 
@@ -259,6 +259,10 @@ class Composer:
         self, code: Code, span: Span, message: str, hint: str = "", related: tuple[Related, ...] = ()
     ) -> Diagnostic:
         return Diagnostic(code, Severity.ERROR, span, message, hint, related, self._source.file)
+
+
+def _offset(event: yaml.Event) -> int:
+    return event.start_mark.index if event.start_mark else 0
 
 
 def _shown(text: str) -> str:
