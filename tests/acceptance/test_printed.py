@@ -155,8 +155,9 @@ def test_a_finding_of_a_file_is_one_line_however_the_file_is_called(bare: Site) 
 
 
 def test_a_migrated_playbook_is_exact_in_a_pipe_and_printable_on_a_terminal(bare: Site) -> None:
-    text = bare.noetl("migrate", str(bare.write(PLAYBOOK.replace("noop, result", "noop, note")))).stdout
-    assert "\u202e" in text or "\\u202e" in text
+    bare.write(f"# user\u202etxt\n{PLAYBOOK}")
+    assert bare.noetl("migrate", "playbook.yaml").stdout.startswith("# user\u202etxt\n")
+    assert on_terminal(bare, "migrate", "playbook.yaml").startswith("# user\\u202etxt\n")
     assert not OBEYED.search(on_terminal(bare, "migrate", "playbook.yaml"))
 
 
@@ -174,9 +175,13 @@ def test_on_a_stream_of_any_encoding(bare: Site, encoding: str) -> None:
     assert not OBEYED.search(done.stdout.decode("latin-1" if encoding == "latin-1" else "utf-8"))
 
 
-def test_control_without_the_guard_errors_about_arguments_are_obeyed(bare: Site) -> None:
-    args = ["run", "playbook.yaml", "--set", f"{ATTACKS['one-byte CSI']}{ATTACKS['read backwards']}=1"]
+@pytest.mark.parametrize("attack", [name for name in ATTACKS if name != "link"])
+def test_the_name_of_a_wrong_file(bare: Site, attack: str) -> None:
+    """With its control: without the guard a terminal obeys it."""
     bare.write(PLAYBOOK)
+    file = bare.write("{", f"{ATTACKS[attack]}.json").name
+    args = ["run", "playbook.yaml", "--payload", f"@{file}"]
+    assert not OBEYED.search(bytes_printed(bare, *args))
     done = subprocess.run([sys.executable, "-c", UNGUARDED, *args], cwd=bare.folder, capture_output=True, timeout=60)
     assert OBEYED.search(done.stderr.decode())
 
