@@ -20,7 +20,7 @@ from noetl_compiler.source import SourceFile
 from noetl_temporal.cli.json_bounds import MAX_VALUES, excess
 from noetl_temporal.limits import STORED_BYTES
 
-__all__ = ["read_payload"]
+__all__ = ["cut", "read_payload"]
 
 _LONGEST_SHOWN = 80
 _LONG_NUMBER = re.compile(r"[0-9]{19}")
@@ -92,10 +92,10 @@ def _value(path: str, raw: str, depth: int) -> Json:
         return None
     root, found = read(SourceFile("--set", raw))
     if root is None or found:
-        raise click.UsageError(f"--set {_cut(path)}: {_shown(raw)} is not a YAML value{_why(found)}")
+        raise click.UsageError(f"--set {cut(path)}: {_shown(raw)} is not a YAML value{_why(found)}")
     value = plain(root)
     if depth + max((level for level, _ in _values(value)), default=0) > MAX_DEPTH:
-        raise click.UsageError(f"--set {_cut(path)} has more than {MAX_DEPTH} levels")
+        raise click.UsageError(f"--set {cut(path)} has more than {MAX_DEPTH} levels")
     return value
 
 
@@ -110,7 +110,7 @@ def _put(request: dict[str, Json], keys: list[str], value: Json) -> None:
     for key in keys[:-1]:
         inner: Json = request.setdefault(key, {})
         if not isinstance(inner, dict):
-            raise click.UsageError(f"--set {_cut('.'.join(keys))}: {key!r} has a value already and no fields")
+            raise click.UsageError(f"--set {cut('.'.join(keys))}: {key!r} has a value already and no fields")
         request = cast("dict[str, Json]", inner)
     request[keys[-1]] = value
 
@@ -128,8 +128,9 @@ def _values(value: Json) -> Iterator[tuple[int, Json]]:
 
 
 def _shown(text: str) -> str:
-    return repr(_cut(text))
+    return repr(cut(text))
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """What of a name or value is told in an error."""
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
