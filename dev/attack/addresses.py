@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import random
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -66,7 +66,7 @@ def _gets_through(address: str) -> bool:
 
 
 @contextmanager
-def _unguarded() -> Iterator[None]:
+def _unguarded() -> Generator[None]:
     """Everything is allowed."""
     guarded, _Guard.asked = _Guard.asked, AddressGuard.from_text("0.0.0.0/0, ::/0")
     try:

@@ -6,17 +6,19 @@ import json
 import os
 import random
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 import click
 
 from dev.attack.attack import Attack, AttackClass
 from noetl_compiler import regular_file
-from noetl_temporal.cli import payload as request
+from noetl_temporal.cli import json_bounds
+from noetl_temporal.cli.payload import read_payload
 
 __all__ = ["CLASS"]
 
@@ -122,22 +124,27 @@ def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
 def _gets_through(given: Arguments) -> bool:
     """Whether a run would begin. Anything but a refusal in words is raised, which counts as well."""
     try:
-        json.dumps(request.read_payload(given.payload, given.settings)).encode()
+        json.dumps(read_payload(given.payload, given.settings)).encode()
     except click.UsageError as refusal:
         return len(refusal.message) > 1000
     return True
 
 
 @contextmanager
-def _unguarded() -> Iterator[None]:
-    """Without what is counted before parsing, and with any file taken for one."""
-    excess, refuse = request.excess, regular_file.refuse_others
-    request.excess = lambda _text: ""
-    regular_file.refuse_others = lambda _path, _status: None
-    try:
+def _unguarded() -> Generator[None]:
+    """Without what is counted before parsing, and with anything taken for a file."""
+    excess = patch.object(json_bounds, "excess", _nothing_is_too_much)
+    refuse = patch.object(regular_file, "refuse_others", _refuse_nothing)
+    with excess, refuse:
         yield
-    finally:
-        request.excess, regular_file.refuse_others = excess, refuse
+
+
+def _nothing_is_too_much(_text: str) -> str:
+    return ""
+
+
+def _refuse_nothing(_path: Path, _status: os.stat_result) -> None:
+    pass
 
 
 CLASS = AttackClass(

@@ -6,7 +6,7 @@ import io
 import json
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -99,26 +99,20 @@ def _attack(text: str, way: Callable[[str, io.BytesIO], None]) -> Attack:
 
 
 def _gets_through(text: str, way: Callable[[str, io.BytesIO], None]) -> bool:
-    written = io.BytesIO()
+    written = _Kept()
     way(text, written)
     return OBEYED.search(written.getvalue().decode(errors="surrogatepass")) is not None
 
 
 def _text_stream(written: io.BytesIO) -> io.TextIOWrapper:
-    return io.TextIOWrapper(_Kept(written), encoding="utf-8", errors="surrogatepass", write_through=True)
+    return io.TextIOWrapper(written, encoding="utf-8", errors="surrogatepass", write_through=True)
 
 
-class _Kept(io.RawIOBase):
-    """A stream into bytes that outlive it."""
+class _Kept(io.BytesIO):
+    """Bytes that outlive the streams that write to them."""
 
-    def __init__(self, written: io.BytesIO) -> None:
-        self._written = written
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: bytes, /) -> int:  # type: ignore[override]
-        return self._written.write(data)
+    def close(self) -> None:
+        pass
 
 
 class _Guard:
@@ -136,7 +130,7 @@ class _Guard:
 
 
 @contextmanager
-def _unguarded() -> Iterator[None]:
+def _unguarded() -> Generator[None]:
     _Guard.is_on = False
     try:
         yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -73,9 +73,9 @@ def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
 
 
 @contextmanager
-def _unguarded() -> Iterator[None]:
+def _unguarded() -> Generator[None]:
     """Nothing but control characters keeps the playbook from compiling; a path is put to the folder as it is."""
-    _Guard.refuses_names, _Guard.target = False, staticmethod(lambda folder, path: folder / path)
+    _Guard.refuses_names, _Guard.target = False, staticmethod(Path.joinpath)
     try:
         yield
     finally:

@@ -78,13 +78,13 @@ class Tally:
 class _Order(NamedTuple):
     attacked: AttackClass
     seed: int
-    count: int
+    number: int
     cpu_seconds: float
 
     def all(self) -> Iterator[tuple[Attack, bool]]:
         """Each attack and then each control, of which it is said that it is one."""
         chance = random.Random(f"{self.attacked.name} {self.seed}")
-        yield from ((attack, False) for attack in self.attacked.attacks(chance, self.count))
+        yield from ((attack, False) for attack in self.attacked.attacks(chance, self.number))
         yield from ((attack, True) for attack in self.attacked.controls)
 
 

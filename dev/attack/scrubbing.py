@@ -7,7 +7,7 @@ import html
 import json
 import random
 import string
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -109,10 +109,14 @@ def _decoded(text: str) -> Iterator[str]:
         yield bytes.fromhex(even[: len(even) // 2 * 2]).decode(errors="replace")
 
 
+def _unchanged(value: Any, _secrets: Collection[str]) -> Any:
+    return value
+
+
 @contextmanager
-def _unguarded() -> Iterator[None]:
+def _unguarded() -> Generator[None]:
     guarded = _Guard.scrub
-    _Guard.scrub = staticmethod(lambda value, _secrets: value)
+    _Guard.scrub = staticmethod(_unchanged)
     try:
         yield
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import product
@@ -70,7 +70,7 @@ def _attack(source: str) -> Attack:
 class _Guard:
     """What evaluates a template."""
 
-    render = staticmethod(render_text)
+    render: Callable[[str, Mapping[str, Json]], Json] = staticmethod(render_text)
 
 
 def _gets_through(source: str) -> bool:
@@ -81,11 +81,15 @@ def _gets_through(source: str) -> bool:
         return False
 
 
+def _plainly(source: str, scope: Mapping[str, Json]) -> Json:
+    return Environment().from_string(source).render(scope)
+
+
 @contextmanager
-def _unguarded() -> Iterator[None]:
+def _unguarded() -> Generator[None]:
     """Plain Jinja."""
     guarded = _Guard.render
-    _Guard.render = staticmethod(lambda source, scope: Environment().from_string(source).render(scope))
+    _Guard.render = staticmethod(_plainly)
     try:
         yield
     finally:

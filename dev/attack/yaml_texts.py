@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -152,7 +152,7 @@ def _gets_through(text: str) -> bool:
 
 
 @contextmanager
-def _unguarded() -> Iterator[None]:
+def _unguarded() -> Generator[None]:
     _Guard.read = staticmethod(_loads)
     try:
         yield

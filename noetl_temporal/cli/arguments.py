@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import click
 
@@ -23,7 +24,7 @@ class Seconds(click.FloatRange):
     def __init__(self, *, min_open: bool = False) -> None:
         super().__init__(0, 10 * 365 * 86_400, min_open=min_open)
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Raises click.BadParameter."""
         found = float(super().convert(value, param, ctx))
         return self.fail(f"{value!r} is no number of seconds", param, ctx) if math.isnan(found) else found

@@ -12,7 +12,7 @@ import codecs
 import io
 import re
 import sys
-from typing import TextIO
+from typing import TextIO, cast
 
 import click
 
@@ -42,10 +42,13 @@ class PrintableStream(io.TextIOWrapper):
 
 def print_safely() -> None:
     """Replace both streams of this process. A stream that is closed, or no file, stays as it is."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout = PrintableStream(sys.stdout)
-    if isinstance(sys.stderr, io.TextIOWrapper):
-        sys.stderr = PrintableStream(sys.stderr)
+    sys.stdout, sys.stderr = _safe(sys.stdout), _safe(sys.stderr)
+
+
+def _safe(stream: TextIO) -> TextIO:
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream
+    return PrintableStream(cast("io.TextIOWrapper", stream))
 
 
 def stream_for_console(stream: TextIO) -> TextIO:

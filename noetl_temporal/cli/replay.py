@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl_compiler.regular_file import read_regular
-from noetl_temporal.cli.arguments import EXECUTION_ID
+from noetl_temporal.cli.arguments import LARGEST_ID
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.logs import log_to_file
+from noetl_temporal.cli.payload import cut
 from noetl_temporal.cli.reach import reach_running
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
@@ -47,12 +48,18 @@ def replay_command(targets: tuple[str, ...], of_open: bool) -> None:
     if not targets and not of_open:
         raise click.UsageError("name an execution or a file, or pass --open")
     files = [_file(target) for target in targets if not target.isdecimal()]
-    executions = [EXECUTION_ID.convert(target, None, None) for target in targets if target.isdecimal()]
+    executions = [_execution(target) for target in targets if target.isdecimal()]
     with nullcontext() if executions or of_open else suppress(StackError):  # of a file: its graph may lie there
         reach_running()
     log_to_file(Home().log("replay"))
     if not asyncio.run(_replay(files, executions, of_open)):
         sys.exit(FAILED)
+
+
+def _execution(target: str) -> int:
+    if len(target) > len(str(LARGEST_ID)) or int(target) > LARGEST_ID:
+        raise click.UsageError(f"{cut(target)} is no execution id: they have 64 bits")
+    return int(target)
 
 
 def _file(target: str) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from dev.attack.attack import Attack, AttackClass
@@ -39,7 +39,7 @@ def _attacks(_chance: random.Random, _count: int) -> list[Attack]:
 
 
 @contextmanager
-def _nothing() -> Iterator[None]:
+def _nothing() -> Generator[None]:
     yield
 
 

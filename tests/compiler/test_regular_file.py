@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -33,15 +34,14 @@ def test_a_pipe_that_takes_a_files_place_is_not_waited_for(tmp_path: Path, monke
     file, pipe = tmp_path / "file", tmp_path / "pipe"
     file.write_bytes(b"x")
     os.mkfifo(pipe)
-    seen = file.stat()
-    monkeypatch.setattr(Path, "stat", lambda _self: seen)
+    monkeypatch.setattr(Path, "stat", partial(Path.stat, file))
     with pytest.raises(OSError, match="it is a pipe, not a file"):
         read_regular(pipe, 10)
 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/null", "/dev/tty"])
 def test_a_device_is_not_opened(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "open", lambda *_: pytest.fail("it was opened"))
+    monkeypatch.setattr(os, "open", partial(pytest.fail, "it was opened"))
     with pytest.raises(OSError, match="it is a device, not a file"):
         read_regular(Path(device), 10)
 
