@@ -14,6 +14,7 @@ import click
 
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED, WRONG
 from noetl_temporal.cli.importing import importing
+from noetl_temporal.cli.printed import print_safely
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
 
@@ -109,6 +110,7 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Run the command line, and exit. What goes wrong is told in a sentence: no traceback unless NOETL_DEBUG is set."""
+    print_safely()
     status = _status()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
@@ -122,7 +124,7 @@ def main() -> NoReturn:
 
 def _status() -> int:
     try:
-        returned = cli.main(standalone_mode=False)
+        returned = cli.main(standalone_mode=False, color=True)  # click would remove half of an escape sequence
         return returned if isinstance(returned, int) else 0
     except SystemExit as left:
         return left.code if isinstance(left.code, int) else int(left.code is not None)
@@ -140,12 +142,12 @@ def _told(raised: BaseException) -> int:
     if isinstance(error, OSError):
         error = _of_the_folder(error)
     if isinstance(error, StackError) or _is_of_the_deployment(error):
-        click.echo(f"Error: {error}", err=True)
+        click.echo(f"Error: {error}", err=True, color=True)
         return FAILED if isinstance(error, StackError) else WRONG
     if os.environ.get("NOETL_DEBUG"):
         traceback.print_exception(error)
     told = f"{type(error).__name__}: {error}"
-    click.echo(f"Error: {told}\nThis is a bug; NOETL_DEBUG=1 shows where.", err=True)
+    click.echo(f"Error: {told}\nThis is a bug; NOETL_DEBUG=1 shows where.", err=True, color=True)
     return FAILED
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from noetl_compiler.printable import printable
 from noetl_temporal.stack.files import open_log
 
 __all__ = ["log_to_file", "log_to_terminal"]
@@ -28,10 +29,18 @@ def log_to_terminal() -> None:
     _log_to(logging.StreamHandler())
 
 
+class _Printable(logging.Formatter):
+    """Whoever reads a log does so on a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
 def _log_to(handler: logging.Handler) -> None:
     from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 
-    logging.basicConfig(handlers=[handler], format=FORMAT, level=logging.WARNING)
+    handler.setFormatter(_Printable(FORMAT))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
     forwarding = LogForwardingConfig(logging.getLogger("temporalio.core"))
     core = LoggingConfig(TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding)
     Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=core)))

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import click
 
-from noetl_compiler.diagnostics import printable
 from noetl_compiler.emission import Migration, migrated
+from noetl_compiler.printable import printable_line
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.output import below
+from noetl_temporal.cli.printed import echo_document
 from noetl_temporal.cli.rewriting import difference, rewrite
 from noetl_temporal.cli.sources import understood
 
@@ -63,10 +64,10 @@ def _tell(migration: Migration) -> None:
     if migration.compiled.graph is None:
         show_findings(migration.compiled, _NOTHING)
     for note in migration.notes if migration.changes or migration.defect else ():
-        click.echo(printable(f"{file}:{note.span.line}:{note.span.col}: note: {note.message}"), err=True)
+        click.echo(printable_line(f"{file}:{note.span.line}:{note.span.col}: note: {note.message}"), err=True)
     if migration.defect:
         what = f"written anew, it would mean something else ({migration.defect}): {_NOTHING}"
-        click.echo(printable(f"{file}: {what}; this is a bug, please report it with the playbook"), err=True)
+        click.echo(printable_line(f"{file}: {what}; this is a bug, please report it with the playbook"), err=True)
 
 
 def _show_changes(migrations: Sequence[Migration], *, diff: bool) -> None:
@@ -76,7 +77,7 @@ def _show_changes(migrations: Sequence[Migration], *, diff: bool) -> None:
         if diff:
             click.echo(difference(one.source.file, one.source.text, one.text), nl=False)
         else:
-            click.echo(printable(f"{one.source.file}: would be rewritten"))
+            click.echo(printable_line(f"{one.source.file}: would be rewritten"))
 
 
 def _write(migrations: Sequence[Migration], paths: Sequence[str], output: Path | None, *, in_place: bool) -> None:
@@ -90,7 +91,7 @@ def _write(migrations: Sequence[Migration], paths: Sequence[str], output: Path |
         elif output is not None:
             rewrite(output, one.text, output.parent)
         elif not in_place:
-            click.echo(one.text, nl=False)
+            echo_document(one.text)
 
 
 def _named_folder(file: Path, paths: Sequence[str]) -> Path:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from noetl_temporal.cli.arguments import Seconds
 from noetl_temporal.cli.logs import log_to_terminal
 from noetl_temporal.cli.reach import reach_running
 
@@ -21,7 +22,7 @@ __all__ = ["worker_command"]
 @click.option("--tools", metavar="A,B", help="Serve only these tools. Default: all, and workflows.")
 @click.option(
     "--grace",
-    type=click.FloatRange(min=0),
+    type=Seconds(),
     metavar="SECONDS",
     help="Time that calls have to end when the worker is stopped. Default: as long as they take.",
 )

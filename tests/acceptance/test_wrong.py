@@ -42,7 +42,7 @@ def test_three_mistakes_are_told_at_once(bare: Site) -> None:
         ([HELLO, "--payload", "@nowhere.json"], "there is no file 'nowhere.json'"),
         ([HELLO, "--payload", "@."], "cannot read .: Is a directory"),
         ([HELLO, "--set", "name"], "--set takes name=value"),
-        ([HELLO, "--set", "nam=Ada"], "did you mean 'name'?"),
+        ([HELLO, "--set", "nam=Ada"], 'did you mean "name"?'),
         ([HELLO, "--set", "city=Oslo"], "the playbook does not use 'city'"),
         ([HELLO, "--credentials", "nowhere.yaml"], "nowhere.yaml"),
         ([HELLO, "--timeout", "soon"], "--timeout"),
