@@ -103,10 +103,11 @@ def _show(addresses: Addresses, shown: Callable[[str], str]) -> None:
         "temporal": f"{addresses.temporal} (namespace default)",
         "event log": shown(addresses.postgres),
         "playbooks": shown(addresses.playbooks),
+        "signing key": addresses.signing_key_file,
         "logs": str(Home().log("*")),
     }
     for name, value in rows.items():
-        click.echo(f"  {name:9} {value}")
+        click.echo(f"  {name:11} {value}")
 
 
 def _tell_fall(home: Home) -> None:
