@@ -1,4 +1,4 @@
-"""What the environment says of the event log, for who does not speak to Temporal (else config.py)."""
+"""What the environment says of a deployment, for who does not speak to Temporal (else config.py)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import os
 
 from noetl_activities.postgres_dsn import DsnError, dsn_place
 
-__all__ = ["DSN_VARIABLE", "dsn_from_environment"]
+__all__ = ["DSN_VARIABLE", "SIGNING_KEY_VARIABLE", "dsn_from_environment"]
 
 DSN_VARIABLE = "NOETL_POSTGRES"
+
+SIGNING_KEY_VARIABLE = "NOETL_SIGNING_KEY_FILE"
+"""Names the file with the key under which runs and calls are signed (signing.py)."""
 
 
 def dsn_from_environment() -> str | None:

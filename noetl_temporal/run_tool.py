@@ -20,6 +20,8 @@ payload store never makes the tool run twice.
 from __future__ import annotations
 
 import asyncio
+import logging
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -27,6 +29,7 @@ from typing import Any, NamedTuple
 
 from temporalio import activity
 from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
 
 from noetl_activities import sinks
 from noetl_activities.credentials import Credentials, CredentialSource
@@ -54,6 +57,11 @@ __all__ = ["MAX_LOST", "Attempt", "tool_activity"]
 
 MAX_LOST = 5
 """Attempts that may be lost with their worker; one more fails the call, which may be what kills the workers."""
+
+PLACES = 5
+"""Of the code, the last, that the log tells of a fault of ours."""
+
+_log = logging.getLogger(__name__)
 
 
 def tool_activity(
@@ -147,11 +155,29 @@ class Attempt:
         self._end = AttemptEnd(call, self.log, self.values, self._scope)
 
     async def run(self) -> ToolReport:
-        """The report that ends the call, or the error that asks Temporal for the next attempt."""
+        """The report that ends the call, or the error that asks Temporal for the next attempt.
+
+        A fault of ours ends the call as well: Temporal would repeat it without end. What it says may hold a secret.
+        """
+        try:
+            return await self._run()
+        except ApplicationError:
+            raise
+        except Exception as error:
+            name, place = type(error).__name__, "".join(traceback.format_tb(error.__traceback__, limit=-PLACES))
+            _log.error("%s: %s where the call was handled\n%s", self.call.id, name, place)
+            return self._broken(f"{name} where the call was handled: the worker's log has the place")
+
+    async def _run(self) -> ToolReport:
         async with nullcontext() if self.call.store is not None else place_for(self.tool.spec):
             self._deadline.begin()
             answer = await self._answer()
         return await finished(asyncio.create_task(self._finish(answer)))
+
+    def _broken(self, message: str) -> ToolReport:
+        outcome = refusal("internal", message)
+        self.log.end(status="error", error=outcome["error"], is_called=self.is_called.is_set())
+        return ToolReport(outcome, attempts=self.log.latest, counts=self.log.counts, is_decided=False)
 
     # ---- the call -------------------------------------------------------------------------------------------------
 

@@ -13,11 +13,13 @@ from noetl_activities.errors import SinkError, ToolError
 from noetl_activities.once import LedgerOutcome
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_compiler.templates import TemplateFailure
+from noetl_temporal.limits import LEVELS
 from noetl_temporal.machine.call import Outcome as PlainOutcome
 
 __all__ = ["Deadline", "attempted", "fitted", "ledger_json", "plain", "refusal", "without_secrets"]
 
 T = TypeVar("T")
+_CONTAINERS = (dict, list)
 
 
 class Deadline:
@@ -93,8 +95,25 @@ _REMEDY = "store it in a sink or ask for less at once, or set NOETL_POSTGRES, wh
 
 
 def plain(outcome: Outcome) -> PlainOutcome:
-    """The outcome as JSON."""
-    return cast("dict[str, Any]", msgspec.to_builtins(outcome, str_keys=True))
+    """The outcome as JSON; one that is nested too deeply is an error."""
+    found = cast("dict[str, Any]", msgspec.to_builtins(outcome, str_keys=True))
+    if _is_deeper(found, LEVELS):
+        return refusal("too_large", f"the result has more than {LEVELS} levels of lists and maps in each other")
+    return found
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether lists and maps stand in each other over more than so many levels."""
+    level: list[Any] = [value]
+    while level and levels >= 0:
+        levels -= 1
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if type(outer) is dict else outer)
+            if type(inner) in _CONTAINERS
+        ]
+    return bool(level)
 
 
 def _readable(text: str) -> str:

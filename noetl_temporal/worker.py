@@ -20,6 +20,7 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.duckdb_kept import keeping_processes
 from noetl_activities.postgres_kept import keeping_connections
 from noetl_activities.tool import Tool
+from noetl_temporal.call_guard import CallGuard
 from noetl_temporal.codec import worker_converter
 from noetl_temporal.frames.activity import frame_activity
 from noetl_temporal.frames.wire import FRAME_KIND
@@ -94,7 +95,7 @@ def _shared_worker(
         ],
         no_remote_activities=not activities,
         workflow_runner=UnsandboxedWorkflowRunner(),
-        interceptors=interceptors(),
+        interceptors=[*interceptors(), CallGuard()],
         max_cached_workflows=1000,
         max_concurrent_activities=SLOTS * len(activities) or None,
         graceful_shutdown_timeout=grace,
@@ -122,6 +123,7 @@ def _tool_worker(
         _reading_later(client),
         task_queue=queue,
         activities=[run],
+        interceptors=[CallGuard()],
         max_concurrent_activities=SLOTS,
         graceful_shutdown_timeout=grace,
         max_heartbeat_throttle_interval=BEAT,

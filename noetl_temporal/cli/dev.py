@@ -117,6 +117,7 @@ def _show(home: Home, addresses: Addresses, shown: Callable[[str], str]) -> None
         "event log": shown(addresses.postgres),
         "playbooks": shown(addresses.playbooks),
         "data": str(home.root),
+        "signing key": addresses.signing_key_file,
         "logs": str(home.log("*")),
     }
     _show_rows(rows)
@@ -124,7 +125,7 @@ def _show(home: Home, addresses: Addresses, shown: Callable[[str], str]) -> None
 
 def _show_rows(rows: Mapping[str, str]) -> None:
     for name, value in rows.items():
-        click.echo(f"  {name:9} {value}")
+        click.echo(f"  {name:11} {value}")
 
 
 def _tell_fall(home: Home) -> None:

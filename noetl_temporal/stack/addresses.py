@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from noetl_temporal.environment import DSN_VARIABLE, SIGNING_KEY_VARIABLE
 from noetl_temporal.queues import TOOL_QUEUES_VARIABLE
 from noetl_temporal.stack.files import read_text, write_whole
 from noetl_temporal.stack.home import Mode
@@ -38,6 +39,7 @@ class Addresses(msgspec.Struct, frozen=True):
     postgres_password: str
     playbooks_password: str
     reader_password: str
+    signing_key_file: str
 
     @property
     def postgres(self) -> str:
@@ -60,7 +62,8 @@ class Addresses(msgspec.Struct, frozen=True):
         given["NOETL_HTTP_ALLOW"] = LOOPBACK
         given[TOOL_QUEUES_VARIABLE] = OWN_QUEUES
         chosen = {name: os.environ.get(name, value) for name, value in given.items()}
-        return {"TEMPORAL_ADDRESS": self.temporal, "NOETL_POSTGRES": self.postgres, **chosen}
+        own = {SIGNING_KEY_VARIABLE: self.signing_key_file, DSN_VARIABLE: self.postgres}
+        return {"TEMPORAL_ADDRESS": self.temporal, **own, **chosen}
 
     def _login(self, user: str, password: str, database: str) -> str:
         login = {

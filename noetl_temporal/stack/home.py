@@ -88,6 +88,11 @@ class Home:
         """Where the process ``name`` writes its log."""
         return self.root / f"{name}.log"
 
+    def signing_key(self) -> Path:
+        """The file with the key under which this stack's runs are signed (signing.py), made once."""
+        self.password("signing")
+        return self.root / "signing.password"
+
     def password(self, account: str) -> str:
         """The password of an account of the embedded Postgres, made once and readable by its owner alone."""
         path = self.root / f"{account}.password"

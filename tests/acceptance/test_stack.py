@@ -260,7 +260,7 @@ def test_a_joining_run_does_not_wait_for_a_stack_that_stops(home: Home) -> None:
         with pytest.raises(TimeoutError):
             waiting.result(1)
         assert not home.in_use()
-        Addresses(os.getpid(), "run", "a", "b", 1, "c", "d", "e").write(home.stack)
+        Addresses(os.getpid(), "run", "a", "b", 1, "c", "d", "e", "f").write(home.stack)
         assert waiting.result(20).temporal == "a"
         assert wait_until(lambda: not home.in_use())
 
