@@ -88,11 +88,12 @@ def _outcome(answer: dict[str, Json], meta: dict[str, Json]) -> Outcome:
 def _answer(text: bytes) -> dict[str, Json] | None:
     """None for what is none: the code can write to the pipe, too."""
     try:
-        answer = json.loads(text)
+        answer: Json = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    complete = isinstance(answer, dict) and ("result" in answer if answer.get("ok") else answer.keys() >= _FAILURE)
-    return cast("dict[str, Json]", answer) if complete else None
+    fields = cast("dict[str, Json]", answer) if isinstance(answer, dict) else {}
+    complete = "result" in fields if fields.get("ok") else fields.keys() >= _FAILURE
+    return fields if complete else None
 
 
 def _error(message: str, meta: dict[str, Json], printed: str) -> Outcome:

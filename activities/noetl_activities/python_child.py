@@ -38,11 +38,11 @@ VAR_KEYWORDS = 0x08
 
 def main() -> None:
     """Begins in the process that becomes the task's supervisor."""
-    text, _ = start_task()
+    given, _ = start_task()
     out = os.fdopen(int(sys.argv[1]), "w")
     os.set_inheritable(out.fileno(), False)
     own = os.getpid()
-    call = json.loads(text)
+    call = json.loads(given)
     os.environ.update(call["env"])
     try:
         answer = {"ok": True, "result": plain(run(call))}

@@ -77,7 +77,7 @@ TRACED = {"memory", "ptrace", "memory by a call"} if Path("/proc/sys/kernel/yama
 
 @pytest.mark.parametrize("attack", PROCESSES)
 async def test_another_process_is_out_of_reach(attack: str, victim: int) -> None:
-    given = {"victim": victim, "address": first_address(victim)}
+    given: dict[str, Any] = {"victim": victim, "address": first_address(victim)}
     assert await attacked(PROCESSES[attack], **given) in ("PermissionError", "ProcessLookupError")
     if attack not in TRACED:
         assert unconfined(PROCESSES[attack], **given) == "got through"
@@ -280,7 +280,7 @@ CONNECTS = {
 @pytest.mark.skipif("TCP ports by list" not in HELD, reason=HELD)
 @pytest.mark.parametrize("attack", CONNECTS)
 async def test_ports_that_are_not_named_are_out_of_reach(attack: str, listening: socket.socket) -> None:
-    given = {"port": listening.getsockname()[1]}
+    given: dict[str, Any] = {"port": listening.getsockname()[1]}
     assert await attacked(CONNECTS[attack], **given) in ("PermissionError", "OSError")
     if attack != "Multipath TCP" or HAS_MULTIPATH:
         assert unconfined(CONNECTS[attack], **given) == "got through"

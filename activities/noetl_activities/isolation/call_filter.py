@@ -41,7 +41,7 @@ _NUMBERS = {
     "request_key": (249, 218),
     "keyctl": (250, 219),
 }
-_ALLOWED = {
+_ALLOWED: dict[str, dict[int, tuple[int, ...]]] = {
     # call: {which argument: its allowed values}
     "socket": {
         0: (2, 10, 16),  # IPv4, IPv6, netlink; the module that names them takes as long to import as all of ours
