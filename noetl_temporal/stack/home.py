@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 from noetl_temporal.stack.errors import BusyError, StackError
 from noetl_temporal.stack.files import DRAFT_SUFFIX, check_entries, check_folder, make_folder, read_text, write_whole
 from noetl_temporal.stack.identity import identity
-from noetl_temporal.stack.locks import POLL_SECONDS, is_locked, locked
+from noetl_temporal.stack.locks import Wait, is_locked, locked
 from noetl_temporal.stack.places import folder_of, real_path
 
 __all__ = ["HOME_VARIABLE", "Home", "Mode", "Owner"]
@@ -30,8 +30,8 @@ Mode = Literal["dev", "run"]
 
 LOCK_SECONDS = 0.5
 """Those who only look hold a lock for a moment."""
-OWNER_SECONDS = 2.0
-"""More than an owner takes from its lock to its name in the file."""
+OWNER_SECONDS = 5.0
+"""More than an owner takes from its lock to its name in the file, on a busy machine too."""
 USER_SECONDS = 60.0
 
 
@@ -105,14 +105,15 @@ class Home:
     def owner_lock(self, mode: Mode) -> Generator[None]:
         """Hold the folder as its one owner. Raises BusyError when another process does, StackError."""
         self.prepare()
+        name = f"{os.getpid()} {mode} {_started(os.getpid())}".encode()
         with ExitStack() as held:
             try:
                 descriptor = held.enter_context(locked(self.owner_file, fcntl.LOCK_EX, LOCK_SECONDS))
             except BlockingIOError:
                 raise BusyError(self.busy()) from None
-            self._remove_drafts()
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.getpid()} {mode} {_started(os.getpid())}".encode(), 0)
+            os.pwrite(descriptor, name, 0)
+            self._remove_drafts()
             write_whole(self.root / ".gitignore", "*\n")  # NOETL_HOME may name a folder in a project
             if self.project:
                 write_whole(self._project_file, json.dumps(str(self.project)))
@@ -120,6 +121,7 @@ class Home:
 
     def owner(self) -> Owner | None:
         """Who owns the folder now; None when nobody does. Raises StackError when its lock is held by something else."""
+        wait = Wait(lambda: f"waiting for whoever holds {self.owner_file} to say its name")
         deadline = time.monotonic() + OWNER_SECONDS
         while is_locked(self.owner_file, fcntl.LOCK_SH):
             found = self._named_owner()
@@ -127,7 +129,7 @@ class Home:
                 return found
             if time.monotonic() > deadline:
                 raise StackError(self._foreign(self.owner_file))
-            time.sleep(POLL_SECONDS)
+            wait.pause()
         return None
 
     def busy(self) -> str:
