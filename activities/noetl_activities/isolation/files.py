@@ -68,8 +68,8 @@ def allowed_paths(writable: Sequence[str], hidden: Sequence[str]) -> Iterator[tu
 
 
 def _without(tree: str, rights: int, hidden: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """``tree``, or all in it but what is hidden. One that lies in something hidden is meant: Python's own, in a folder of
-    the deployment.
+    """``tree``, or all in it but what is hidden. A tree that lies in something hidden is meant itself, as a virtual
+    environment below NOETL_HOME is.
     """
     place = os.path.realpath(tree)
     if place in hidden:
