@@ -18,6 +18,7 @@ import pytest
 from noetl_activities.isolation.probe import isolation
 from noetl_activities.isolation.settings import PORTS_VARIABLE, STACK_PORTS_VARIABLE
 from noetl_activities.python import TOOL
+from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import Context, request
 
@@ -284,6 +285,16 @@ async def test_ports_that_are_not_named_are_out_of_reach(attack: str, listening:
     assert await attacked(CONNECTS[attack], **given) in ("PermissionError", "OSError")
     if attack != "Multipath TCP" or HAS_MULTIPATH:
         assert unconfined(CONNECTS[attack], **given) == "got through"
+
+
+@pytest.mark.stack
+@pytest.mark.skipif("TCP ports by list" not in HELD, reason=HELD)
+async def test_the_stacks_servers_are_out_of_reach(servers: Addresses) -> None:
+    """Temporal's has no login: whoever connects terminates runs."""
+    for address in (servers.temporal, servers.postgres.rpartition("@")[2].partition("/")[0]):
+        given: dict[str, Any] = {"port": int(address.rpartition(":")[2])}
+        assert await attacked(CONNECTS["TCP"], **given) == "PermissionError"
+        assert unconfined(CONNECTS["TCP"], **given) == "got through"
 
 
 @pytest.mark.skipif("TCP ports by list" not in HELD, reason=HELD)

@@ -64,7 +64,7 @@ def _hidden(environment: Mapping[str, str]) -> list[str]:
 def _is_path(value: str) -> bool:
     """Whether it names something that exists. Most values are none, and some too long or odd to ask for."""
     try:
-        return Path(value).exists()
+        return bool(value) and Path(value).exists()
     except (OSError, ValueError):
         return False
 
