@@ -91,7 +91,7 @@ def _growing_setting(chance: random.Random) -> Arguments:
 
 def _many_settings(chance: random.Random) -> Arguments:
     value = "{x: &a [" + "1," * 3000 + "], y: [" + "*a," * 30 + "]}"
-    return Arguments(settings=tuple(f"a{index}={value}" for index in range(chance.randint(12, 40))))
+    return Arguments(settings=tuple(f"a{index}={value}" for index in range(chance.randint(12, 16))))
 
 
 def _merging_setting(chance: random.Random) -> Arguments:

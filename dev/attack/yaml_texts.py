@@ -94,8 +94,8 @@ def _tag(chance: random.Random) -> str:
 
 
 def _number(chance: random.Random) -> str:
-    digit = chance.choice(("9", "1:", "0x" + "f" * 50, "1_"))
-    return digit * chance.randint(200, 100_000) + "1"
+    first, digit = chance.choice((("", "9"), ("", "1:"), ("0x", "f"), ("", "1_")))
+    return first + digit * chance.randint(200, 100_000) + "1"
 
 
 def _odd(chance: random.Random) -> str:

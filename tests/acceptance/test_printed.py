@@ -36,11 +36,9 @@ RICHS_OWN = re.compile(r"\x1b\[(?!8m)[\d;]*m|\x1b\[\?25[hl]|\x1b\[\d*[AK]|\r")
 """Colours, and the movements of a table that is redrawn in place."""
 
 UNGUARDED = """
-import noetl_temporal.cli.commands as commands
-from noetl_temporal.cli.console import PrintableConsole
-from rich.console import Console
+from noetl_temporal.cli import commands, console
 commands.print_safely = lambda: None
-PrintableConsole.render, PrintableConsole.render_str = Console.render, Console.render_str
+console.printable = str
 commands.main()
 """
 
