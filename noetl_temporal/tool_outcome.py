@@ -110,8 +110,8 @@ def _is_deeper(value: Any, levels: int) -> bool:
         level = [
             inner
             for outer in level
-            for inner in (outer.values() if type(outer) is dict else outer)
-            if type(inner) in _CONTAINERS
+            for inner in (outer.values() if outer.__class__ is dict else outer)
+            if inner.__class__ in _CONTAINERS
         ]
     return bool(level)
 

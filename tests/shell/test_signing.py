@@ -48,7 +48,10 @@ def is_refused(converter: DataConverter, payloads: list[Any], *hints: Any) -> bo
 def test_what_is_signed_for_a_place_is_read_there_alone() -> None:
     [payload] = here().payload_converter.to_payloads([REPORT])
     assert here().payload_converter.from_payloads([payload], [ToolReport]) == [REPORT]
-    for fields in ({"namespace": "n"}, {"workflow_id": "v"}, {"activity_id": "2"}, {"is_local": True}):
+    others: list[dict[str, Any]] = [
+        {"namespace": "n"}, {"workflow_id": "v"}, {"activity_id": "2"}, {"is_local": True}
+    ]  # fmt: skip
+    for fields in others:
         assert is_refused(here(**fields), [payload], ToolReport)
     in_workflow = worker_converter(data_converter(None, KEY)).with_context(WorkflowSerializationContext("default", "w"))
     assert is_refused(in_workflow, [payload], ToolReport)
