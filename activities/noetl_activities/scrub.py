@@ -107,14 +107,15 @@ def _spans(text: str, pattern: SecretPattern, levels: int = MAX_LEVELS) -> list[
     """Where secrets stand, in order; all of it where it has too many escapes to decode."""
     if len(text) < SHORTEST:
         return []
-    view: TextView | None = TextView(text)
+    view = TextView(text)
     found: list[Span] = []
-    for _ in range(levels + 1):
+    for level in range(levels + 1):
         found += ((view.origin(start), view.origin(end)) for start, end in pattern.spans(view.text))
         try:
-            view = decoded(view)
+            deeper = decoded(view) if level < levels else None
         except ValueError:
             return [(0, len(text))]
-        if view is None:
+        if deeper is None:
             break
+        view = deeper
     return sorted(found)

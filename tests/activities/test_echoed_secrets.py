@@ -121,6 +121,9 @@ async def test_nothing_of_a_secret_is_left(echo: str, way: str, credential: str)
 
 
 async def test_control_a_tool_that_cuts_first_leaves_half_a_secret(echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Context, "cut", lambda _self, text, limit: text[:limit])
+    def cut(_self: Context, text: str, limit: int) -> str:
+        return text[:limit]
+
+    monkeypatch.setattr(Context, "cut", cut)
     _, left = await answered(f"{echo}/{list(ANSWERS).index('a cut error')}", "basic")
     assert PASSWORD[:5] in left["meta"]["body"]
