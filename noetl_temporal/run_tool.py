@@ -46,7 +46,7 @@ from noetl_temporal.machine.scope import Chain, call_names
 from noetl_temporal.naming import activity_type
 from noetl_temporal.stopping import finished
 from noetl_temporal.stored_values import with_result_loaded
-from noetl_temporal.tool_outcome import Deadline, attempted, fitted, ledger_json, plain, refusal
+from noetl_temporal.tool_outcome import Deadline, attempted, fitted, ledger_json, plain, refusal, without_secrets
 from noetl_temporal.tool_places import place_for
 from noetl_temporal.value_store import ValueStore, until_done
 
@@ -105,6 +105,9 @@ class _Context:
 
     async def credential(self, auth: Json) -> Credential:
         return await self._credentials.resolve(auth)
+
+    def cut(self, text: str, limit: int) -> str:
+        return self._credentials.cut(text, limit)
 
 
 class _Answer(NamedTuple):
@@ -236,8 +239,9 @@ class Attempt:
     # ---- after the call -------------------------------------------------------------------------------------------
 
     async def _finish(self, answer: _Answer) -> ToolReport:
-        performed = await self._sinks.perform(answer.outcome, self._scope, answer.is_kept)
-        outcome = fitted(self.credentials.scrubbed(performed.outcome), self.values.limit)
+        outcome = without_secrets(answer.outcome, self.credentials)
+        performed = await self._sinks.perform(outcome, self._scope, answer.is_kept)
+        outcome = fitted(without_secrets(performed.outcome, self.credentials), self.values.limit)
         return await self._end.concluded(
             outcome,
             may_retry=not answer.is_refused,

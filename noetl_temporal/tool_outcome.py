@@ -15,7 +15,7 @@ from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import Outcome as PlainOutcome
 
-__all__ = ["Deadline", "attempted", "fitted", "ledger_json", "plain", "refusal"]
+__all__ = ["Deadline", "attempted", "fitted", "ledger_json", "plain", "refusal", "without_secrets"]
 
 T = TypeVar("T")
 
@@ -60,17 +60,34 @@ def fitted(outcome: PlainOutcome, limit: int) -> PlainOutcome:
     """The outcome if Temporal can carry it, else an error that says why not. ``limit`` in bytes."""
     try:
         size = len(msgspec.json.encode(outcome))
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+    except RecursionError:
+        return refusal("too_large", "the result is nested too deep for JSON: return a flatter one")
+    except (TypeError, ValueError, OverflowError) as error:
         return refusal("internal", f"the result is not JSON: {error}")
     if size > limit:
         return refusal("too_large", f"the result has {size:,} bytes, over {limit:,}: {_REMEDY}")
     return outcome
 
 
+def without_secrets(outcome: PlainOutcome, credentials: Credentials) -> PlainOutcome:
+    """The outcome without the secrets of its call. Its own names, and the facts that the engine acts on, stay as they
+    are: a password may be ``status`` or ``ok``.
+    """
+    error = outcome.get("error")
+    told = {name: value for name, value in (error or {}).items() if name not in _FACTS}
+    scrubbed = {name: value if name in _ENVELOPE else credentials.scrubbed(value) for name, value in outcome.items()}
+    if error is not None:
+        scrubbed["error"] = {**error, **{name: credentials.scrubbed(value) for name, value in told.items()}}
+    return scrubbed
+
+
 def ledger_json(outcome: PlainOutcome, credentials: Credentials, limit: int, used: int) -> str:
     """Encode the outcome for the ledger, as the report will have it; ``used`` attempts have reported so far."""
-    return msgspec.json.encode(LedgerOutcome(fitted(credentials.scrubbed(outcome), limit), used)).decode()
+    return msgspec.json.encode(LedgerOutcome(fitted(without_secrets(outcome, credentials), limit), used)).decode()
 
+
+_ENVELOPE = frozenset({"status", "error"})
+_FACTS = frozenset({"kind", "retryable", "status", "retry_after"})
 
 _REMEDY = "store it in a sink or ask for less at once, or set NOETL_POSTGRES, where large values are kept"
 

@@ -35,6 +35,9 @@ class Context:
     async def credential(self, auth: Json) -> Credential:
         return await self.credentials.resolve(auth)
 
+    def cut(self, text: str, limit: int) -> str:
+        return self.credentials.cut(text, limit)
+
 
 def request(kind: str, auth: Json = None, limit: float | None = 10, **config: Json) -> Request:
     given = config.pop("input", {})
