@@ -12,7 +12,7 @@ from noetl_activities.errors import ConfigError
 from noetl_activities.guarded_transport import GuardedTransport
 from noetl_activities.http_body import ACCEPT_ENCODING
 from noetl_activities.http_data import data_of
-from noetl_activities.http_exchange import Answer, exchange
+from noetl_activities.http_exchange import MAX_ERROR_CHARS, Answer, exchange
 from noetl_activities.http_request import build, key_headers, where
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.retry_after import retry_after
@@ -24,7 +24,6 @@ __all__ = ["TOOL", "HttpTool"]
 _TIMEOUT = 60.0
 """Seconds for the whole exchange of a call that names no timeout."""
 
-_MAX_ERROR_CHARS = 10_000
 _RETRYABLE = frozenset({408, 425, 429})
 
 
@@ -97,7 +96,7 @@ async def _outcome(answer: Answer, elapsed: float, context: ToolContext) -> Outc
             "data": await data_of(body, response.headers.get("content-type", "")),
         }
         return Outcome("ok", result, http=facts)
-    text = context.cut(body.decode("utf-8", "replace"), _MAX_ERROR_CHARS)
+    text = context.cut(body.decode("utf-8", "replace"), MAX_ERROR_CHARS)
     return Outcome("error", error=_error(response), http=facts, meta={"body": text} if text else {})
 
 

@@ -14,12 +14,16 @@ import httpx
 
 from noetl_activities.errors import ConfigError, RefusedError
 from noetl_activities.http_body import read_body
+from noetl_activities.scrub import CUT_MARGIN
 
-__all__ = ["MAX_BODY_BYTES", "MAX_ERROR_BYTES", "Answer", "exchange"]
+__all__ = ["MAX_BODY_BYTES", "MAX_ERROR_CHARS", "Answer", "exchange"]
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
-MAX_ERROR_BYTES = 64 * 1024
-"""Of a response that is an error: more than is shown, so that a secret which the cut would divide is still whole."""
+MAX_ERROR_CHARS = 10_000
+"""Of a response that is an error."""
+
+_MAX_ERROR_BYTES = 4 * (MAX_ERROR_CHARS + CUT_MARGIN)
+"""What is read of it: secrets in it are masked before it is cut to the characters above."""
 
 MAX_REDIRECTS = 20
 
@@ -57,7 +61,7 @@ async def _sent(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Resp
 
 async def _body(response: httpx.Response) -> bytearray:
     if not response.is_success:
-        return await read_body(response, MAX_ERROR_BYTES)
+        return await read_body(response, _MAX_ERROR_BYTES)
     body = await read_body(response, MAX_BODY_BYTES)
     if len(body) > MAX_BODY_BYTES:
         raise ConfigError(f"the response is over {MAX_BODY_BYTES // 2**20} MB: ask for less at once")
