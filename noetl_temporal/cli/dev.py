@@ -101,7 +101,7 @@ def _show(addresses: Addresses, shown: Callable[[str], str]) -> None:
     rows = {
         "web ui": addresses.ui,
         "temporal": f"{addresses.temporal} (namespace default)",
-        "event log": shown(addresses.postgres),
+        "event log": shown(addresses.postgres_tcp),
         "playbooks": shown(addresses.playbooks),
         "logs": str(Home().log("*")),
     }

@@ -90,12 +90,14 @@ def start(
     marker: str,
     account: Account | None = None,
     environment: Mapping[str, str] | None = None,
+    inherits: bool = True,
     folder: Path | None = None,
     files: Sequence[int] = (),
 ) -> Server:
     """Start ``command``, held, in ``folder``, in a session of its own that a terminal's Ctrl-C does not reach.
 
-    ``environment`` is added to this process's own; ``files`` are open files that it inherits."""
+    ``environment`` is added to this process's own, unless it ``inherits`` none of that; ``files`` are open files that
+    it inherits in any case."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             ["/bin/sh", "-c", HOLD, "sh", *(str(part) for part in command)],
@@ -108,7 +110,7 @@ def start(
             user=account.uid if account else None,
             group=account.gid if account else None,
             extra_groups=[] if account else None,
-            env={**os.environ, **(environment or {})},
+            env={**(os.environ if inherits else {}), **(environment or {})},
         )
     return Server(name, process, log, marker)
 
