@@ -97,7 +97,7 @@ def test_who_asks_a_client_without_a_rule_for_its_password_hears_it() -> None:
     """The control of the test above."""
     with impostor() as taken:
         command = [
-            place().binaries / "psql",
+            str(place().binaries / "psql"),
             "-h",
             "127.0.0.1",
             "-p",
