@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,6 +19,7 @@ import asyncpg
 import httpx
 import pytest
 
+from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.stack import own as own_module
 from noetl_temporal.stack import temporal
 from noetl_temporal.stack.addresses import Addresses
@@ -28,7 +31,6 @@ from noetl_temporal.stack.postgres_place import place
 from noetl_temporal.stack.process import free_port
 from noetl_temporal.stack.use import running
 from tests.acceptance.processes import wait_until
-from tests.acceptance.site import Site
 from tests.acceptance.test_stack import OWNER, server_pids
 
 pytestmark = pytest.mark.stack
@@ -140,18 +142,36 @@ def listens_at(server: socket.socket, port: int) -> bool:
     return False
 
 
-def test_two_stacks_that_want_the_same_ports_both_come_up(tmp_path: Path) -> None:
-    sites = [Site(tmp_path / name) for name in ("one", "two")]
-    for site in sites:
-        site.folder.mkdir()
-    commands = [site.start("dev", "up") for site in sites]
-    try:
-        told = [command.communicate(timeout=180) for command in commands]
-        assert [command.returncode for command in commands] == [0, 0], told
-        assert not set(sites[0].addresses().ports) & set(sites[1].addresses().ports)
-    finally:
-        for site in sites:
-            site.noetl("dev", "down")
+def test_two_stacks_that_want_the_same_ports_both_come_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has chosen them before the other listens."""
+    wanted = {name: free_port() for name in own_module.PREFERRED}
+    chosen = threading.Barrier(2, timeout=60)
+    first = threading.local()
+
+    def choose(preferred: int = 0) -> int:
+        if preferred not in wanted.values():
+            return free_port()
+        if not hasattr(first, "waited"):
+            first.waited = chosen.wait()
+        return preferred
+
+    def started(name: str) -> Addresses:
+        home = Home(tmp_path / name)
+        with home.owner_lock("dev"):
+            stack = Stack(home, lambda _line: None)
+            try:
+                addresses = stack.start("dev")
+                asyncio.run(migrate(addresses.postgres))
+                chosen.wait()
+                return addresses
+            finally:
+                stack.stop()
+
+    monkeypatch.setattr(own_module, "PREFERRED", wanted)
+    monkeypatch.setattr(own_module, "free_port", choose)
+    with ThreadPoolExecutor() as pool:
+        one, two = pool.map(started, ("one", "two"))
+    assert not set(one.ports) & set(two.ports)
 
 
 HOSTS = ("127.0.0.1", "localhost", "", "*", "no host", "no%20host", "nohost", "a.example", "[::1]")
