@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 PARTS = {
     "worker": "noetl_temporal.cli worker",
     "mirror": "noetl_temporal.cli mirror",
-    "postgres": "noetl.home=",
+    "postgres": "unix_socket_directories=",
     "temporal": "temporal.db",
 }
 """What the command line of each part has, as it is noted in servers.json."""

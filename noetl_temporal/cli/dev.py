@@ -114,7 +114,7 @@ def _show(home: Home, addresses: Addresses, shown: Callable[[str], str]) -> None
     rows = {
         "web ui": addresses.ui,
         "temporal": f"{addresses.temporal} (namespace default)",
-        "event log": shown(addresses.postgres),
+        "event log": shown(addresses.postgres_tcp),
         "playbooks": shown(addresses.playbooks),
         "data": str(home.root),
         "signing key": addresses.signing_key_file,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 
@@ -21,6 +22,9 @@ PLAYBOOKS = ("pg_local", "pg_k8s", "test_postgres")
 LOG = "pg_noetl_k8s"
 """The credential that reads the event log."""
 
+PORTS_VARIABLE = "NOETL_STACK_PORTS"
+"""Names the ports that no tool may call, whatever else is allowed."""
+
 LOOPBACK = "localhost,127.0.0.0/8,::1"
 
 OWN_QUEUES = "python"
@@ -29,12 +33,18 @@ many of them would keep calls of other tools waiting for a place in the worker."
 
 
 class Addresses(msgspec.Struct, frozen=True):
-    """``pid`` is the owner's. The embedded Postgres has one password for each of its accounts."""
+    """``pid`` is the owner's. The embedded Postgres has one password for each of its accounts.
+
+    ``sockets`` is the folder of Postgres's Unix socket. ``ports`` are all TCP ports on which the servers listen, of
+    which Temporal chooses some by itself: what reaches one of them can command the stack."""
 
     pid: int
     mode: Mode
     temporal: str
+    temporal_pid: int
     ui: str
+    ports: tuple[int, ...]
+    sockets: str
     postgres_port: int
     postgres_password: str
     playbooks_password: str
@@ -43,12 +53,22 @@ class Addresses(msgspec.Struct, frozen=True):
 
     @property
     def postgres(self) -> str:
-        """The DSN of the event log's database, whose account may do everything."""
+        """The DSN of the event log's database, whose account may do everything, by the socket."""
+        return f"postgresql://noetl:{self.postgres_password}@{quote(self.sockets, '')}:{self.postgres_port}/noetl"
+
+    @property
+    def postgres_tcp(self) -> str:
+        """The same for programs of people that know no Unix sockets."""
         return f"postgresql://noetl:{self.postgres_password}@127.0.0.1:{self.postgres_port}/noetl"
 
     @property
+    def temporal_port(self) -> int:
+        """Where ``temporal_pid`` listens, if it still does."""
+        return int(self.temporal.rpartition(":")[2])
+
+    @property
     def playbooks(self) -> str:
-        """The DSN of the playbooks' database, whose account reaches no other."""
+        """The DSN of the playbooks' database, whose account reaches no other, by TCP."""
         return f"postgresql://playbooks:{self.playbooks_password}@127.0.0.1:{self.postgres_port}/playbooks"
 
     def environment(self) -> dict[str, str]:
@@ -62,13 +82,18 @@ class Addresses(msgspec.Struct, frozen=True):
         given["NOETL_HTTP_ALLOW"] = LOOPBACK
         given[TOOL_QUEUES_VARIABLE] = OWN_QUEUES
         chosen = {name: os.environ.get(name, value) for name, value in given.items()}
-        own = {SIGNING_KEY_VARIABLE: self.signing_key_file, DSN_VARIABLE: self.postgres}
-        return {"TEMPORAL_ADDRESS": self.temporal, **own, **chosen}
+        own = {
+            "TEMPORAL_ADDRESS": self.temporal,
+            DSN_VARIABLE: self.postgres,
+            SIGNING_KEY_VARIABLE: self.signing_key_file,
+            PORTS_VARIABLE: ",".join(map(str, self.ports)),
+        }
+        return {**own, **chosen}
 
     def _login(self, user: str, password: str, database: str) -> str:
         login = {
             "type": "postgres",
-            "db_host": "127.0.0.1",
+            "db_host": self.sockets,
             "db_port": self.postgres_port,
             "db_user": user,
             "db_password": password,

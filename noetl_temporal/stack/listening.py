@@ -1,40 +1,52 @@
-"""Whether it is a certain process that listens on a port.
+"""Which ports a certain process listens on.
 
-A port that was free a moment ago may have gone to another stack that starts at the same time: that something listens
-there does not say that it is ours.
+A port that was free a moment ago may have gone to another stack that starts at the same time, or to whoever waits for
+it: that something listens there does not say that it is ours. Nothing secret is sent to a port before this was asked.
 """
 
 from __future__ import annotations
 
 import contextlib
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["listens"]
+__all__ = ["listening_ports", "listens"]
 
 PROC = Path("/proc")
 LISTENING = "0A"
+LSOF = "/usr/sbin/lsof"
+"""Of macOS, which has no /proc."""
 
 
 def listens(pid: int, port: int) -> bool:
-    """Whether the process ``pid``, of this account, listens on ``port``. By /proc, else by ``lsof``."""
+    """Whether the process ``pid`` listens on ``port``."""
+    return port in listening_ports(pid)
+
+
+def listening_ports(pid: int) -> set[int]:
+    """The TCP ports on which a process of this account, or as root any process, listens. By /proc, else by ``lsof``."""
     if (PROC / "self").exists():
-        return any(inode in _sockets(pid) for inode in _listening(pid, port))
-    lsof = shutil.which("lsof") or "/usr/sbin/lsof"
-    ask = [lsof, "-a", "-p", str(pid), f"-iTCP:{port}", "-sTCP:LISTEN", "-nPt"]
-    return subprocess.run(ask, capture_output=True, check=False).returncode == 0
+        own = _sockets(pid)
+        return {port for inode, port in _listeners(pid) if inode in own}
+    return _by_lsof(pid)
 
 
-def _listening(pid: int, port: int) -> Iterator[str]:
-    """The inodes of the sockets that listen on ``port``."""
+def _listeners(pid: int) -> Iterator[tuple[str, int]]:
+    """The inode and the port of every socket that listens where ``pid`` runs."""
     for name in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
             for line in (PROC / f"{pid}/net/{name}").read_text().splitlines()[1:]:
                 fields = line.split()
-                if fields[3] == LISTENING and int(fields[1].rpartition(":")[2], 16) == port:
-                    yield fields[9]
+                if fields[3] == LISTENING:
+                    yield fields[9], int(fields[1].rpartition(":")[2], 16)
+
+
+def _by_lsof(pid: int) -> set[int]:
+    import subprocess  # every command imports this module, and few need it
+
+    ask = [LSOF, "-a", "-p", str(pid), "-iTCP", "-sTCP:LISTEN", "-nP", "-Fn"]
+    told = subprocess.run(ask, capture_output=True, text=True, check=False).stdout.splitlines()
+    return {int(line.rpartition(":")[2]) for line in told if line.startswith("n")}
 
 
 def _sockets(pid: int) -> set[str]:

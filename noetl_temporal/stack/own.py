@@ -13,8 +13,11 @@ from noetl_temporal.stack.errors import BusyError, FellError, StackError
 from noetl_temporal.stack.guard import Guard
 from noetl_temporal.stack.home import Home, Mode
 from noetl_temporal.stack.leftovers import end_leftovers, record
+from noetl_temporal.stack.listening import listening_ports, listens
 from noetl_temporal.stack.postgres import start_postgres
+from noetl_temporal.stack.postgres_place import place
 from noetl_temporal.stack.process import Server, free_port, stop
+from noetl_temporal.stack.socket_folder import make_socket_folder, remove_socket_folder
 from noetl_temporal.stack.temporal import start_temporal, temporal_ready
 
 __all__ = ["BusyError", "Stack", "StackError", "own"]
@@ -74,6 +77,7 @@ class Stack:
         stop(self._added)
         stop(self._servers)
         self._guard.dismiss()
+        remove_socket_folder(self.home)
         self.home.servers.unlink(missing_ok=True)
 
     def _keep(self, server: Server, among: list[Server]) -> Server:
@@ -97,16 +101,20 @@ class Stack:
 
     def _start_once(self, mode: Mode, ports: Mapping[str, int]) -> Addresses:
         temporal = self._keep(start_temporal(self.home, ports["temporal"], ports["ui"]), self._servers)
-        postgres = self._keep(start_postgres(self.home, ports["postgres"], self._complete), self._servers)
-        temporal.wait_ready(lambda: temporal_ready(temporal, ports["temporal"], ports["ui"]))
-        postgres.wait_ready(lambda: accepts_login(self.home, ports["postgres"]))
-        set_up_databases(self.home, ports["postgres"])
+        sockets, port = make_socket_folder(self.home, place()), ports["postgres"]
+        postgres = self._keep(start_postgres(self.home, port, sockets, self._complete), self._servers)
+        temporal.wait_ready(lambda: temporal_ready(self.home, temporal, ports["temporal"], ports["ui"]))
+        postgres.wait_ready(lambda: listens(postgres.process.pid, port) and accepts_login(self.home, sockets, port))
+        set_up_databases(self.home, sockets, port)
         return Addresses(
             pid=os.getpid(),
             mode=mode,
             temporal=f"127.0.0.1:{ports['temporal']}",
+            temporal_pid=temporal.process.pid,
             ui=f"http://127.0.0.1:{ports['ui']}",
-            postgres_port=ports["postgres"],
+            ports=tuple(sorted(listening_ports(temporal.process.pid) | {port})),
+            sockets=str(sockets),
+            postgres_port=port,
             postgres_password=self.home.password("postgres"),
             playbooks_password=self.home.password("playbooks"),
             reader_password=self.home.password("reader"),

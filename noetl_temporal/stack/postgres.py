@@ -1,68 +1,93 @@
-"""A Postgres of this folder's own, on the loopback, with a password.
+"""A Postgres of this stack's own: a Unix socket for the stack's programs, and a port on the loopback for people.
 
 The cluster is made under another name and renamed when whole, so a first start that is interrupted starts over.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from noetl_temporal.stack.cluster_files import checked_folder, write_cluster_files
 from noetl_temporal.stack.errors import StackError
-from noetl_temporal.stack.files import write_whole
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.leftovers import end_processes_in
 from noetl_temporal.stack.postgres_place import Place, place
 from noetl_temporal.stack.process import Server, start
+from noetl_temporal.stack.server_environment import server_environment
 
 __all__ = ["start_postgres"]
 
-SETTINGS = ("listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200")
 DRAFT = "data.new"
+
+# Those of the second group are defaults, said so that nothing else can say otherwise.
+SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_permissions": "0700",
+    "max_connections": "200",
+    "default_text_search_config": "pg_catalog.english",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "event_triggers": "off",  # one for logins runs as its owner, whoever logs in
+    "archive_mode": "off",
+    "restore_command": "",
+    "logging_collector": "off",
+    "shared_preload_libraries": "",
+    "session_preload_libraries": "",
+    "local_preload_libraries": "",
+}
 
 Complete = Callable[[Server], None]
 """Lets a program begin and returns when it has ended; whoever does it ends it should this process die."""
 
 
-def start_postgres(home: Home, port: int, complete: Complete) -> Server:
-    """Start the server, held; its data is made first when there is none. Raises StackError."""
+def start_postgres(home: Home, port: int, sockets: Path, complete: Complete) -> Server:
+    """Start the server, held; its data is made first when there is none. ``sockets`` is the folder of its Unix socket.
+
+    Raises StackError."""
     where, data = place(), home.postgres / "data"
     try:
-        if not data.exists():
+        if not os.path.lexists(data):
             _create(where, home, complete)
+        checked_folder(data, where)
         # This folder's lock is held and leftovers are ended: no server has this data, whatever a stale file says.
         end_processes_in(data)
         (data / "postmaster.pid").unlink(missing_ok=True)
+        write_cluster_files(data, where)
     except PermissionError as error:
         raise StackError(f"{data} belongs to another user: run noetl as that user, or remove {home.root}") from error
-    marker = _marker(home)
-    command: list[str | Path] = [where.binaries / "postgres", "-D", where.name_of(data), "-p", str(port)]
-    for setting in (*SETTINGS, marker):
-        command += ["-c", setting]
-    return start("Postgres", command, home.log("postgres"), marker, account=where.account, folder=data)
-
-
-def _marker(home: Home) -> str:
-    return f"noetl.home={home.root}"
+    socket = f"unix_socket_directories={sockets}"  # unlike other settings, an account without rights cannot read it
+    command: list[str | Path] = [where.binaries / "postgres", "-D", where.name_of(data), "-p", str(port), "-c", socket]
+    for name, value in SETTINGS.items():
+        command += ["-c", f"{name}={value}"]
+    return start(
+        "Postgres",
+        command,
+        home.log("postgres"),
+        marker=socket,
+        account=where.account,
+        environment=server_environment(home),
+        inherits=False,
+        folder=data,
+    )
 
 
 def _create(where: Place, home: Home, complete: Complete) -> None:
     draft = home.postgres / DRAFT
-    if draft.exists():
+    if os.path.lexists(draft):
+        checked_folder(draft, where)
         end_processes_in(draft)
         shutil.rmtree(draft)
     draft.mkdir(mode=0o700, parents=True)
     where.own(draft)
-    secret = home.postgres / "password.new"
-    write_whole(secret, home.password("postgres"))
-    where.own(secret)
-    try:
-        # The account that runs it may not reach the folder of the password: the file is opened here.
-        with secret.open() as file:
-            complete(_initdb(where, home, draft, file.fileno()))
-    finally:
-        secret.unlink()
+    with tempfile.TemporaryFile("w") as secret:  # without a name: no other process opens it
+        secret.write(home.password("postgres"))
+        secret.seek(0)
+        where.own(secret.fileno())
+        complete(_initdb(where, home, draft, secret.fileno()))
     draft.rename(home.postgres / "data")
 
 
@@ -70,7 +95,16 @@ def _initdb(where: Place, home: Home, draft: Path, password: int) -> Server:
     options = ["-D", where.name_of(draft), "-U", "noetl", "-A", "scram-sha-256", f"--pwfile=/dev/fd/{password}"]
     options += ["-E", "UTF8", "--locale=C", "--no-sync"]
     # It has no option to be told from another folder's by; the shell in front of it has.
-    command = ["/bin/sh", "-c", '"$@"; exit $?', _marker(home), str(where.binaries / "initdb"), *options]
-    log = home.log("postgres")
-    server = start("initdb", command, log, _marker(home), account=where.account, folder=draft, files=(password,))
+    marker = f"noetl.home={home.root}"
+    server = start(
+        "initdb",
+        ["/bin/sh", "-c", '"$@"; exit $?', marker, where.binaries / "initdb", *options],
+        home.log("postgres"),
+        marker,
+        account=where.account,
+        environment=server_environment(home),
+        inherits=False,
+        folder=draft,
+        files=(password,),
+    )
     return server._replace(service=True)

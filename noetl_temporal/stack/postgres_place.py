@@ -23,7 +23,7 @@ from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.locks import locked
 from noetl_temporal.stack.process import Account
 
-__all__ = ["Place", "place"]
+__all__ = ["Place", "place", "reachable"]
 
 COPIES = Path("/var/lib/noetl")
 UNPRIVILEGED = ("nobody", "daemon")
@@ -42,10 +42,13 @@ class Place(NamedTuple):
         """What a program of Postgres that starts in ``data`` is to call it."""
         return HERE if self.account else str(data)
 
-    def own(self, path: Path) -> None:
-        """Let Postgres use ``path``."""
-        if self.account:
-            os.chown(path, *self.account)
+    def own(self, what: Path | int) -> None:
+        """Let Postgres use a folder, or an open file. The owner of what a link leads to is not changed."""
+        if isinstance(what, int):
+            if self.account:
+                os.fchown(what, *self.account)
+        elif self.account:
+            os.chown(what, *self.account, follow_symlinks=False)
 
 
 @functools.cache
@@ -54,7 +57,7 @@ def place() -> Place:
     installed = _installed()
     if os.geteuid() != 0:
         return Place(installed / "bin", None)
-    programs = installed if _reachable(installed) else _copied(installed)
+    programs = installed if reachable(installed) else _copied(installed)
     return Place(programs / "bin", _account())
 
 
@@ -78,7 +81,7 @@ def _account() -> Account:
     )
 
 
-def _reachable(path: Path) -> bool:
+def reachable(path: Path) -> bool:
     """Whether any account may pass through every folder above ``path``."""
     return all(parent.stat().st_mode & OTHERS_MAY_PASS for parent in path.resolve().parents)
 

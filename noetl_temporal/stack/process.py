@@ -93,13 +93,15 @@ def start(
     marker: str,
     account: Account | None = None,
     environment: Mapping[str, str] | None = None,
+    inherits: bool = True,
     folder: Path | None = None,
     files: Sequence[int] = (),
 ) -> Server:
     """Start ``command``, held, in ``folder``, in a session of its own that a terminal's Ctrl-C does not reach.
 
     Only its account reads the files that it makes.
-    ``environment`` is added to this process's own; ``files`` are open files that it inherits."""
+    ``environment`` is added to this process's own, unless it ``inherits`` none of that; ``files`` are open files that
+    it inherits in any case."""
     with open_log(log) as output:
         process = subprocess.Popen(
             ["/bin/sh", "-c", HOLD, "sh", *(str(part) for part in command)],
@@ -113,7 +115,7 @@ def start(
             group=account.gid if account else None,
             extra_groups=[] if account else None,
             umask=FOR_THE_OWNER,
-            env={**os.environ, **(environment or {})},
+            env={**(os.environ if inherits else {}), **(environment or {})},
         )
     return Server(name, process, log, marker)
 

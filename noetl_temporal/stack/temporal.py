@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.listening import listens
 from noetl_temporal.stack.process import Server, start
+from noetl_temporal.stack.server_environment import server_environment
 
 __all__ = ["start_temporal", "temporal_ready"]
 
@@ -23,6 +23,8 @@ RETENTION = "720h"
 # ms takes a second; one partition takes the p95 of a small workflow from 100 ms to 20. A workflow task that fails is
 # retried after up to ten minutes by default: a fixed build would be picked up late. And one is failed by default when
 # over 100 results come meanwhile, which 500 calls in flight bring about.
+# The HTTP API, with which anything that speaks HTTP could end runs, has no switch: it answers a list of hosts, and the
+# only one on it is no valid name.
 DYNAMIC_CONFIG = {
     "history.transferProcessorMaxPollRPS": "2000",
     "history.timerProcessorMaxPollRPS": "2000",
@@ -32,6 +34,7 @@ DYNAMIC_CONFIG = {
     "history.maximumBufferedEventsBatch": "1000",
     "matching.numTaskqueueReadPartitions": "1",
     "matching.numTaskqueueWritePartitions": "1",
+    "frontend.httpAllowedHosts": '["no host"]',
 }
 
 # One fsync a checkpoint instead of one a transaction: ten times faster, and still whole after a crash.
@@ -59,20 +62,27 @@ def start_temporal(home: Home, port: int, ui_port: int) -> Server:
     ):
         for key, value in settings.items():
             command += [flag, f"{key}={value}"]
-    return start("Temporal", command, home.log("temporal"), marker=str(home.database))
+    return start(
+        "Temporal",
+        command,
+        home.log("temporal"),
+        marker=str(home.database),
+        environment=server_environment(home),
+        inherits=False,
+    )
 
 
-def temporal_ready(server: Server, port: int, ui_port: int) -> bool:
+def temporal_ready(home: Home, server: Server, port: int, ui_port: int) -> bool:
     """Whether ``server`` itself and, last to come up, its UI accept connections, and it keeps runs for RETENTION."""
-    return listens(server.process.pid, port) and listens(server.process.pid, ui_port) and _retention_set(port)
+    return listens(server.process.pid, port) and listens(server.process.pid, ui_port) and _retention_set(home, port)
 
 
-def _retention_set(port: int) -> bool:
-    # The variables of another Temporal that this command line would use are not for this one.
-    ours = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
+def _retention_set(home: Home, port: int) -> bool:
     update = ["operator", "namespace", "update", "--namespace", "default", "--retention", RETENTION]
     connection = ["--address", f"127.0.0.1:{port}", "--command-timeout", "5s", "--disable-config-file"]
-    done = subprocess.run([_binary(), *update, *connection], capture_output=True, check=False, env=ours)
+    done = subprocess.run(
+        [_binary(), *update, *connection], capture_output=True, check=False, env=server_environment(home)
+    )
     return done.returncode == 0
 
 

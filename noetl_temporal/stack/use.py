@@ -10,6 +10,7 @@ from typing import NamedTuple
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.errors import BusyError, StackError
 from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.listening import listens
 from noetl_temporal.stack.locks import Wait
 
 __all__ = ["Use", "running", "use"]
@@ -26,9 +27,13 @@ class Use(NamedTuple):
 
 
 def running(home: Home) -> Addresses | None:
-    """The stack that runs in ``home`` and can be joined, None when there is none or it is not up yet."""
+    """The stack that runs in ``home`` and can be joined, None when there is none or it is not up yet.
+
+    Temporal's own process must have its port: whoever takes it when Temporal has ended would be sent all runs."""
     found, owner = Addresses.read(home.stack), home.owner()
-    return found if found and owner and found.pid == owner.pid else None
+    if found is None or owner is None or found.pid != owner.pid:
+        return None
+    return found if listens(found.temporal_pid, found.temporal_port) else None
 
 
 @contextmanager

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 import asyncpg
 import pytest
 
+from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.own import own
@@ -36,34 +40,137 @@ async def test_a_playbook_cannot_touch_the_log(site: Site, log: asyncpg.Connecti
     assert await log.fetchval(rows, told["execution_id"]) > 0
 
 
-@pytest.mark.parametrize(
-    ("query", "refused"),
-    [
-        ("DELETE FROM event", asyncpg.UndefinedTableError),
-        ("CREATE DATABASE another", asyncpg.InsufficientPrivilegeError),
-        ("DROP DATABASE noetl", asyncpg.InsufficientPrivilegeError),
-        ("CREATE ROLE another", asyncpg.InsufficientPrivilegeError),
-        ("ALTER ROLE playbooks SUPERUSER", asyncpg.InsufficientPrivilegeError),
-        ("COPY (SELECT 1) TO PROGRAM 'cat'", asyncpg.InsufficientPrivilegeError),
-        ("SELECT pg_read_file('PG_VERSION')", asyncpg.InsufficientPrivilegeError),
-        ("SELECT rolpassword FROM pg_authid", asyncpg.InsufficientPrivilegeError),
-        (
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'noetl'",
-            asyncpg.InsufficientPrivilegeError,
-        ),
-    ],
-)
-async def test_the_playbooks_account_owns_its_database_and_no_more(
-    servers: Addresses, query: str, refused: type[Exception]
-) -> None:
+REFUSED = """
+DELETE FROM event
+CREATE DATABASE another
+DROP DATABASE noetl
+DROP DATABASE playbooks
+ALTER DATABASE playbooks CONNECTION LIMIT 0
+ALTER DATABASE playbooks SET statement_timeout = 1
+ALTER DATABASE playbooks OWNER TO playbooks
+CREATE ROLE another
+ALTER ROLE playbooks SUPERUSER
+ALTER ROLE playbooks VALID UNTIL 'yesterday'
+ALTER ROLE playbooks NOLOGIN
+ALTER ROLE reader RENAME TO another
+ALTER ROLE noetl PASSWORD 'x'
+ALTER ROLE reader PASSWORD 'x'
+ALTER ROLE ALL SET statement_timeout = 1
+DROP ROLE reader
+GRANT pg_read_server_files TO playbooks
+GRANT noetl TO playbooks
+SET ROLE noetl
+SET ROLE pg_execute_server_program
+SET SESSION AUTHORIZATION noetl
+COPY (SELECT 1) TO PROGRAM 'cat'
+CREATE TEMP TABLE one (id int); COPY one FROM PROGRAM 'echo 1'
+COPY (SELECT 1) TO '/tmp/noetl-one'
+CREATE TEMP TABLE one (line text); COPY one FROM '/etc/passwd'
+SELECT pg_read_file('PG_VERSION')
+SELECT pg_read_binary_file('PG_VERSION')
+SELECT pg_ls_dir('.')
+SELECT pg_stat_file('PG_VERSION')
+SELECT pg_ls_logdir()
+SELECT pg_current_logfile()
+SELECT lo_import('/etc/passwd')
+SELECT lo_export(lo_create(0), '/tmp/noetl-one')
+ALTER SYSTEM SET archive_command = 'true'
+SELECT pg_reload_conf()
+SELECT rolpassword FROM pg_authid
+SELECT passwd FROM pg_shadow
+SELECT * FROM pg_hba_file_rules
+SELECT * FROM pg_ident_file_mappings
+SELECT * FROM pg_file_settings
+SHOW unix_socket_directories
+SHOW data_directory
+SHOW hba_file
+SET event_triggers = on
+SET session_preload_libraries = 'x'
+LOAD 'plpgsql'
+CREATE FUNCTION one() RETURNS int LANGUAGE c AS '/tmp/one.so'
+CREATE FUNCTION one() RETURNS int LANGUAGE internal AS 'pg_reload_conf'
+CREATE EVENT TRIGGER one ON login EXECUTE FUNCTION one()
+CREATE SUBSCRIPTION one CONNECTION 'host=127.0.0.1' PUBLICATION one
+CREATE TABLESPACE one LOCATION '/tmp'
+SELECT pg_create_physical_replication_slot('one')
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'noetl'
+SELECT * FROM pg_backend_memory_contexts
+CHECKPOINT
+"""
+STATEMENTS = REFUSED.strip().splitlines()
+
+
+@pytest.mark.parametrize("query", STATEMENTS)
+async def test_the_playbooks_account_may_use_its_database_and_no_more(servers: Addresses, query: str) -> None:
     log = await asyncpg.connect(servers.postgres)
     playbooks = await asyncpg.connect(servers.playbooks)
     try:
-        with pytest.raises(refused):
+        with pytest.raises((asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedTableError)):
             await playbooks.execute(query)
     finally:
         await playbooks.close()
         await log.close()
+
+
+async def test_the_accounts_of_playbooks_are_members_of_nothing(servers: Addresses) -> None:
+    log = await asyncpg.connect(servers.postgres)
+    members = "SELECT count(*) FROM pg_auth_members WHERE member::regrole::text IN ('playbooks', 'reader')"
+    try:
+        assert await log.fetchval(members) == 0
+    finally:
+        await log.close()
+
+
+SPOILING = (
+    "ALTER ROLE CURRENT_USER PASSWORD 'x'",
+    "ALTER ROLE CURRENT_USER PASSWORD NULL",
+    "DROP OWNED BY CURRENT_USER",
+    "REVOKE ALL ON DATABASE playbooks FROM CURRENT_USER",
+    "DROP SCHEMA IF EXISTS public CASCADE",
+)
+
+
+@pytest.mark.parametrize("name", ["NOETL_CREDENTIAL_PG_LOCAL", "NOETL_CREDENTIAL_PG_NOETL_K8S"])
+async def test_an_account_that_changes_itself_ends_nothing(tmp_path: Path, name: str) -> None:
+    """Nothing forbids these statements in Postgres. Logins by TCP, which people use, wait for the next start."""
+    home = Home(tmp_path / ".noetl")
+    with own(home, "run") as (_, addresses):
+        for query in SPOILING:
+            connection = await by_credential(addresses, name)
+            with suppress(asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedObjectError):
+                await connection.execute(query)
+            await connection.close()
+        connection = await by_credential(addresses, name)
+        assert await connection.fetchval("SELECT 7") == 7
+        await connection.execute("ALTER ROLE CURRENT_USER SET search_path = nowhere")
+        await connection.close()
+        with pytest.raises(asyncpg.InvalidAuthorizationSpecificationError):
+            await by_tcp(addresses, name)
+    with own(home, "run") as (_, addresses):
+        for connection in (await by_credential(addresses, name), await by_tcp(addresses, name)):
+            assert await connection.fetchval("SHOW search_path") == '"$user", public'
+            await connection.close()
+
+
+async def by_credential(addresses: Addresses, name: str) -> asyncpg.Connection:
+    """As a tool connects."""
+    login = json.loads(addresses.environment()[name])
+    connection = await asyncpg.connect(
+        host=login["db_host"],
+        port=login["db_port"],
+        user=login["db_user"],
+        password=login["db_password"],
+        database=login["db_name"],
+    )
+    await connection.execute("SET default_transaction_read_only = off")
+    return connection
+
+
+async def by_tcp(addresses: Addresses, name: str) -> asyncpg.Connection:
+    """As a person connects."""
+    login = json.loads(addresses.environment()[name])
+    user, password, database = login["db_user"], login["db_password"], login["db_name"]
+    return await asyncpg.connect(addresses.postgres_tcp, user=user, password=password, database=database)
 
 
 @pytest.mark.parametrize("name", ["noetl", "noetl_test", "demo_noetl"])
@@ -84,7 +191,9 @@ async def test_a_playbook_may_read_the_log_and_only_read_it(site: Site) -> None:
     reader = await asyncpg.connect(addresses.postgres, user="reader", password=addresses.reader_password)
     try:
         await reader.execute("SET default_transaction_read_only = off")
-        for query in ("DELETE FROM noetl.event", "CREATE TEMP TABLE one (id int)", "CREATE TABLE noetl.one (id int)"):
+        statements = ["DELETE FROM noetl.event", "CREATE TEMP TABLE one (id int)", "CREATE TABLE noetl.one (id int)"]
+        statements += [f"SELECT FROM noetl.{table}" for table in ("history", "payload", "payload_owner", "cursor")]
+        for query in statements:
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
                 await reader.execute(query)
     finally:
@@ -97,9 +206,9 @@ async def test_no_account_reaches_the_database_of_another(servers: Addresses) ->
         ("reader", servers.reader_password): ("playbooks", "postgres", "template1"),
     }
     for (user, password), databases in closed.items():
-        for database in databases:
-            with pytest.raises(asyncpg.InsufficientPrivilegeError):
-                await asyncpg.connect(servers.postgres, user=user, password=password, database=database)
+        for database, dsn in product(databases, (servers.postgres, servers.postgres_tcp)):
+            with pytest.raises(asyncpg.InvalidAuthorizationSpecificationError, match="rejects"):
+                await asyncpg.connect(dsn, user=user, password=password, database=database)
 
 
 async def test_an_existing_cluster_gets_them_at_its_next_start(tmp_path: Path) -> None:
@@ -109,15 +218,15 @@ async def test_an_existing_cluster_gets_them_at_its_next_start(tmp_path: Path) -
         await connection.execute("DROP DATABASE playbooks")
         await connection.execute("DROP OWNED BY reader")
         await connection.execute("DROP ROLE playbooks, reader")
-        await connection.execute("CREATE TABLE noetl.event AS SELECT 7 AS seven")
         await connection.close()
+        await migrate(addresses.postgres)
     (home.root / "playbooks.password").unlink()
     with own(home, "run") as (_, addresses):
         connection = await asyncpg.connect(addresses.playbooks)
         await connection.execute("CREATE TABLE kept AS SELECT 7 AS seven")
         await connection.close()
         reader = await asyncpg.connect(addresses.postgres, user="reader", password=addresses.reader_password)
-        assert await reader.fetchval("SELECT seven FROM noetl.event") == 7
+        assert await reader.fetchval("SELECT count(*) FROM noetl.event") == 0
         await reader.close()
     with own(home, "run") as (_, addresses):
         connection = await asyncpg.connect(addresses.playbooks)

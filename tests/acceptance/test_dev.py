@@ -68,7 +68,7 @@ def pid_of(site: Site, marker: str) -> int:
     return next(one.pid for one in noted(site.home.servers) if marker in one.marker)
 
 
-@pytest.mark.parametrize(("server", "marker"), [("Temporal", "temporal.db"), ("Postgres", "noetl.home=")])
+@pytest.mark.parametrize(("server", "marker"), [("Temporal", "temporal.db"), ("Postgres", "unix_socket_directories=")])
 def test_why_a_stack_fell_is_told(bare: Site, server: str, marker: str) -> None:
     assert bare.noetl("dev", "up").returncode == 0
     os.kill(pid_of(bare, marker), signal.SIGKILL)

@@ -81,6 +81,6 @@ def test_killed_at_any_moment(site: Site) -> None:
     assert {pid for pid, command in processes_of(home).items() if "dev serve" in command} == {owner_pid}
     commands = list(processes_of(home).values())
     assert len([one for one in commands if "start-dev" in one]) == 1, commands
-    assert len([one for one in commands if "-D" in one and "noetl.home=" in one]) == 1, commands
+    assert len([one for one in commands if "-D" in one and "unix_socket_directories=" in one]) == 1, commands
     assert site.noetl("dev", "down").returncode == 0
     assert not [path.name for path in home.root.rglob("*.new")], "a draft was left behind"

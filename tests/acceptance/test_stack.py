@@ -174,8 +174,9 @@ def test_another_server_on_the_port_is_not_taken_for_ours(home: Home, owner: sub
     assert not listens(owner.pid, port)
     other = Home(home.root.parent / "other")
     other.prepare()
-    assert accepts_login(home, there.postgres_port)
-    assert not accepts_login(other, there.postgres_port)
+    sockets = Path(there.sockets)
+    assert accepts_login(home, sockets, there.postgres_port)
+    assert not accepts_login(other, sockets, there.postgres_port)
 
 
 @pytest.mark.parametrize("name", ["temporal", "ui", "postgres"])
@@ -260,8 +261,10 @@ def test_a_joining_run_does_not_wait_for_a_stack_that_stops(home: Home) -> None:
         with pytest.raises(TimeoutError):
             waiting.result(1)
         assert not home.in_use()
-        Addresses(os.getpid(), "run", "a", "b", 1, "c", "d", "e", "f").write(home.stack)
-        assert waiting.result(20).temporal == "a"
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            place = f"127.0.0.1:{listener.getsockname()[1]}"
+            Addresses(os.getpid(), "run", place, os.getpid(), "b", (), "c", 1, "d", "e", "f", "g").write(home.stack)
+            assert waiting.result(20).temporal == place
         assert wait_until(lambda: not home.in_use())
 
 

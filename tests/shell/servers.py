@@ -64,13 +64,13 @@ async def on_loopback(*routes: Route) -> AsyncGenerator[str]:
 
 
 class Proxy:
-    """Passes TCP connections on to a Postgres. ``dsn`` is that database through the proxy, ``accepted`` counts the
-    connections.
+    """Passes TCP connections on to a Postgres on this machine. ``dsn`` is that database through the proxy,
+    ``accepted`` counts the connections.
     """
 
     def __init__(self, dsn: str) -> None:
         parts = urlsplit(dsn)
-        self._target = (parts.hostname or "127.0.0.1", parts.port or 5432)
+        self._target = ("127.0.0.1", parts.port or 5432)
         self._port = _free_port()
         login = parts.netloc.rpartition("@")[0]
         self.dsn = parts._replace(netloc=f"{login}@127.0.0.1:{self._port}").geturl()

@@ -59,7 +59,7 @@ async def test_an_unusable_postgres_is_told_without_its_password(servers: Addres
         ("postgresql://noetl:hush@127.0.0.1:1/noetl", "Postgres at 127.0.0.1:1/noetl: connection refused"),
         (right.replace(servers.postgres_password, "hush"), "login was refused"),
         (f"{right}_nope", "does not exist"),
-        (f"{right}?sslmode=require", "SSL"),
+        (f"{servers.postgres_tcp}?sslmode=require", "SSL"),
         ("hush", "does not begin with postgresql://"),
         ("postgresql://noetl:hush@127.0.0.1:port/noetl", "NOETL_POSTGRES"),
     ]:

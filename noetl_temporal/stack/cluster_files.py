@@ -1,0 +1,68 @@
+"""The files of a cluster that say what Postgres runs and whom it lets in: written before every start, never read.
+
+All settings are on the command line (postgres.py), so the files of settings are empty: whatever stood in them
+(``archive_command``, ``restore_command``, a log collector, libraries to load) has no effect.
+
+Who gets in is one list. The accounts of playbooks and readers reach one database each. On the Unix socket, whose folder
+only the stack's owner enters, the kernel says who connects (``peer``): an account of Postgres may always change its own
+password, so a login by password could be ended by any playbook. Everyone else needs a password, which SCRAM proves and
+never sends.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+import stat
+from pathlib import Path
+
+from noetl_temporal.stack.errors import StackError
+from noetl_temporal.stack.postgres_place import Place
+
+__all__ = ["checked_folder", "write_cluster_files"]
+
+NOTE = "# noetl writes this file before every start; its settings are on the command line\n"
+
+LOGINS = """\
+local  playbooks  playbooks                    peer map=owner
+local  noetl      reader                       peer map=owner
+host   playbooks  playbooks      127.0.0.1/32  scram-sha-256
+host   noetl      reader         127.0.0.1/32  scram-sha-256
+local  all        playbooks,reader             reject
+host   all        playbooks,reader  all        reject
+local  all        all                          scram-sha-256
+host   all        all            127.0.0.1/32  scram-sha-256
+"""
+
+RECOVERY = ("standby.signal", "recovery.signal")
+
+
+def checked_folder(folder: Path, where: Place) -> None:
+    """Raises StackError where ``folder`` is a link, or of another account than Postgres runs as."""
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise StackError(f"{folder} is not a folder: remove it")
+    owner = where.account.uid if where.account else os.geteuid()
+    if found.st_uid != owner:
+        raise StackError(f"{folder} belongs to another user: run noetl as that user, or remove it")
+
+
+def write_cluster_files(data: Path, where: Place) -> None:
+    """Replace them in the folder ``data``, whose server does not run."""
+    for name in RECOVERY:
+        (data / name).unlink(missing_ok=True)
+    owner = pwd.getpwuid(os.geteuid()).pw_name
+    mapped = "".join(f'owner  "{owner}"  {account}\n' for account in ("playbooks", "reader"))
+    _replace(data / "postgresql.conf", NOTE, where)
+    _replace(data / "postgresql.auto.conf", NOTE, where)
+    _replace(data / "pg_hba.conf", NOTE + LOGINS, where)
+    _replace(data / "pg_ident.conf", NOTE + mapped, where)
+
+
+def _replace(file: Path, text: str, where: Place) -> None:
+    draft = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as opened:
+        opened.write(text)
+        where.own(opened.fileno())
+    draft.replace(file)
