@@ -16,8 +16,8 @@ from unittest.mock import patch
 import click
 
 from dev.attack.attack import Attack, AttackClass
+from noetl_activities import json_limits
 from noetl_compiler import regular_file
-from noetl_temporal.cli import json_bounds
 from noetl_temporal.cli.payload import read_payload
 
 __all__ = ["CLASS"]
@@ -133,14 +133,14 @@ def _gets_through(given: Arguments) -> bool:
 @contextmanager
 def _unguarded() -> Generator[None]:
     """Without what is counted before parsing, and with anything taken for a file."""
-    excess = patch.object(json_bounds, "excess", _nothing_is_too_much)
+    excess = patch.object(json_limits, "excess", _nothing_is_too_much)
     refuse = patch.object(regular_file, "refuse_others", _refuse_nothing)
     with excess, refuse:
         yield
 
 
-def _nothing_is_too_much(_text: str) -> str:
-    return ""
+def _nothing_is_too_much(_text: str) -> None:
+    return None
 
 
 def _refuse_nothing(_path: Path, _status: os.stat_result) -> None:

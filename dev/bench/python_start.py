@@ -29,6 +29,10 @@ class Context:
     async def credential(self, auth: Json) -> Credential:
         return await Credentials(CredentialSource(environment={})).resolve(auth)
 
+    def cut(self, text: str, limit: int) -> str:
+        """No secret is known here."""
+        return text[:limit]
+
 
 async def call() -> None:
     outcome = await TOOL.run(

@@ -10,6 +10,7 @@ from typing import cast
 import click
 import msgspec
 
+from noetl_activities import json_limits
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic
 from noetl_compiler.graph import Json
@@ -17,7 +18,6 @@ from noetl_compiler.printable import printable_line
 from noetl_compiler.reader import MAX_DEPTH, plain, read
 from noetl_compiler.regular_file import read_regular
 from noetl_compiler.source import SourceFile
-from noetl_temporal.cli import json_bounds
 from noetl_temporal.limits import STORED_BYTES
 
 __all__ = ["cut", "read_payload"]
@@ -29,12 +29,12 @@ _LONG_NUMBER = re.compile(r"[0-9]{19}")
 def read_payload(payload: str | None, settings: Iterable[str]) -> dict[str, Json]:
     """The payload's object with every ``a.b=value`` of ``settings`` set in it, in order."""
     request = _object(payload) if payload else {}
-    left = json_bounds.MAX_VALUES
+    left = json_limits.MAX_VALUES
     for setting in settings:
         keys, value = _setting(setting)
         left -= sum(1 for _ in _values(value))
         if left < 0:
-            raise click.UsageError(f"--set has more than {json_bounds.MAX_VALUES:,} values in all")
+            raise click.UsageError(f"--set has more than {json_limits.MAX_VALUES:,} values in all")
         _put(request, keys, value)
     return request
 
@@ -44,8 +44,10 @@ def read_payload(payload: str | None, settings: Iterable[str]) -> dict[str, Json
 
 def _object(payload: str) -> dict[str, Json]:
     text, where = (_file(payload[1:]), payload[1:]) if payload.startswith("@") else (payload, "--payload")
-    if too_much := json_bounds.excess(text):
-        raise click.UsageError(f"{where} has {too_much}: keep data in a file or a table, and read it in a task")
+    if too_much := json_limits.excess(text):
+        raise click.UsageError(
+            f"{where} is too large ({too_much}): keep data in a file or a table, and read it in a task"
+        )
     try:
         found = msgspec.json.decode(text)
     except ValueError as error:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import click
 
+from noetl_compiler.printable import printable
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.files import check_folder
@@ -109,8 +110,6 @@ def _removed(folder: Path) -> bool:
 
 
 def _shown(project: Path | None) -> str:
-    from noetl_compiler.diagnostics import printable  # which brings the graph along
-
     return printable(str(project)) if project else "(unknown project)"
 
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from noetl_activities.stack_ports import PORTS_VARIABLE
 from noetl_temporal.environment import DSN_VARIABLE, SIGNING_KEY_VARIABLE
 from noetl_temporal.queues import TOOL_QUEUES_VARIABLE
 from noetl_temporal.stack.files import read_text, write_whole
@@ -21,9 +22,6 @@ PLAYBOOKS = ("pg_local", "pg_k8s", "test_postgres")
 
 LOG = "pg_noetl_k8s"
 """The credential that reads the event log."""
-
-PORTS_VARIABLE = "NOETL_STACK_PORTS"
-"""Names the ports that no tool may call, whatever else is allowed."""
 
 LOOPBACK = "localhost,127.0.0.0/8,::1"
 

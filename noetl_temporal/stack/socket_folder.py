@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from noetl_temporal.stack.errors import StackError
-from noetl_temporal.stack.home import Home, write_whole
+from noetl_temporal.stack.files import write_whole
+from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.postgres_place import Place, reachable
 
 __all__ = ["make_socket_folder", "remove_socket_folder"]

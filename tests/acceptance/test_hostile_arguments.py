@@ -28,8 +28,8 @@ BOMB = "{a0: &a0 [x, x], " + ", ".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] *
 MERGES = "{m: &m {" + ",".join(f"k{n}: 1" for n in range(999)) + "}, b: {<<: [" + "*m," * 9999 + "]}}"
 
 PAYLOADS = {
-    "lists 100,000 deep": ("[" * 100_000, "more than 100 levels"),
-    "objects 100,000 deep": ('{"a":' * 100_000 + "1" + "}" * 100_000, "more than 100 levels"),
+    "lists 100,000 deep": ("[" * 100_000, "nested deeper than 100 levels"),
+    "objects 100,000 deep": ('{"a":' * 100_000 + "1" + "}" * 100_000, "nested deeper than 100 levels"),
     "four megabytes of lists": ('{"a": [' + "[]," * 1_300_000 + "1]}", "more than 1,000,000 values"),
     "no end of a text": ('{"a": "' + '\\"' * 2_000_000, "is not JSON"),
     "a number beyond all": ('{"a": 1e999}', "is not JSON"),

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from noetl_activities.isolation.probe import isolation
-from noetl_activities.isolation.settings import PORTS_VARIABLE, STACK_PORTS_VARIABLE
+from noetl_activities.isolation.settings import PORTS_VARIABLE
 from noetl_activities.python import TOOL
+from noetl_activities.stack_ports import PORTS_VARIABLE as STACK_PORTS
 from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import Context, request
@@ -204,7 +205,7 @@ async def test_it_takes_only_a_part_of_the_machine(attack: str, error: str) -> N
 FORKS = """
 import os, time
 started = 0
-while True:
+for _ in range(600):  # more than the limit, and no danger to the machine where it does not hold
     try:
         if os.fork() == 0:
             time.sleep(600)
@@ -227,12 +228,13 @@ async def test_its_processes_are_limited_and_end_with_it(prefix: str) -> None:
 ALL_FORK = """
 import os, time
 open(file, 'a').write(os.getcwd() + '\\n')
-while True:
+for _ in range(8):  # 256 processes where nothing stops them: enough to tell, and no danger to the machine
     try:
         if os.fork() == 0:
             os.setsid()
     except OSError:
-        time.sleep(0.5)
+        break
+time.sleep(600)
 """
 
 
@@ -304,7 +306,7 @@ async def test_a_port_that_is_named_is_in_reach_unless_it_is_the_stacks(
     port = listening.getsockname()[1]
     monkeypatch.setenv(PORTS_VARIABLE, f"443, {port}")
     assert await attacked(CONNECTS["TCP"], port=port) == "got through"
-    monkeypatch.setenv(STACK_PORTS_VARIABLE, str(port))
+    monkeypatch.setenv(STACK_PORTS, str(port))
     assert await attacked(CONNECTS["TCP"], port=port) == "PermissionError"
 
 

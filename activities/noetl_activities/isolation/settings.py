@@ -19,13 +19,13 @@ from typing import TypedDict
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.isolation.limits import GIB, MEMORY
+from noetl_activities.stack_ports import PORTS_VARIABLE as STACK_PORTS
 
 __all__ = ["DIRECTORIES_VARIABLE", "PORTS_VARIABLE", "Settings", "settings_of"]
 
 DIRECTORIES_VARIABLE = "NOETL_TASK_DIRECTORIES"
 PORTS_VARIABLE = "NOETL_TASK_PORTS"
 MEMORY_VARIABLE = "NOETL_TASK_MEMORY"
-STACK_PORTS_VARIABLE = "NOETL_STACK_PORTS"
 
 PORTS = frozenset({53, 80, 443, 8080, 8443})
 
@@ -49,7 +49,7 @@ def settings_of(environment: Mapping[str, str]) -> Settings:
         "folders": str(Path(tempfile.gettempdir()).resolve()),
         "directories": [str(Path(one).resolve()) for one in directories if one],
         "hidden": _hidden(environment),
-        "ports": sorted(ports - _numbers(STACK_PORTS_VARIABLE, environment.get(STACK_PORTS_VARIABLE, ""))),
+        "ports": sorted(ports - _numbers(STACK_PORTS, environment.get(STACK_PORTS, ""))),
         "memory": _memory(environment),
     }
 
