@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from noetl_activities.errors import ConfigError
-from noetl_activities.isolation.limits import GIB, MEMORY
+from noetl_activities.isolation.limits import GIB, MEMORY, PROCESSES
 from noetl_activities.stack_ports import PORTS_VARIABLE as STACK_PORTS
 
 __all__ = ["DIRECTORIES_VARIABLE", "PORTS_VARIABLE", "Settings", "settings_of"]
@@ -38,6 +38,7 @@ class Settings(TypedDict):
     hidden: list[str]
     ports: list[int]
     memory: int
+    processes: int
 
 
 def settings_of(environment: Mapping[str, str]) -> Settings:
@@ -51,6 +52,7 @@ def settings_of(environment: Mapping[str, str]) -> Settings:
         "hidden": _hidden(environment),
         "ports": sorted(ports - _numbers(STACK_PORTS, environment.get(STACK_PORTS, ""))),
         "memory": _memory(environment),
+        "processes": PROCESSES,
     }
 
 
