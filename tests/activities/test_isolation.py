@@ -15,11 +15,14 @@ from typing import Any
 
 import pytest
 
+from noetl_activities.isolation import settings
 from noetl_activities.isolation.probe import isolation
 from noetl_activities.isolation.settings import PORTS_VARIABLE, STACK_PORTS_VARIABLE
 from noetl_activities.python import TOOL
+from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import Context, request
+from .test_python import written
 
 PR_GET_DUMPABLE = 3
 HELD = asyncio.run(isolation())
@@ -200,58 +203,68 @@ async def test_it_takes_only_a_part_of_the_machine(attack: str, error: str) -> N
     assert await attacked(attack) == error
 
 
+COUNTED = pytest.mark.skipif("a limit on processes" not in HELD.split(";")[0], reason=HELD)
+FEW = 64
+"""The limit on processes here: enough to see it hold, and a machine does not notice them."""
+
+
+@pytest.fixture
+def few_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "PROCESSES", FEW)
+
+
 FORKS = """
 import os, time
 started = 0
-while True:
-    try:
-        if os.fork() == 0:
-            time.sleep(600)
-        started += 1
-    except OSError:
-        break
-result = started
-"""
-IN_A_NAMESPACE = LIBC + "libc.unshare(0x10000000)\n"
-
-
-@pytest.mark.skipif("a limit on processes" not in HELD.split(";")[0], reason=HELD)
-@pytest.mark.parametrize("prefix", ["", IN_A_NAMESPACE])
-async def test_its_processes_are_limited_and_end_with_it(prefix: str) -> None:
-    outcome = await TOOL.run(request("python", code=prefix + FORKS, limit=None), Context())
-    assert outcome.error is None
-    assert 100 < outcome.result < 512
-
-
-ALL_FORK = """
-import os, time
-open(file, 'a').write(os.getcwd() + '\\n')
-while True:
+for _ in range(2 * limit):
     try:
         if os.fork() == 0:
             os.setsid()
+            time.sleep(600)
+            os._exit(0)
+        started += 1
     except OSError:
-        time.sleep(0.5)
+        break
 """
+"""Forks a fixed number of times at most, in one process; what it starts sleeps, in a session of its own."""
+
+IN_A_NAMESPACE = LIBC + "libc.unshare(0x10000000)\n"
 
 
-@pytest.mark.skipif("a limit on processes" not in HELD.split(";")[0], reason=HELD)
-async def test_a_fork_bomb_ends_when_its_call_does(task_folder: Path) -> None:
-    code = {"code": ALL_FORK, "input": {"file": str(task_folder / "folder")}}
-    running = asyncio.create_task(TOOL.run(request("python", limit=None, **code), Context()))
+@COUNTED
+async def test_its_limit_on_processes_is_set(few_processes: None) -> None:
+    code = "import resource\nassert resource.getrlimit(resource.RLIMIT_NPROC) == (limit, limit)"
+    assert await attacked(code, limit=FEW) == "got through"
+
+
+@COUNTED
+@pytest.mark.parametrize("prefix", ["", IN_A_NAMESPACE])
+async def test_its_processes_are_limited_and_end_with_it(prefix: str, few_processes: None) -> None:
+    code = f"{prefix}{FORKS}result = [started, os.getcwd()]"
+    outcome = await TOOL.run(request("python", code=code, input={"limit": FEW}, limit=None), Context())
+    assert outcome.error is None
+    started, folder = outcome.result
+    assert FEW / 2 < started < FEW
+    assert not working_in(folder)
+
+
+@COUNTED
+async def test_all_that_it_has_started_ends_when_its_call_does(task_folder: Path, few_processes: None) -> None:
+    code = f"{FORKS}open(file, 'w').write(os.getcwd() + '\\n')\ntime.sleep(600)"
+    given: dict[str, Any] = {"limit": FEW, "file": str(task_folder / "folder")}
+    running = asyncio.create_task(TOOL.run(request("python", code=code, input=given, limit=None), Context()))
     async with asyncio.timeout(60):
-        while len(working_in(task_folder / "folder")) < 100:
+        while not (folder := written(task_folder / "folder").strip()):
             await asyncio.sleep(0.1)
+        assert len(working_in(folder)) > FEW / 2
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-    assert not working_in(task_folder / "folder")
+    assert not working_in(folder)
 
 
-def working_in(named: Path) -> list[int]:
-    """The processes whose folder is the one that ``named`` holds."""
-    folder = named.read_text().splitlines()[:1] if named.exists() else []
-    return [int(process.name) for process in Path("/proc").glob("[0-9]*") if folder and folder[0] == cwd(process)]
+def working_in(folder: str) -> list[int]:
+    return [int(process.name) for process in Path("/proc").glob("[0-9]*") if folder == cwd(process)]
 
 
 def cwd(process: Path) -> str:
@@ -284,6 +297,16 @@ async def test_ports_that_are_not_named_are_out_of_reach(attack: str, listening:
     assert await attacked(CONNECTS[attack], **given) in ("PermissionError", "OSError")
     if attack != "Multipath TCP" or HAS_MULTIPATH:
         assert unconfined(CONNECTS[attack], **given) == "got through"
+
+
+@pytest.mark.stack
+@pytest.mark.skipif("TCP ports by list" not in HELD, reason=HELD)
+async def test_the_stacks_servers_are_out_of_reach(servers: Addresses) -> None:
+    """Temporal's has no login: whoever connects terminates runs."""
+    for address in (servers.temporal, servers.postgres.rpartition("@")[2].partition("/")[0]):
+        given: dict[str, Any] = {"port": int(address.rpartition(":")[2])}
+        assert await attacked(CONNECTS["TCP"], **given) == "PermissionError"
+        assert unconfined(CONNECTS["TCP"], **given) == "got through"
 
 
 @pytest.mark.skipif("TCP ports by list" not in HELD, reason=HELD)

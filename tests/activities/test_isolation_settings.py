@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from noetl_activities.errors import ConfigError
+from noetl_activities.isolation.files import allowed_paths
+from noetl_activities.isolation.landlock import LIST, WRITE
 from noetl_activities.isolation.limits import GIB
 from noetl_activities.isolation.settings import settings_of
 
@@ -49,7 +51,31 @@ def test_paths_are_real_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_values_that_are_no_paths_are_none() -> None:
-    assert settings_of({"NOETL_CREDENTIAL_PG": "{" * 10_000, "NOETL_POSTGRES": "postgresql://u:p@h/d"})["hidden"] == []
+    environment = {
+        "NOETL_CREDENTIAL_PG": "{" * 10_000,
+        "NOETL_POSTGRES": "postgresql://u:p@h/d",
+        "NOETL_TASK_PORTS": "",
+    }
+    assert settings_of(environment)["hidden"] == []
+
+
+def test_what_is_allowed_is_all_but_what_is_hidden(tmp_path: Path) -> None:
+    for name in ("data/deep/secret", "data/deep/file", "data/file", "home/venv/python"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "data/link").symlink_to("/")
+    hidden = [str(tmp_path / "data/deep/secret"), str(tmp_path / "home")]
+    found = allowed_paths([str(tmp_path / "data"), str(tmp_path / "home/venv"), str(tmp_path / "home")], hidden)
+    below = sorted(
+        (path.removeprefix(f"{tmp_path}/"), rights) for path, rights in found if path.startswith(f"{tmp_path}/")
+    )
+    assert below == [
+        ("data", LIST),
+        ("data/deep", LIST),
+        ("data/deep/file", WRITE),
+        ("data/file", WRITE),
+        ("home/venv", WRITE),
+    ]
 
 
 @pytest.mark.parametrize(

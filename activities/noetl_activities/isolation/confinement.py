@@ -39,7 +39,7 @@ def confine(folder: str, settings: dict[str, Any]) -> Held:
     if sys.platform == "linux":
         _confine_on_linux(folder, settings, found)
     else:
-        limits.limit_resources(settings["memory"], processes=False)
+        limits.limit_resources(settings["memory"], None)
         found.note(False, "", f"no sandbox on {sys.platform}: {HAS_RIGHTS}")
     found.note(True, "limits on memory and file size", "")
     os.chdir(folder)
@@ -55,7 +55,7 @@ def _confine_on_linux(folder: str, settings: dict[str, Any], found: Held) -> Non
     version = landlock.abi()
     identity = accounts.become_own(folder, landlock=version > 0)
     system.prctl(system.PR_SET_DUMPABLE, 1)  # the change of account has taken it again
-    limits.limit_resources(settings["memory"], processes=identity.counted)
+    limits.limit_resources(settings["memory"], settings["processes"] if identity.counted else None)
     system.prctl(system.PR_SET_NO_NEW_PRIVS, 1)
     if version:
         shared = [accounts.SHARED_MEMORY] if identity.shared_memory else []

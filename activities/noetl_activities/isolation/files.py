@@ -68,9 +68,11 @@ def allowed_paths(writable: Sequence[str], hidden: Sequence[str]) -> Iterator[tu
 
 
 def _without(tree: str, rights: int, hidden: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """``tree``, or all in it but what is hidden."""
+    """``tree``, or all in it but what is hidden. A tree that lies in something hidden is meant itself, as a virtual
+    environment below NOETL_HOME is.
+    """
     place = os.path.realpath(tree)
-    if any(_within(place, one) for one in hidden):
+    if place in hidden:
         return
     if not any(_within(one, place) for one in hidden):
         yield place, rights

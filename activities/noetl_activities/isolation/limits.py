@@ -29,11 +29,11 @@ _REFUSALS = () if sys.platform == "linux" else (ValueError, AttributeError)
 """What a limit may fail with: macOS does not know all."""
 
 
-def limit_resources(memory: int, *, processes: bool) -> None:
-    """Set the limits, for this process and those that it starts. ``memory``: bytes."""
+def limit_resources(memory: int, processes: int | None) -> None:
+    """For this process and those it starts. ``memory``: bytes of each. ``processes``: of all, None for no limit."""
     rows = [*LIMITS, ("RLIMIT_DATA", memory, "bytes"), ("RLIMIT_AS", ADDRESSES * memory, "bytes")]
-    if processes:
-        rows.append(("RLIMIT_NPROC", PROCESSES, "processes"))
+    if processes is not None:
+        rows.append(("RLIMIT_NPROC", processes, "processes"))
     for name, value, _ in rows:
         with contextlib.suppress(*_REFUSALS):
             _lower(getattr(resource, name), value)

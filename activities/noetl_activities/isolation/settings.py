@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from noetl_activities.errors import ConfigError
-from noetl_activities.isolation.limits import GIB, MEMORY
+from noetl_activities.isolation.limits import GIB, MEMORY, PROCESSES
 
 __all__ = ["DIRECTORIES_VARIABLE", "PORTS_VARIABLE", "Settings", "settings_of"]
 
@@ -38,6 +38,7 @@ class Settings(TypedDict):
     hidden: list[str]
     ports: list[int]
     memory: int
+    processes: int
 
 
 def settings_of(environment: Mapping[str, str]) -> Settings:
@@ -51,6 +52,7 @@ def settings_of(environment: Mapping[str, str]) -> Settings:
         "hidden": _hidden(environment),
         "ports": sorted(ports - _numbers(STACK_PORTS_VARIABLE, environment.get(STACK_PORTS_VARIABLE, ""))),
         "memory": _memory(environment),
+        "processes": PROCESSES,
     }
 
 
@@ -64,7 +66,7 @@ def _hidden(environment: Mapping[str, str]) -> list[str]:
 def _is_path(value: str) -> bool:
     """Whether it names something that exists. Most values are none, and some too long or odd to ask for."""
     try:
-        return Path(value).exists()
+        return bool(value) and Path(value).exists()
     except (OSError, ValueError):
         return False
 
