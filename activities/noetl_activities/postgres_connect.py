@@ -23,12 +23,14 @@ from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.postgres_dsn import SETTINGS, DsnError, dsn_fields
 from noetl_activities.postgres_kept import Connection, closed, kept_connections
-from noetl_activities.postgres_protocol import LoginRefusedError, receiving_at_most
+from noetl_activities.postgres_protocol import LoginRefusedError, guard_logins, receiving_at_most
 from noetl_activities.postgres_tls import MODES, Attempt, declined, tls_attempts
 from noetl_activities.postgres_values import NUL
 from noetl_activities.tool import Credential, Json, ToolContext
 
 __all__ = ["SQL_ERRORS", "Connection", "connected", "connected_to", "login", "sql_error"]
+
+guard_logins()
 
 SQL_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 """What a call of Postgres raises, for ``sql_error``."""

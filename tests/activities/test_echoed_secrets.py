@@ -78,10 +78,8 @@ async def echo() -> AsyncGenerator[str]:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        lines = dict(line.lower().partition(": ")[::2] for line in head.splitlines()[1:] if line)
-        originals = dict(line.partition(": ")[::2] for line in head.splitlines()[1:] if line)
-        name = "authorization" if "authorization" in lines else "x-key"
-        sent = next(value for header, value in originals.items() if header.lower() == name)
+        headers = [line.partition(": ") for line in head.splitlines()[1:]]
+        sent = next(value for name, _, value in headers if name.lower() in ("authorization", "x-key"))
         answer = list(ANSWERS.values())[int(head.split(" ")[1].strip("/").partition("?")[0])]
         for piece in answer(sent):
             writer.write(piece)
