@@ -3,13 +3,16 @@
 Where a Postgres is known, values over 64 KB are kept there (payload_store.py), and the parts that many inputs share
 (shared_part.py) whatever their size. Every process of a deployment has to know the same one: who does not cannot read
 what another stored.
+
+Where a signing key is known, what it writes is signed and what it reads is checked (signed_converter.py).
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, Self, TypeVar, cast
 
 import msgspec
 from temporalio.api.common.v1 import Payload
@@ -17,10 +20,12 @@ from temporalio.common import HeaderCodecBehavior
 from temporalio.converter import (
     CompositePayloadConverter,
     DataConverter,
+    DefaultFailureConverter,
     DefaultPayloadConverter,
     EncodingPayloadConverter,
     ExternalStorage,
     JSONPlainPayloadConverter,
+    PayloadConverter,
     SerializationContext,
     StorageDriver,
     StorageDriverSelectContext,
@@ -32,8 +37,21 @@ from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.packed_trail import ENCODING, PackedTrail, from_payload, to_payload
 from noetl_temporal.payload_store import UNREAD, PatientStore, PayloadStore
 from noetl_temporal.shared_part import SharedPart, is_shared, mark
+from noetl_temporal.signed_converter import SignedConverters, place_of
+from noetl_temporal.signed_failures import SignedFailureConverter
+from noetl_temporal.signing import Signer
 
-__all__ = ["HEADERS", "NO_STORE", "Unread", "data_converter", "is_kept_outside", "payload_limit", "worker_converter"]
+__all__ = [
+    "HEADERS",
+    "NO_STORE",
+    "Unread",
+    "data_converter",
+    "is_kept_outside",
+    "is_signed",
+    "payload_limit",
+    "replay_converter",
+    "worker_converter",
+]
 
 HEADERS = HeaderCodecBehavior.WORKFLOW_ONLY_CODEC
 """Headers go through a codec and the payload store as payloads do. Activities, which never look at them, leave them
@@ -110,6 +128,7 @@ def _decoded(text: bytes, kind: Any) -> Any:
 _shared = lru_cache(DECODED)(_decoded)
 
 
+_Converter = TypeVar("_Converter", bound=DataConverter)
 _STANDARD = DefaultPayloadConverter.default_encoding_payload_converters
 _CONVERTERS = (
     *(one for one in _STANDARD if not isinstance(one, JSONPlainPayloadConverter)),
@@ -126,24 +145,40 @@ class _PayloadConverter(CompositePayloadConverter):
         super().__init__(*_CONVERTERS)
 
     def with_context(self, context: SerializationContext) -> Self:
-        """The same: no value is written differently in different places."""
+        """The same: but for its signature, no value is written differently in different places."""
         del context
         return self
 
 
 @dataclasses.dataclass(frozen=True)
 class _DataConverter(DataConverter):
-    """A value is written alike whosever it is. The SDK asks three times a payload, which is a tenth of a replay."""
+    """A value is written alike whosever it is, unless it is signed. The SDK asks three times a payload, which is a
+    tenth of a replay.
+    """
 
     def with_context(self, context: SerializationContext) -> Self:
-        del context
-        return self
+        signed = _signed(self)
+        return self if signed is None else _with_class(self, signed.at(place_of(context)))
 
 
-def data_converter(dsn: str | None = None) -> DataConverter:
+def _signed(converter: DataConverter) -> SignedConverters | None:
+    made: object = converter.payload_converter_class
+    return made if isinstance(made, SignedConverters) else None
+
+
+def _with_class(converter: _Converter, made: Callable[[], PayloadConverter]) -> _Converter:
+    """The SDK only calls the class. It loses an instance's context where it replaces the storage, but not the class."""
+    return dataclasses.replace(converter, payload_converter_class=cast("type[PayloadConverter]", made))
+
+
+def data_converter(dsn: str | None = None, signing_key: bytes | None = None) -> DataConverter:
     """The converter of every client, worker and mirror; ``dsn`` names the Postgres for large values."""
     storage = _storage(PayloadStore(dsn)) if dsn else None
-    return _DataConverter(payload_converter_class=_PayloadConverter, external_storage=storage)
+    plain = _DataConverter(payload_converter_class=_PayloadConverter, external_storage=storage)
+    if signing_key is None:
+        return plain
+    signed = dataclasses.replace(plain, failure_converter_class=SignedFailureConverter)
+    return _with_class(signed, SignedConverters(_PayloadConverter, Signer(signing_key)))
 
 
 def _storage(driver: StorageDriver) -> ExternalStorage:
@@ -159,12 +194,28 @@ def is_kept_outside(payload: Payload) -> bool:
     return payload.ByteSize() >= STORE_FROM_BYTES or is_shared(payload)
 
 
+def is_signed(converter: DataConverter) -> bool:
+    """Whether what this converter writes is signed."""
+    return _signed(converter) is not None
+
+
 def worker_converter(converter: DataConverter) -> DataConverter:
-    """The same for a worker: a call that cannot be read now is ``Unread``."""
+    """The same for a worker: a call that cannot be read now is ``Unread``, and all is signed that has to be."""
+    signed = _signed(converter)
+    if signed is not None:
+        converter = _with_class(converter, dataclasses.replace(signed, is_strict=True))
     storage = converter.external_storage
     if storage is None or not isinstance(storage.drivers[0], PayloadStore):
         return converter
     return dataclasses.replace(converter, external_storage=_storage(PatientStore(storage.drivers[0])))
+
+
+def replay_converter(converter: DataConverter) -> DataConverter:
+    """The same for a replay, which runs nothing: signatures are not checked, as its namespace is another."""
+    if _signed(converter) is None:
+        return converter
+    plain = _with_class(converter, _PayloadConverter)
+    return dataclasses.replace(plain, failure_converter_class=DefaultFailureConverter)
 
 
 def payload_limit(converter: DataConverter) -> int:

@@ -11,6 +11,7 @@ from temporalio.envconfig import ClientConfig
 from noetl_temporal.codec import HEADERS, data_converter
 from noetl_temporal.deployment import CONNECT_SECONDS, DeploymentError
 from noetl_temporal.environment import dsn_from_environment
+from noetl_temporal.signing import signing_key_from_environment
 from noetl_temporal.temporal_problems import check_namespace, temporal_problem
 
 __all__ = ["connect_temporal"]
@@ -20,10 +21,11 @@ async def connect_temporal(address: str | None = None, namespace: str | None = N
     """A client for the given address, else for what TEMPORAL_* variables or a temporal.toml profile name.
 
     Large values lie in the Postgres of ``dsn``, else of NOETL_POSTGRES; without either, a value over 2 MB is refused.
+    What is sent is signed with the key in the file of NOETL_SIGNING_KEY_FILE, if that is set (signing.py).
     Raises DeploymentError when no Temporal answers, it has no such namespace, or the settings make no sense.
     """
     settings = _settings(address, namespace)
-    converter = data_converter(dsn or dsn_from_environment())
+    converter = data_converter(dsn or dsn_from_environment(), signing_key_from_environment())
     try:
         connecting = Client.connect(**settings, data_converter=converter, header_codec_behavior=HEADERS)
         client = await asyncio.wait_for(connecting, CONNECT_SECONDS)

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
+import noetl_activities.postgres_protocol  # noqa: F401 - guards the logins
 from noetl_temporal.database_errors import LOST_CONNECTION_ERRORS
 
 __all__ = ["MAX_CONNECTIONS", "Connection", "run_on_pool"]

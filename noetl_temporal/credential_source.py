@@ -1,4 +1,10 @@
-"""Where a worker finds the credentials that playbooks name."""
+"""Where a worker finds the credentials that playbooks name: one rule for every command.
+
+1. The file that ``--credentials`` names, else the one that NOETL_CREDENTIALS names.
+2. The environment: ``NOETL_CREDENTIAL_<NAME>``. The embedded stack sets those of its own databases that are not set.
+
+Nothing else is read. A ``credentials.yaml`` that lies beside a playbook came with it, perhaps from somebody else.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +12,7 @@ import os
 from pathlib import Path
 
 from noetl_activities.credentials import CredentialSource
+from noetl_temporal.deployment import DeploymentError
 
 __all__ = ["credential_source"]
 
@@ -13,6 +20,16 @@ CREDENTIALS_VARIABLE = "NOETL_CREDENTIALS"
 
 
 def credential_source(file: Path | None = None) -> CredentialSource:
-    """Credentials by name: from ``file`` or the one NOETL_CREDENTIALS names, then from the environment."""
+    """Credentials by name. Raises DeploymentError when NOETL_CREDENTIALS means another file in every folder."""
+    return CredentialSource(file or _named())
+
+
+def _named() -> Path | None:
     named = os.environ.get(CREDENTIALS_VARIABLE)
-    return CredentialSource(file or (Path(named) if named else None))
+    if not named:
+        return None
+    if not Path(named).is_absolute():
+        raise DeploymentError(
+            f"{CREDENTIALS_VARIABLE} is {named!r}, which is another file in every folder: set it to an absolute path"
+        )
+    return Path(named)

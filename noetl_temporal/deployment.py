@@ -1,20 +1,26 @@
 """What can be wrong with a deployment, told to the person who set it up: what was tried, why it failed, what to do.
 
 What Temporal says is in temporal_problems.py, which brings its client along; asyncpg raises a dozen classes.
+
+No message repeats a part of a DSN that may belong to its password: a DSN is read strictly before a driver has it, and
+of the driver's own errors those about its settings are not told in its words.
 """
 
 from __future__ import annotations
 
 import asyncio
-from urllib.parse import urlsplit
 
 import asyncpg
 
+import noetl_activities.postgres_protocol  # noqa: F401 - guards the logins
+from noetl_activities.postgres_dsn import DsnError, dsn_place
 from noetl_temporal.database_errors import DATABASE_ERRORS
 
-__all__ = ["CONNECT_SECONDS", "DeploymentError", "check_postgres", "postgres_problem"]
+__all__ = ["CONNECT_SECONDS", "DeploymentError", "check_postgres", "dsn_problem", "postgres_problem"]
 
 CONNECT_SECONDS = 10.0
+
+_FORM = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
 
 
 class DeploymentError(Exception):
@@ -24,34 +30,36 @@ class DeploymentError(Exception):
 async def check_postgres(dsn: str) -> None:
     """Connect once. Raises DeploymentError."""
     try:
+        dsn_place(dsn)
         connection = await asyncpg.connect(dsn, timeout=CONNECT_SECONDS)
     except (ValueError, *DATABASE_ERRORS) as error:
         raise postgres_problem(error, dsn) from error
     await connection.close()
 
 
+def dsn_problem(error: DsnError) -> DeploymentError:
+    """What is wrong with the DSN of the event log, by its place."""
+    return DeploymentError(f"the DSN in NOETL_POSTGRES is not one: {error}. Its form is {_FORM}")
+
+
 def postgres_problem(error: Exception, dsn: str) -> DeploymentError:
     """Why Postgres cannot be used; the password of the DSN is not told."""
+    try:
+        place = dsn_place(dsn) if dsn else ""
+    except DsnError as wrong:
+        return dsn_problem(wrong)
+    where = f"Postgres at {place}" if place else "Postgres"
     match error:
         case asyncpg.UndefinedTableError() | asyncpg.InvalidSchemaNameError() | asyncpg.UndefinedColumnError():
-            return DeploymentError(f"{_place(dsn)} has no event log of this version ({error}): run `noetl setup`")
+            return DeploymentError(f"{where} has no event log of this version ({error}): run `noetl setup`")
         case TimeoutError() | asyncio.TimeoutError():
             why = f"no answer within {CONNECT_SECONDS:g} s"
         case ConnectionRefusedError():
             why = "connection refused: nothing listens there"
         case asyncpg.InvalidAuthorizationSpecificationError():
             why = f"the login was refused ({error})"
+        case ValueError() if not isinstance(error, asyncpg.PostgresError):
+            why = "the parameters of the DSN, or the PG* variables of this process, are not those of Postgres"
         case _:
             why = str(error) or type(error).__name__
-    return DeploymentError(
-        f"cannot use {_place(dsn)}: {why}. Check NOETL_POSTGRES: postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
-    )
-
-
-def _place(dsn: str) -> str:
-    try:
-        parts = urlsplit(dsn)
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        return "Postgres"
-    return f"Postgres at {parts.hostname}{port}{parts.path}" if parts.hostname else "Postgres"
+    return DeploymentError(f"cannot use {where}: {why}. Check NOETL_POSTGRES: {_FORM}")

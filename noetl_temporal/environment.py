@@ -1,14 +1,29 @@
-"""What the environment says of the event log, for who does not speak to Temporal (else config.py)."""
+"""What the environment says of a deployment, for who does not speak to Temporal (else config.py)."""
 
 from __future__ import annotations
 
 import os
 
-__all__ = ["DSN_VARIABLE", "dsn_from_environment"]
+from noetl_activities.postgres_dsn import DsnError, dsn_place
+
+__all__ = ["DSN_VARIABLE", "SIGNING_KEY_VARIABLE", "dsn_from_environment"]
 
 DSN_VARIABLE = "NOETL_POSTGRES"
 
+SIGNING_KEY_VARIABLE = "NOETL_SIGNING_KEY_FILE"
+"""Names the file with the key under which runs and calls are signed (signing.py)."""
+
 
 def dsn_from_environment() -> str | None:
-    """The DSN of the event log's Postgres, None when there is none."""
-    return os.environ.get(DSN_VARIABLE)
+    """The DSN of the event log's Postgres, None when there is none. Raises DeploymentError for what is no DSN, before a
+    driver reads it: its errors repeat parts of it.
+    """
+    dsn = os.environ.get(DSN_VARIABLE)
+    try:
+        if dsn:
+            dsn_place(dsn)
+    except DsnError as error:
+        from noetl_temporal.deployment import dsn_problem  # which brings the driver along
+
+        raise dsn_problem(error) from None
+    return dsn

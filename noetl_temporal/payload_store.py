@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -36,8 +37,9 @@ __all__ = ["STORE_NAME", "UNREAD", "PatientStore", "PayloadStore"]
 STORE_NAME = "noetl.payload"
 """As it stands in history."""
 
-UNREAD = "noetl/unread"
-"""The encoding of a payload that is nothing but the key of one that could not be read."""
+UNREAD = f"noetl/unread-{secrets.token_hex(8)}"
+"""The encoding of a payload that is nothing but the key of one that could not be read. It never leaves the process, and
+nobody else can make one."""
 
 RETRIEVE_SECONDS = 5.0
 """How long an activity may take to read its input before its first heartbeat is due."""
@@ -100,14 +102,14 @@ class PayloadStore(StorageDriver):
         missing = [key for key in keys if key not in found]
         if missing:
             raise LookupError(
-                f"noetl.payload has no {', '.join(missing)}: its rows were removed, "
+                f"noetl.payload has no {', '.join(missing)}: its rows were removed or changed, "
                 "or NOETL_POSTGRES names another database here than where the value was stored"
             )
         return [Payload.FromString(found[key]) for key in keys]
 
     async def _read(self, keys: Sequence[str]) -> dict[str, bytes]:
         records = await self._run(lambda connection: connection.fetch(_READ, keys))
-        read: dict[str, bytes] = {record["key"]: record["data"] for record in records}
+        read = {key: data for key, data in records if hashlib.sha256(data).hexdigest() == key}
         _CACHE.add(self._dsn, read.items())
         return read
 

@@ -17,7 +17,7 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
-from noetl_temporal.codec import HEADERS, NO_STORE
+from noetl_temporal.codec import HEADERS, NO_STORE, replay_converter
 from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
 from noetl_temporal.struct_types import prepare_structs
 from noetl_temporal.workflows import WORKFLOWS, interceptors
@@ -49,7 +49,7 @@ async def replay(history: WorkflowHistory, converter: DataConverter) -> Verdict:
         workflows=WORKFLOWS,
         workflow_runner=UnsandboxedWorkflowRunner(),
         interceptors=interceptors(),
-        data_converter=converter,
+        data_converter=replay_converter(converter),
         header_codec_behavior=HEADERS,
     )
     result = await replayer.replay_workflow(history, raise_on_replay_failure=False)

@@ -20,6 +20,8 @@ payload store never makes the tool run twice.
 from __future__ import annotations
 
 import asyncio
+import logging
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -27,6 +29,7 @@ from typing import Any, NamedTuple
 
 from temporalio import activity
 from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
 
 from noetl_activities import sinks
 from noetl_activities.credentials import Credentials, CredentialSource
@@ -46,7 +49,7 @@ from noetl_temporal.machine.scope import Chain, call_names
 from noetl_temporal.naming import activity_type
 from noetl_temporal.stopping import finished
 from noetl_temporal.stored_values import with_result_loaded
-from noetl_temporal.tool_outcome import Deadline, attempted, fitted, ledger_json, plain, refusal
+from noetl_temporal.tool_outcome import Deadline, attempted, fitted, ledger_json, plain, refusal, without_secrets
 from noetl_temporal.tool_places import place_for
 from noetl_temporal.value_store import ValueStore, until_done
 
@@ -54,6 +57,11 @@ __all__ = ["MAX_LOST", "Attempt", "tool_activity"]
 
 MAX_LOST = 5
 """Attempts that may be lost with their worker; one more fails the call, which may be what kills the workers."""
+
+PLACES = 5
+"""Of the code, the last, that the log tells of a fault of ours."""
+
+_log = logging.getLogger(__name__)
 
 
 def tool_activity(
@@ -106,6 +114,9 @@ class _Context:
     async def credential(self, auth: Json) -> Credential:
         return await self._credentials.resolve(auth)
 
+    def cut(self, text: str, limit: int) -> str:
+        return self._credentials.cut(text, limit)
+
 
 class _Answer(NamedTuple):
     """The outcome that sinks and rules work on.
@@ -144,11 +155,29 @@ class Attempt:
         self._end = AttemptEnd(call, self.log, self.values, self._scope)
 
     async def run(self) -> ToolReport:
-        """The report that ends the call, or the error that asks Temporal for the next attempt."""
+        """The report that ends the call, or the error that asks Temporal for the next attempt.
+
+        A fault of ours ends the call as well: Temporal would repeat it without end. What it says may hold a secret.
+        """
+        try:
+            return await self._run()
+        except ApplicationError:
+            raise
+        except Exception as error:
+            name, place = type(error).__name__, "".join(traceback.format_tb(error.__traceback__, limit=-PLACES))
+            _log.error("%s: %s where the call was handled\n%s", self.call.id, name, place)
+            return self._broken(f"{name} where the call was handled: the worker's log has the place")
+
+    async def _run(self) -> ToolReport:
         async with nullcontext() if self.call.store is not None else place_for(self.tool.spec):
             self._deadline.begin()
             answer = await self._answer()
         return await finished(asyncio.create_task(self._finish(answer)))
+
+    def _broken(self, message: str) -> ToolReport:
+        outcome = refusal("internal", message)
+        self.log.end(status="error", error=outcome["error"], is_called=self.is_called.is_set())
+        return ToolReport(outcome, attempts=self.log.latest, counts=self.log.counts, is_decided=False)
 
     # ---- the call -------------------------------------------------------------------------------------------------
 
@@ -236,8 +265,9 @@ class Attempt:
     # ---- after the call -------------------------------------------------------------------------------------------
 
     async def _finish(self, answer: _Answer) -> ToolReport:
-        performed = await self._sinks.perform(answer.outcome, self._scope, answer.is_kept)
-        outcome = fitted(self.credentials.scrubbed(performed.outcome), self.values.limit)
+        outcome = without_secrets(answer.outcome, self.credentials)
+        performed = await self._sinks.perform(outcome, self._scope, answer.is_kept)
+        outcome = fitted(without_secrets(performed.outcome, self.credentials), self.values.limit)
         return await self._end.concluded(
             outcome,
             may_retry=not answer.is_refused,

@@ -26,6 +26,7 @@ from noetl_temporal.codec import NO_STORE
 from noetl_temporal.config import connect_temporal
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.environment import dsn_from_environment
+from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.mirror.poll_interval import PollInterval
 from noetl_temporal.mirror.read import Event, EventTail
 from noetl_temporal.naming import CANCEL_SIGNAL, PLAYBOOK_WORKFLOW, REPORT_MEMO
@@ -120,13 +121,17 @@ class RunHandle:
     async def result(self) -> RunReport:
         """Wait for the end: completed, failed, cancelled, terminated or timed_out is ``status``, never an exception.
 
-        Raises DeploymentError where the report is large and no Postgres is known to read it from."""
+        Raises DeploymentError where the report is large and no Postgres is known to read it from, or where it does not
+        carry the signature that this process asks for (signing.py).
+        """
         try:
             return await self.workflow.result()
         except RuntimeError as error:
             if NO_STORE not in str(error):
                 raise
             raise DeploymentError(_NO_REPORT.format(self.execution_id, self.execution_id)) from error
+        except ApplicationError as error:  # of our converter
+            raise DeploymentError(error.message) from error
         except WorkflowFailureError as error:
             if isinstance(error.cause, TerminatedError) and await self._goes_on():
                 return await RunHandle(self._temporal, self._latest(), self.execution_id, self._dsn).result()
@@ -150,8 +155,10 @@ class RunHandle:
             return msgspec.convert(cause.details[0], RunReport)
         if isinstance(cause, CancelledError):
             return await self._left_report() or RunReport("cancelled", self.execution_id)
-        status = "terminated" if isinstance(cause, TerminatedError) else "timed_out"
-        return RunReport(status if not isinstance(cause, ApplicationError) else "failed", self.execution_id)
+        if isinstance(cause, ApplicationError):  # the workflow could not begin, or not go on
+            failure = Failure("playbook", cause.message, kind=cause.type or "internal")
+            return RunReport("failed", self.execution_id, failures=FailureLog().with_failure(failure))
+        return RunReport("terminated" if isinstance(cause, TerminatedError) else "timed_out", self.execution_id)
 
     async def _left_report(self) -> RunReport | None:
         left = (await (await self.workflow.describe()).memo()).get(REPORT_MEMO)

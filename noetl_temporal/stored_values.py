@@ -143,11 +143,12 @@ def start_store(command: KeepValues) -> workflow.ActivityHandle[list[PayloadRef]
     )
 
 
-def start_load(command: LoadValue) -> workflow.ActivityHandle[Any]:
-    """Start the local activity that loads the value."""
+def start_load(command: LoadValue) -> workflow.ActivityHandle[msgspec.Raw]:
+    """Start the local activity that loads the value, as JSON."""
     return workflow.start_local_activity(
         LOAD,
         command.stored,
+        result_type=msgspec.Raw,
         start_to_close_timeout=SECONDS,
         retry_policy=_RETRY,
         summary=summary(f"load {command.stored.bytes:,} bytes"),
@@ -164,14 +165,14 @@ def stored_fact(at: int, command: KeepValues, task: asyncio.Task[list[PayloadRef
     return ValuesKept(at, command.id, tuple(task.result()))
 
 
-def loaded_fact(at: int, command: LoadValue, task: asyncio.Task[Any]) -> ValueLoaded | None:
+def loaded_fact(at: int, command: LoadValue, task: asyncio.Task[msgspec.Raw]) -> ValueLoaded | None:
     """The fact that the value is loaded, or cannot be; None when nobody needs it any more."""
     error = None if task.cancelled() else task.exception()
     if task.cancelled() or (error is not None and is_cancelled_exception(error)):
         return None
     if error is not None:
         return ValueLoaded(at, command.id, error=f"a stored value cannot be read: {_cause(error)}")
-    return ValueLoaded(at, command.id, task.result())
+    return ValueLoaded(at, command.id, msgspec.json.decode(task.result()))
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -13,11 +13,13 @@ from noetl_activities.errors import SinkError, ToolError
 from noetl_activities.once import LedgerOutcome
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_compiler.templates import TemplateFailure
+from noetl_temporal.limits import LEVELS
 from noetl_temporal.machine.call import Outcome as PlainOutcome
 
-__all__ = ["Deadline", "attempted", "fitted", "ledger_json", "plain", "refusal"]
+__all__ = ["Deadline", "attempted", "fitted", "ledger_json", "plain", "refusal", "without_secrets"]
 
 T = TypeVar("T")
+_CONTAINERS = (dict, list)
 
 
 class Deadline:
@@ -60,24 +62,58 @@ def fitted(outcome: PlainOutcome, limit: int) -> PlainOutcome:
     """The outcome if Temporal can carry it, else an error that says why not. ``limit`` in bytes."""
     try:
         size = len(msgspec.json.encode(outcome))
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+    except RecursionError:
+        return refusal("too_large", "the result is nested too deep for JSON: return a flatter one")
+    except (TypeError, ValueError, OverflowError) as error:
         return refusal("internal", f"the result is not JSON: {error}")
     if size > limit:
         return refusal("too_large", f"the result has {size:,} bytes, over {limit:,}: {_REMEDY}")
     return outcome
 
 
+def without_secrets(outcome: PlainOutcome, credentials: Credentials) -> PlainOutcome:
+    """The outcome without the secrets of its call. Its own names, and the facts that the engine acts on, stay as they
+    are: a password may be ``status`` or ``ok``.
+    """
+    error = outcome.get("error")
+    told = {name: value for name, value in (error or {}).items() if name not in _FACTS}
+    scrubbed = {name: value if name in _ENVELOPE else credentials.scrubbed(value) for name, value in outcome.items()}
+    if error is not None:
+        scrubbed["error"] = {**error, **{name: credentials.scrubbed(value) for name, value in told.items()}}
+    return scrubbed
+
+
 def ledger_json(outcome: PlainOutcome, credentials: Credentials, limit: int, used: int) -> str:
     """Encode the outcome for the ledger, as the report will have it; ``used`` attempts have reported so far."""
-    return msgspec.json.encode(LedgerOutcome(fitted(credentials.scrubbed(outcome), limit), used)).decode()
+    return msgspec.json.encode(LedgerOutcome(fitted(without_secrets(outcome, credentials), limit), used)).decode()
 
+
+_ENVELOPE = frozenset({"status", "error"})
+_FACTS = frozenset({"kind", "retryable", "status", "retry_after"})
 
 _REMEDY = "store it in a sink or ask for less at once, or set NOETL_POSTGRES, where large values are kept"
 
 
 def plain(outcome: Outcome) -> PlainOutcome:
-    """The outcome as JSON."""
-    return cast("dict[str, Any]", msgspec.to_builtins(outcome, str_keys=True))
+    """The outcome as JSON; one that is nested too deeply is an error."""
+    found = cast("dict[str, Any]", msgspec.to_builtins(outcome, str_keys=True))
+    if _is_deeper(found, LEVELS):
+        return refusal("too_large", f"the result has more than {LEVELS} levels of lists and maps in each other")
+    return found
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether lists and maps stand in each other over more than so many levels."""
+    level: list[Any] = [value]
+    while level and levels >= 0:
+        levels -= 1
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if outer.__class__ is dict else outer)
+            if inner.__class__ in _CONTAINERS
+        ]
+    return bool(level)
 
 
 def _readable(text: str) -> str:

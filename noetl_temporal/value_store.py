@@ -11,9 +11,12 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, cast
 
+from temporalio import activity
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import (
+    ActivitySerializationContext,
     DataConverter,
+    PayloadConverter,
     StorageDriver,
     StorageDriverClaim,
     StorageDriverRetrieveContext,
@@ -21,6 +24,7 @@ from temporalio.converter import (
 )
 
 from noetl_temporal.codec import Unread, is_kept_outside, payload_limit
+from noetl_temporal.signed_converter import Refused
 
 __all__ = ["ValueStore", "until_done"]
 
@@ -48,19 +52,24 @@ class ValueStore:
 
     async def keep(self, value: Any) -> None:
         """Store what Temporal would store of this value. Raises the driver's errors."""
-        payloads = self.converter.payload_converter.to_payloads([value])
+        payloads = self._payload_converter().to_payloads([value])
         if self.converter.payload_codec is not None:
             payloads = await self.converter.payload_codec.encode(payloads)
         if self._driver is not None and is_kept_outside(payloads[0]):
             await self._driver.store(StorageDriverStoreContext(), payloads)
 
     async def read(self, unread: Unread, kind: type[T]) -> T:
-        """A value that could not be read before. Raises LookupError when it is gone, the driver's errors."""
+        """A value that could not be read before.
+
+        Raises LookupError when it is gone or refused (signing.py), the driver's errors.
+        """
         claim = StorageDriverClaim({"key": unread.key})
         payloads = await self._used_driver().retrieve(StorageDriverRetrieveContext(), [claim])
         if self.converter.payload_codec is not None:
             payloads = await self.converter.payload_codec.decode(payloads)
-        [value] = self.converter.payload_converter.from_payloads(payloads, [kind])
+        [value] = self._payload_converter().from_payloads(payloads, [kind])
+        if isinstance(value, Refused):
+            raise LookupError(value.why)
         return cast("T", value)
 
     async def put(self, data: bytes, encoding: bytes = b"json/plain") -> str:
@@ -86,6 +95,22 @@ class ValueStore:
         if self.converter.payload_codec is not None:
             payloads = await self.converter.payload_codec.decode(payloads)
         return {key: payload.data for key, payload in zip(keys, payloads, strict=True)}
+
+    def _payload_converter(self) -> PayloadConverter:
+        """That of the SDK in this activity: what is signed belongs to the activity."""
+        if not activity.in_activity():
+            return self.converter.payload_converter
+        info = activity.info()
+        context = ActivitySerializationContext(
+            namespace=info.namespace,
+            workflow_id=info.workflow_id,
+            workflow_type=info.workflow_type,
+            activity_type=info.activity_type,
+            activity_id=info.activity_id,
+            activity_task_queue=info.task_queue,
+            is_local=info.is_local,
+        )
+        return self.converter.with_context(context).payload_converter
 
     def _used_driver(self) -> StorageDriver:
         if self._driver is None:

@@ -17,8 +17,10 @@ from temporalio.service import ServiceClient
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerDeploymentConfig
 
 from noetl_activities.credentials import CredentialSource
+from noetl_activities.duckdb_kept import keeping_processes
 from noetl_activities.postgres_kept import keeping_connections
 from noetl_activities.tool import Tool
+from noetl_temporal.call_guard import CallGuard
 from noetl_temporal.codec import worker_converter
 from noetl_temporal.frames.activity import frame_activity
 from noetl_temporal.frames.wire import FRAME_KIND
@@ -93,7 +95,7 @@ def _shared_worker(
         ],
         no_remote_activities=not activities,
         workflow_runner=UnsandboxedWorkflowRunner(),
-        interceptors=interceptors(),
+        interceptors=[*interceptors(), CallGuard()],
         max_cached_workflows=1000,
         max_concurrent_activities=SLOTS * len(activities) or None,
         graceful_shutdown_timeout=grace,
@@ -121,6 +123,7 @@ def _tool_worker(
         _reading_later(client),
         task_queue=queue,
         activities=[run],
+        interceptors=[CallGuard()],
         max_concurrent_activities=SLOTS,
         graceful_shutdown_timeout=grace,
         max_heartbeat_throttle_interval=BEAT,
@@ -174,7 +177,7 @@ async def serving(
     serves its own runs alone. Raises UnknownToolsError.
     """
     workers = _workers(client, tools, only, source, grace, build)
-    async with keeping_connections(), AsyncExitStack() as stack:
+    async with keeping_connections(), keeping_processes(), AsyncExitStack() as stack:
         for worker in workers:
             await stack.enter_async_context(worker)
         try:

@@ -9,7 +9,7 @@ Rows that a reset took back are left out first: what the run before wrote after 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -262,14 +262,13 @@ def _whys(log: _Log, status: str) -> Iterable[str]:
 
 def _iterations(log: _Log) -> Iterable[str]:
     """A loop that is done has the row of an end for each iteration that its counts name."""
+    ended = (row for row in log.rows if row["event_type"].startswith("loop.iteration.") and "ends" in row["meta"])
+    counts = Counter((_loop_of(log, row), row["event_type"]) for row in ended)
     for row in log.rows:
         if row["event_type"] != "loop.done":
             continue
-        began = int(row["meta"]["ends"])
-        ended = [one for one in log.rows if one["event_type"].startswith("loop.iteration.") and "ends" in one["meta"]]
-        own = [one for one in ended if _loop_of(log, one) == began]
         for count, word in (("success", "done"), ("failed", "failed")):
-            found = sum(one["event_type"] == f"loop.iteration.{word}" for one in own)
+            found = counts[int(row["meta"]["ends"]), f"loop.iteration.{word}"]
             if found != row["meta"]["stats"][count]:
                 yield f"{_named(row)} counts {row['meta']['stats'][count]} iterations as {word}, the log has {found}"
 

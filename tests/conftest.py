@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from noetl_activities import duckdb_place
+from noetl_activities.isolation.settings import DIRECTORIES_VARIABLE
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.own import own
@@ -22,8 +27,33 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The data folder of whoever runs the tests keeps no stack of theirs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
+@pytest.fixture
+def duckdb_files(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB may use the files of the test."""
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setenv(duckdb_place.DIRECTORIES_VARIABLE, str(tmp_path))
+
+
 @pytest.fixture(scope="session")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
     """Temporal and Postgres on free loopback ports; no worker, no mirror."""
     with own(Home(tmp_path_factory.mktemp("servers")), "run") as (_, addresses):
         yield addresses
+
+
+@pytest.fixture
+def task_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that python tasks may read and write, also those with an account of their own."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o777)
+    monkeypatch.setenv(DIRECTORIES_VARIABLE, str(folder))
+    yield folder
+    shutil.rmtree(folder)

@@ -12,20 +12,25 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import yaml
 
 from noetl_activities.errors import CredentialError
-from noetl_activities.scrub import scrub
+from noetl_activities.scrub import cut, scrub
+from noetl_activities.secret_values import secrets_of
 from noetl_activities.tool import Credential, Json
 
-__all__ = ["CredentialSource", "Credentials", "read_credentials"]
+__all__ = ["CredentialSource", "Credentials", "names_credential", "read_credentials"]
 
 _MOST_NAMED = 10
 _NAMES = ("credential", "key", "name")
-_PUBLIC = frozenset({"type", "db_host", "db_port", "db_name", "db_user", "host", "port", "database", "user", "service"})
-_PUBLIC_FIELDS = frozenset({"source", "inject", "header_name", "schema", "scope", "provider"}) | _PUBLIC
+_BESIDE_A_NAME = frozenset(
+    {"type", "source", "inject", "header", "header_name", "oauth_credential", "provider", "schema", "scope"}
+)
+"""What a playbook may say beside a credential's name: how it is used, nothing of where and as whom."""
+
+Fields: TypeAlias = dict[str, Any]
 
 
 class CredentialSource:
@@ -76,7 +81,8 @@ def _from_json(variable: str, text: str) -> Credential:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise CredentialError(f'{variable} is not JSON: write {{"type": "postgres", ...}}') from error
+        place = f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "it"
+        raise CredentialError(f'{variable} is not JSON ({place}): write {{"type": "postgres", ...}}') from None
     if not isinstance(found, dict):
         raise CredentialError(f"{variable} is not a JSON object")
     return cast("Credential", found)
@@ -91,7 +97,7 @@ def read_credentials(file: Path) -> Mapping[str, Credential]:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         place = getattr(error, "problem_mark", None)
         line = f":{place.line + 1}:{place.column + 1}" if place else ""
-        raise CredentialError(f"{file}{line}: the credentials file is not valid YAML") from error
+        raise CredentialError(f"{file}{line}: the credentials file is not valid YAML") from None
     if isinstance(found, list):
         return dict(_listed(file, number, one) for number, one in enumerate(cast("list[Any]", found), 1))
     if isinstance(found, dict):
@@ -120,39 +126,61 @@ def _flat(fields: Json) -> Credential:
     return {**plain, **cast("dict[str, Any]", inner)} if isinstance(inner, dict) else plain
 
 
+def names_credential(auth: Json) -> bool:
+    """Whether ``auth`` refers to a credential by its name; else it has the fields themselves."""
+    return isinstance(auth, str) or (isinstance(auth, dict) and _name_in(_unaliased(cast("Fields", auth))) is not None)
+
+
+def _unaliased(auth: Fields) -> Fields:
+    """``{pg: {type, key}}`` is one credential under an alias."""
+    only = next(iter(auth.values())) if len(auth) == 1 else None
+    return cast("Fields", only) if isinstance(only, dict) else auth
+
+
+def _name_in(auth: Fields) -> str | None:
+    return next((auth[key] for key in _NAMES if isinstance(auth.get(key), str)), None)
+
+
 class Credentials:
     """The credentials of one call. Every secret value it hands out is scrubbed from what leaves the activity."""
 
     def __init__(self, source: CredentialSource) -> None:
         self._source = source
-        self._secrets: set[str] = set()
+        self._secrets: frozenset[str] = frozenset()
 
     async def resolve(self, auth: Json) -> Credential:
-        """A name, ``{type, credential|key, ...}`` (own fields lie over the credential's), or the fields themselves."""
+        """A name, ``{type, credential|key, ...}``, or the fields themselves. Who names a credential cannot replace
+        what it says: else a playbook could send its password to another host. Raises CredentialError.
+        """
         if isinstance(auth, str):
             found = self._source.find(auth)
         elif isinstance(auth, dict):
-            found = self._resolve_map(cast("dict[str, Any]", auth))
+            found = self._resolve_map(_unaliased(cast("Fields", auth)))
         else:
-            raise CredentialError(f"auth is {auth!r}: write a credential's name")
-        self._remember(found)
+            raise CredentialError("auth is neither a text nor a map: write a credential's name")
+        self._secrets = secrets_of(found, self._secrets)
         return found
 
-    def _resolve_map(self, auth: dict[str, Any]) -> Credential:
-        name = next((auth[key] for key in _NAMES if isinstance(auth.get(key), str)), None)
+    def _resolve_map(self, auth: Fields) -> Credential:
+        name = _name_in(auth)
+        if name is None:
+            return auth
+        found = self._source.find(name)
         own = {key: value for key, value in auth.items() if key not in _NAMES}
-        if name is not None:
-            return {**self._source.find(name), **own}
-        only = next(iter(auth.values())) if len(auth) == 1 else None
-        return self._resolve_map(cast("dict[str, Any]", only)) if isinstance(only, dict) else auth
-
-    def _remember(self, fields: Credential) -> None:
-        for key, value in fields.items():
-            if isinstance(value, Mapping):
-                self._remember(cast("Credential", value))
-            elif key not in _PUBLIC_FIELDS and isinstance(value, str | int | float) and not isinstance(value, bool):
-                self._secrets.add(str(value))
+        replaced = sorted(key for key in own if key not in _BESIDE_A_NAME)
+        if replaced:
+            raise CredentialError(
+                f"auth names the credential {name!r} and sets {', '.join(replaced)}: a playbook cannot change a "
+                "credential. Leave that out, or register another credential"
+            )
+        if own.get("type") and found.get("type") and own["type"] != found["type"]:
+            raise CredentialError(f"the credential {name!r} is of another type than auth says: leave type out")
+        return {**found, **own}
 
     def scrubbed(self, value: Any) -> Any:
         """The JSON value without any secret that was handed out."""
         return scrub(value, self._secrets)
+
+    def cut(self, text: str, limit: int) -> str:
+        """The first ``limit`` characters of the text, without any secret that was handed out: see scrub.cut."""
+        return cut(text, limit, self._secrets)

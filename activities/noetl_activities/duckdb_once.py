@@ -11,13 +11,16 @@ from contextlib import suppress
 
 import duckdb
 
-from noetl_activities.duckdb_file import turn_of
+from noetl_activities.duckdb_running import Running
 from noetl_activities.once import Answer, Once, taken
 from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import duckdb_ledger as ledger
 from noetl_activities.sinks.ledger import is_time_to_prune
 
-__all__ = ["keeps", "run_once"]
+__all__ = ["LEDGER", "keeps", "run_once"]
+
+LEDGER = "ledger"
+"""The turn of those who make the ledger, or store rows with an entry of it."""
 
 _READS = frozenset({"SELECT", "EXPLAIN", "PRAGMA", "SET", "LOAD", "CALL"})
 _OUTSIDE = frozenset({"ATTACH", "DETACH", "TRANSACTION"})
@@ -33,14 +36,14 @@ def keeps(connection: duckdb.DuckDBPyConnection, statements: Sequence[str]) -> b
     return not kinds <= _READS and not kinds & _OUTSIDE
 
 
-def run_once(connection: duckdb.DuckDBPyConnection, run: Callable[[], Outcome], once: Once, database: str) -> Answer:
+def run_once(connection: duckdb.DuckDBPyConnection, run: Callable[[], Outcome], once: Once, running: Running) -> Answer:
     """Run the statements in one transaction, unless the ledger has their outcome. Raises what they raise.
 
-    Only one process has the file open, so rivals are in this one. They take turns: at the ledger's unique key DuckDB
+    Only one process has the file open, so rivals are in it. They take turns: at the ledger's unique key DuckDB
     would refuse the second while the first may still fail.
     """
-    with turn_of(database, once.key, str(once.n)):
-        with turn_of(database):
+    with running.turn((once.key, once.n)):
+        with running.turn(LEDGER):
             ledger.ensure(connection)
         text = ledger.find(connection, once.key, once.n)
         if text is not None:

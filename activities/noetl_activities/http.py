@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import base64
-import datetime
-import email.utils
-import json
+import asyncio
 import time
-from collections.abc import Awaitable, Callable
 
 import httpx
 
-from noetl_activities.address_guard import AddressGuard, GuardedTransport
+from noetl_activities.address_guard import AddressGuard
 from noetl_activities.errors import ConfigError
-from noetl_activities.http_request import build, credential_headers, key_headers, where
+from noetl_activities.guarded_transport import GuardedTransport
+from noetl_activities.http_body import ACCEPT_ENCODING
+from noetl_activities.http_data import data_of
+from noetl_activities.http_exchange import Answer, exchange
+from noetl_activities.http_request import build, key_headers, where
 from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.retry_after import retry_after
+from noetl_activities.stack_ports import StackPorts
 from noetl_activities.tool import Credential, Json, Request, ToolContext, ToolSpec
 
-__all__ = ["MAX_BODY_BYTES", "TOOL", "HttpTool"]
+__all__ = ["TOOL", "HttpTool"]
 
-MAX_BODY_BYTES = 16 * 1024 * 1024
+_TIMEOUT = 60.0
+"""Seconds for the whole exchange of a call that names no timeout."""
+
 _MAX_ERROR_CHARS = 10_000
 _RETRYABLE = frozenset({408, 425, 429})
 
@@ -29,28 +33,47 @@ class HttpTool:
     follow_redirects``.
     """
 
-    spec = ToolSpec("http", "makes one HTTP request", timeout=60.0)
+    spec = ToolSpec("http", "makes one HTTP request", timeout=_TIMEOUT)
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
-        """Result ``{status_code, headers, url, elapsed, data}``; any status but 2xx is an error."""
-        config = request.config
+        """Result ``{status_code, headers, url, elapsed, data}``; any status but 2xx is an error.
+
+        The timeout is that of the whole exchange: a server that sends a byte now and then gains nothing.
+        """
         credential: Credential = await context.credential(request.auth) if request.auth is not None else {}
-        transport = GuardedTransport(
-            AddressGuard.from_environment(), verify=_flag(config, "verify_ssl", "verify", True)
-        )
+        limit = _TIMEOUT if request.timeout is None else request.timeout
         started = time.monotonic()
+        timer = asyncio.timeout(limit)
         try:
-            async with httpx.AsyncClient(
-                transport=transport,
-                timeout=_timeouts(request),
-                follow_redirects=_flag(config, "follow_redirects", "allow_redirects", False),
-                event_hooks={"request": [_keep_at_home(credential)]},
-                trust_env=False,
-            ) as client:
-                response, body = await _exchange(client, build(client, config, credential, key_headers(request)))
+            async with timer:
+                answer = await _exchange(request, credential)
+                return await _outcome(answer, time.monotonic() - started, context)
+        except TimeoutError:
+            if not timer.expired():
+                raise
+            message = f"{where(request.config)}: the response was not complete after {limit:g} s"
+            return Outcome("error", error=ErrorInfo("timeout", message, retryable=True))
         except httpx.HTTPError as error:
-            return _failed(error, where(config))
-        return _outcome(response, body, time.monotonic() - started)
+            return _failed(error, where(request.config))
+
+
+async def _exchange(request: Request, credential: Credential) -> Answer:
+    config = request.config
+    transport = GuardedTransport(
+        AddressGuard.from_environment(),
+        StackPorts.from_environment(),
+        verify=_flag(config, "verify_ssl", "verify", True),
+    )
+    async with httpx.AsyncClient(
+        transport=transport,
+        headers={"Accept-Encoding": ACCEPT_ENCODING},
+        timeout=httpx.Timeout(None, connect=request.connect_timeout, read=request.read_timeout),
+        trust_env=False,
+    ) as client:
+        made = build(client, config, credential, key_headers(request))
+        return await exchange(
+            client, made, follow_redirects=_flag(config, "follow_redirects", "allow_redirects", False)
+        )
 
 
 def _flag(config: dict[str, Json], name: str, alias: str, default: bool) -> bool:
@@ -58,44 +81,11 @@ def _flag(config: dict[str, Json], name: str, alias: str, default: bool) -> bool
     return value if isinstance(value, bool) else str(value).lower() in ("true", "1", "yes")
 
 
-def _timeouts(request: Request) -> httpx.Timeout:
-    """Of each part of the exchange. Who runs the tool keeps the limit of the whole."""
-    total = request.timeout
-    return httpx.Timeout(total, connect=request.connect_timeout or total, read=request.read_timeout or total)
-
-
-def _keep_at_home(credential: Credential) -> Callable[[httpx.Request], Awaitable[None]]:
-    """A hook that takes the credential out of a request that a redirect sends to another server."""
-    homes: list[tuple[str, str, int | None]] = []
-
-    async def hook(request: httpx.Request) -> None:
-        homes.append((request.url.scheme, request.url.host, request.url.port))
-        if homes[-1] != homes[0]:
-            for name in credential_headers(credential):
-                request.headers.pop(name, None)
-
-    return hook
-
-
 # ---- the response -------------------------------------------------------------------------------------------------
 
 
-async def _exchange(client: httpx.AsyncClient, request: httpx.Request) -> tuple[httpx.Response, bytes]:
-    response = await client.send(request, stream=True)
-    try:
-        body = bytearray()
-        async for chunk in response.aiter_bytes():
-            body += chunk
-            if not response.is_success and len(body) > _MAX_ERROR_CHARS:
-                break
-            if len(body) > MAX_BODY_BYTES:
-                raise ConfigError(f"the response is over {MAX_BODY_BYTES // 2**20} MB: ask for less at once")
-    finally:
-        await response.aclose()
-    return response, bytes(body)
-
-
-def _outcome(response: httpx.Response, body: bytes, elapsed: float) -> Outcome:
+async def _outcome(answer: Answer, elapsed: float, context: ToolContext) -> Outcome:
+    response, body = answer
     headers = {name.lower(): value for name, value in response.headers.items()}
     facts: dict[str, Json] = {"status": response.status_code, "headers": headers}
     if response.is_success:
@@ -104,28 +94,11 @@ def _outcome(response: httpx.Response, body: bytes, elapsed: float) -> Outcome:
             "headers": headers,
             "url": str(response.url),
             "elapsed": round(elapsed, 4),
-            "data": _parsed(response, body),
+            "data": await data_of(body, response.headers.get("content-type", "")),
         }
         return Outcome("ok", result, http=facts)
-    text = body.decode("utf-8", "replace")[:_MAX_ERROR_CHARS]
+    text = context.cut(body.decode("utf-8", "replace"), _MAX_ERROR_CHARS)
     return Outcome("error", error=_error(response), http=facts, meta={"body": text} if text else {})
-
-
-def _parsed(response: httpx.Response, body: bytes) -> Json:
-    """JSON where it is JSON, text where it is text, base64 otherwise."""
-    if not body:
-        return None
-    content_type = response.headers.get("content-type", "")
-    try:
-        text = body.decode(response.charset_encoding or "utf-8")
-    except (UnicodeDecodeError, LookupError):
-        return {"base64": base64.b64encode(body).decode()}
-    if "json" in content_type or text.lstrip()[:1] in ("{", "["):
-        try:
-            return json.loads(text)
-        except ValueError:
-            return text
-    return text
 
 
 def _error(response: httpx.Response) -> ErrorInfo:
@@ -136,21 +109,8 @@ def _error(response: httpx.Response) -> ErrorInfo:
         code=f"HTTP_{status}",
         retryable=status >= 500 or status in _RETRYABLE,
         status=status,
-        retry_after=_retry_after(response.headers.get("retry-after")),
+        retry_after=retry_after(response.headers.get("retry-after")),
     )
-
-
-def _retry_after(header: str | None) -> float | None:
-    """Seconds, given as such or as a date (RFC 9110, 10.2.3)."""
-    if header is None:
-        return None
-    if header.strip().isdecimal():
-        return float(header)
-    try:
-        when = email.utils.parsedate_to_datetime(header)
-    except ValueError:
-        return None
-    return max(0.0, (when - datetime.datetime.now(datetime.UTC)).total_seconds())
 
 
 def _failed(error: httpx.HTTPError, call: str) -> Outcome:

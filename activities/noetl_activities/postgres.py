@@ -26,6 +26,9 @@ from noetl_activities.tool import Json, Request, ToolContext, ToolSpec
 
 __all__ = ["TOOL", "PostgresTool"]
 
+MAX_ROWS = 1_000_000
+"""Of one statement: what a row takes as a map is a multiple of what it takes on the wire."""
+
 _COUNT = re.compile(r"(\d+)$")
 _REFUSES = (asyncpg.ActiveSQLTransactionError, asyncpg.InvalidTransactionTerminationError)
 
@@ -93,6 +96,8 @@ async def _one(connection: Connection, text: str, params: list[Any]) -> tuple[St
     """What it gave, and the tag with which Postgres ended it: ``INSERT 0 1``."""
     prepared = await connection.prepare(sendable(text))
     records = await prepared.fetch(*bound(prepared, params))
+    if len(records) > MAX_ROWS:
+        raise ConfigError(f"the statement gives over {MAX_ROWS:,} rows: ask for less at once")
     columns = [attribute.name for attribute in prepared.get_attributes()]
     tag = prepared.get_statusmsg() or ""
     if columns:

@@ -2,6 +2,10 @@
 
 A call has a connection for itself, new or as good as new: nothing of one playbook (settings, temporary tables, an
 aborted transaction) is seen by another.
+
+All that a connection is opened with comes from the credential or from the playbook. A driver fills what is missing from
+the environment of its process: PGPASSWORD, ~/.pgpass, service files, client certificates. These are the worker's own,
+and a playbook may name any host. So each argument is given here, and where it is missing it is asked for.
 """
 
 from __future__ import annotations
@@ -12,10 +16,15 @@ from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import asyncpg
+from asyncpg.connect_utils import SessionAttribute
 
+from noetl_activities.credentials import names_credential
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.postgres_dsn import SETTINGS, DsnError, dsn_fields
 from noetl_activities.postgres_kept import Connection, closed, kept_connections
+from noetl_activities.postgres_protocol import LoginRefusedError, receiving_at_most
+from noetl_activities.postgres_tls import MODES, Attempt, declined, tls_attempts
 from noetl_activities.postgres_values import NUL
 from noetl_activities.tool import Credential, Json, ToolContext
 
@@ -24,18 +33,30 @@ __all__ = ["SQL_ERRORS", "Connection", "connected", "connected_to", "login", "sq
 SQL_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 """What a call of Postgres raises, for ``sql_error``."""
 
+MAX_RECEIVED_BYTES = 64 * 2**20
+"""All that one call may receive. A result is read into memory, where it takes a multiple of that."""
+
 _CONNECT_TIMEOUT = 15.0
 _RETRYABLE = ("08", "53")
 _SHUTDOWN_STATES = frozenset({"57P01", "57P02", "57P03"})
 _RETRYABLE_STATES = frozenset({"40001", "40P01", "55P03", *_SHUTDOWN_STATES})
+_DSN = ("dsn", "connection_string", "url")
 _FIELDS = {
     "host": ("db_host", "host"),
     "port": ("db_port", "port"),
     "user": ("db_user", "user", "username"),
     "password": ("db_password", "password"),
     "database": ("db_name", "database", "dbname"),
-    "ssl": ("sslmode", "ssl"),
+    "sslmode": ("sslmode", "ssl"),
+    "sslrootcert": ("sslrootcert",),
 }
+_OF_A_TASK = ("connection_string", "dsn", *(aliases[0] for aliases in _FIELDS.values()))
+"""Fields by which a task itself says where its database is."""
+
+_BESIDE_A_NAME = frozenset({*_DSN, *(alias for aliases in _FIELDS.values() for alias in aliases)})
+
+_SSL_FLAGS = {"true": "require", "false": "disable"}
+_HERE = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @asynccontextmanager
@@ -51,14 +72,19 @@ async def connected(
     used before may come. Raises CredentialError, asyncpg's errors and OSError.
     """
     async with connected_to(await login(auth, config, context), connect_timeout) as connection:
-        yield connection
+        with receiving_at_most(connection, MAX_RECEIVED_BYTES):
+            yield connection
 
 
 async def login(auth: Json, config: dict[str, Json], context: ToolContext) -> dict[str, Any]:
     """What a connection is opened with: the same for calls that may share one. Raises CredentialError, ConfigError."""
-    given = auth if auth is not None else config.get("credential") or _own_fields(config)
+    own = {name: config[name] for name in _OF_A_TASK if config.get(name)}
+    given = auth if auth is not None else config.get("credential") or own
     if not given:
         raise CredentialError("a postgres task needs auth: the name of a credential")
+    beside = sorted(name for name in _BESIDE_A_NAME if config.get(name))
+    if beside and names_credential(given):
+        raise ConfigError(f"the task names a credential and sets {', '.join(beside)} as well: leave one of them out")
     return _arguments(await context.credential(given))
 
 
@@ -80,9 +106,7 @@ async def connected_to(arguments: dict[str, Any], connect_timeout: float | None 
 
 async def _opened(arguments: dict[str, Any], seconds: float | None) -> Connection:
     """Statements are not remembered: what is given back loses them (postgres_kept.py)."""
-    connection: Connection = await asyncpg.connect(
-        **arguments, timeout=seconds or _CONNECT_TIMEOUT, statement_cache_size=0
-    )
+    connection = await _logged_in(arguments, seconds or _CONNECT_TIMEOUT)
     try:
         await _set_codecs(connection)
     except BaseException:
@@ -91,25 +115,70 @@ async def _opened(arguments: dict[str, Any], seconds: float | None) -> Connectio
     return connection
 
 
-def _own_fields(config: dict[str, Json]) -> dict[str, Json]:
-    names = ("connection_string", "dsn", *(alias for aliases in _FIELDS.values() for alias in aliases[:1]))
-    return {name: config[name] for name in names if config.get(name)}
+async def _logged_in(arguments: dict[str, Any], seconds: float) -> Connection:
+    attempts = tls_attempts(arguments["sslmode"], arguments.get("sslrootcert"))
+    for attempt in attempts[:-1]:
+        try:
+            return await _connect(arguments, attempt, seconds)
+        except OSError as error:
+            if not declined(error):
+                raise
+    return await _connect(arguments, attempts[-1], seconds)
+
+
+async def _connect(arguments: dict[str, Any], tls: Attempt, seconds: float) -> Connection:
+    """Every argument that asyncpg would otherwise look for in the environment and the home of this process."""
+    connection: Connection = await asyncpg.connect(
+        host=arguments["host"].split(","),
+        port=[int(port) for port in arguments["port"].split(",")],
+        user=arguments["user"],
+        password=arguments["password"],
+        database=arguments["database"],
+        ssl=tls,
+        direct_tls=False,
+        target_session_attrs=SessionAttribute.any,
+        krbsrvname="postgres",
+        gsslib="gssapi",
+        server_settings={name: arguments[name] for name in SETTINGS if name in arguments},
+        timeout=seconds,
+        statement_cache_size=0,
+    )
+    return connection
 
 
 def _arguments(credential: Credential) -> dict[str, Any]:
-    dsn = credential.get("dsn") or credential.get("connection_string") or credential.get("url")
-    if dsn:
-        return {"dsn": str(dsn)}
-    found = {
-        name: next((credential[a] for a in aliases if credential.get(a)), None) for name, aliases in _FIELDS.items()
-    }
-    if found["host"] is None:
-        raise CredentialError("a postgres credential needs db_host (or dsn)")
+    """As texts, so that calls with equal ones may share a connection."""
+    dsn = next((credential[name] for name in _DSN if credential.get(name)), None)
     try:
-        found["port"] = int(found["port"] or 5432)
-    except ValueError as error:
-        raise ConfigError(f"db_port is {found['port']!r}: expected a number") from error
-    return {name: value if name == "port" else str(value) for name, value in found.items() if value is not None}
+        found = _of_fields(credential) if dsn is None else dsn_fields(str(dsn))
+    except DsnError as error:
+        raise CredentialError(f"the DSN of this postgres credential is not one: {error}") from None
+    for name, field in (("host", "db_host (or dsn)"), ("user", "db_user")):
+        if name not in found:
+            raise CredentialError(f"a postgres credential needs {field}")
+    host, user = found["host"], found["user"]
+    mode = found.get("sslmode") or ("disable" if host in _HERE or host.startswith("/") else "prefer")
+    if mode not in MODES:
+        raise CredentialError(f"sslmode is none of {', '.join(MODES)}")
+    if not all(map(_is_port, found.get("port", "5432").split(","))):
+        raise ConfigError("db_port is not a number up to 65535")
+    return {"port": "5432", "password": "", "database": user, **found, "sslmode": mode}
+
+
+def _is_port(text: str) -> bool:
+    return text.isdecimal() and len(text) <= len("65535") and 0 < int(text) < 2**16
+
+
+def _of_fields(credential: Credential) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, aliases in _FIELDS.items():
+        value = next((credential[alias] for alias in aliases if credential.get(alias) not in (None, "")), None)
+        if value is not None:
+            found[name] = str(value)
+    if "sslmode" in found:
+        mode = found["sslmode"].lower()
+        found["sslmode"] = _SSL_FLAGS.get(mode, mode)
+    return found
 
 
 async def _set_codecs(connection: Connection) -> None:
@@ -128,6 +197,8 @@ def sql_error(error: BaseException) -> Outcome:
         message = f"{_words(error)} (SQLSTATE {state})"
         return Outcome("error", error=ErrorInfo(kind, message, state, retryable), pg=facts)
     facts = {"code": None, "sqlstate": None}
+    if isinstance(error, LoginRefusedError):
+        return Outcome("error", error=ErrorInfo("refused", str(error)), pg=facts)
     if _lost_the_connection(error):
         info = ErrorInfo("connection", f"lost the connection to Postgres: {error}", retryable=True)
         return Outcome("error", error=info, pg=facts)

@@ -1,39 +1,25 @@
-"""The python tool: a playbook's code in a process of its own, killed with everything it started when its time is
-over, and when its worker is gone (python_watch.py).
+"""The python tool: a playbook's code in a confined process of its own, ended with everything it has started when its
+time is over, and when its worker is gone (isolation/).
 
-The child (python_child.py) gets code and input as JSON on stdin and answers on a pipe of its own, so that what the
-code prints stays the code's. Its environment is an allow-list: nothing secret is inherited.
+The child (python_child.py) answers on a pipe of its own, so that what the code prints stays the code's.
 """
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
-import contextlib
 import json
-import os
-import signal
-import sys
-from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator, Generator
-from io import FileIO
-from pathlib import Path
 from typing import Any, cast
 
 from noetl_activities.errors import ConfigError
+from noetl_activities.isolation.processes import run_task
 from noetl_activities.outcome import ErrorInfo, Outcome
-from noetl_activities.python_watch import watched
 from noetl_activities.tool import Json, Request, ToolContext, ToolSpec
 
 __all__ = ["TOOL", "PythonTool"]
 
-_CHILD = Path(__file__).with_name("python_child.py")
-_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "TEMP", "TMP", "VIRTUAL_ENV", "SYSTEMROOT")
-_MAX_PRINTED = 64 * 1024
-_MAX_ANSWER = 64 * 1024 * 1024
-_GRACE = 1.0
-"""Seconds to read what is left in the pipes of a child that has ended."""
+_CHILD = "noetl_activities.python_child"
+_FAILURE = {"type", "message", "traceback"}
 
 
 class PythonTool:
@@ -48,15 +34,17 @@ class PythonTool:
             "code": _code(request.config),
             "input": _inputs(request),
             "libs": libs,
+            "env": _environment(request.config.get("env")),
             "context": {"execution_id": request.execution_id, "attempt": context.attempt, **_inputs(request)},
         }
-        printed, answer, status = await _run_child(json.dumps(call).encode(), _environment(request.config.get("env")))
-        meta: dict[str, Json] = {"stdout": printed} if printed else {}
+        ended = await run_task(_CHILD, json.dumps(call).encode())
+        meta: dict[str, Json] = {"stdout": ended.printed} if ended.printed else {}
         if skipped:
             meta["libs_not_installed_here"] = skipped
-        if not answer:
-            return _error("exception", f"the process ended with status {status} and no result", meta, printed)
-        return _outcome(json.loads(answer), meta)
+        if not ended.answer:
+            return _error(f"the process ended with status {ended.status} and no result", meta, ended.printed)
+        answer = _answer(ended.answer)
+        return _outcome(answer, meta) if answer else _error("the process wrote what is no result", meta, ended.printed)
 
 
 def _code(config: dict[str, Json]) -> str:
@@ -84,98 +72,7 @@ def _libs(libs: Json) -> tuple[dict[str, str], list[str]]:
 
 
 def _environment(extra: Json) -> dict[str, str]:
-    allowed = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-    own = {str(k): str(v) for k, v in cast("dict[str, Any]", extra).items()} if isinstance(extra, dict) else {}
-    return {**allowed, "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1", **own}
-
-
-async def _run_child(stdin: bytes, environment: dict[str, str]) -> tuple[str, bytes, int]:
-    """(what it printed, its answer, exit status). Cancellation kills the child and all it started."""
-    with _pipe() as (printed_to, printing), _pipe() as (answered_to, answering):
-        async with _child(environment, printing.fileno(), answering.fileno()) as child:
-            printing.close()
-            answering.close()
-            printed, answer = bytearray(), bytearray()
-            drains = (_drain(printed_to, printed, _MAX_PRINTED), _drain(answered_to, answer, _MAX_ANSWER + 1))
-            reads = asyncio.gather(*drains, _feed(child, stdin))
-            try:
-                status = await _ended(child, reads)
-            finally:
-                await _kill(child)  # while it is watched
-                reads.cancel()
-                await asyncio.wait([reads])
-    if len(answer) > _MAX_ANSWER:
-        raise ConfigError("the result is over 64 MB: store it and return where it is")
-    return printed.decode("utf-8", "replace"), bytes(answer), status
-
-
-@contextlib.contextmanager
-def _pipe() -> Generator[tuple[FileIO, FileIO]]:
-    """(reading end, writing end). Pipes of our own: asyncio's would keep ``wait`` until all who hold them are gone."""
-    reading, writing = os.pipe()
-    with FileIO(reading) as reader, FileIO(writing, "w") as writer:
-        yield reader, writer
-
-
-@contextlib.asynccontextmanager
-async def _child(environment: dict[str, str], printing: int, answering: int) -> AsyncGenerator[Process]:
-    """The child, watched before it is fed: one whose worker dies earlier reads no whole call, and ends by itself."""
-    child = await _started(environment, printing, answering)
-    try:
-        async with watched(child.pid):
-            yield child
-    finally:
-        await _kill(child)
-
-
-async def _started(environment: dict[str, str], printing: int, answering: int) -> Process:
-    """``-P``: the child's own folder is no place to import from, its http.py would stand before Python's."""
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-X", "utf8", str(_CHILD), str(answering)),
-        stdin=PIPE,
-        stdout=printing,
-        stderr=printing,
-        env=environment,
-        pass_fds=(answering,),
-        start_new_session=True,
-    )
-
-
-async def _ended(child: Process, reads: asyncio.Future[Any]) -> int:
-    """The child's exit status. What the child started and left behind is killed, not waited for: it may hold the
-    pipes for ever.
-    """
-    status = await child.wait()
-    await _kill(child)
-    await asyncio.wait([reads], timeout=_GRACE)
-    return status
-
-
-async def _feed(child: Process, stdin: bytes) -> None:
-    assert child.stdin is not None  # noqa: S101 - a pipe was asked for
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        child.stdin.write(stdin)
-        await child.stdin.drain()
-    child.stdin.close()
-
-
-async def _drain(pipe: FileIO, kept: bytearray, limit: int) -> None:
-    """Read to the end; keep the beginning."""
-    reader = asyncio.StreamReader()
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-    try:
-        while chunk := await reader.read(65536):
-            kept += chunk[: max(0, limit - len(kept))]
-    finally:
-        transport.close()
-
-
-async def _kill(child: Process) -> None:
-    """End the child's whole session; harmless when all of it has ended."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, signal.SIGKILL)
-    await child.wait()
+    return {str(k): str(v) for k, v in cast("dict[str, Any]", extra).items()} if isinstance(extra, dict) else {}
 
 
 def _outcome(answer: dict[str, Json], meta: dict[str, Json]) -> Outcome:
@@ -188,9 +85,20 @@ def _outcome(answer: dict[str, Json], meta: dict[str, Json]) -> Outcome:
     return Outcome("error", error=error, meta=meta, py={"exception": answer["type"], "traceback": answer["traceback"]})
 
 
-def _error(kind: str, message: str, meta: dict[str, Json], printed: str) -> Outcome:
+def _answer(text: bytes) -> dict[str, Json] | None:
+    """None for what is none: the code can write to the pipe, too."""
+    try:
+        answer: Json = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    fields = cast("dict[str, Json]", answer) if isinstance(answer, dict) else {}
+    complete = "result" in fields if fields.get("ok") else fields.keys() >= _FAILURE
+    return fields if complete else None
+
+
+def _error(message: str, meta: dict[str, Json], printed: str) -> Outcome:
     tail = printed.strip().splitlines()[-1:] or [""]
-    return Outcome("error", error=ErrorInfo(kind, f"{message}: {tail[0]}".rstrip(": ")), meta=meta, py={})
+    return Outcome("error", error=ErrorInfo("exception", f"{message}: {tail[0]}".rstrip(": ")), meta=meta, py={})
 
 
 TOOL = PythonTool()

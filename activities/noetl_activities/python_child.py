@@ -1,7 +1,7 @@
-"""Runs one python task in a process of its own. Started by python.py as a script; standard library only.
+"""Runs one python task in a process of its own, which isolation/ starts and confines; standard library only.
 
-Reads ``{code, input, libs, context}`` as JSON from descriptor 0, writes ``{ok, result}`` or ``{ok, type, message,
-traceback}`` to the descriptor named by argv[1]. What the code prints goes to stdout and stderr as usual.
+The call is ``{code, input, libs, env, context}`` as JSON. Writes ``{ok, result}`` or ``{ok, type, message, traceback}``
+to the descriptor named by argv[1]. What the code prints goes to stdout and stderr as usual.
 
 A playbook's code comes in three forms: it sets ``result``, it defines ``main``, or it returns at top level. The last
 is no Python, so then, and only then, the code is made the body of a function; line numbers stay those of the
@@ -18,13 +18,12 @@ some calls need is imported where they need it.
 from __future__ import annotations
 
 import datetime
-import io
 import json
 import os
 import sys
-import traceback
 import types
-import uuid
+
+from noetl_activities.isolation.supervisor import start_task
 
 TYPE_CHECKING = False  # as type checkers read it; ``typing`` itself would have to be imported
 if TYPE_CHECKING:
@@ -38,10 +37,13 @@ VAR_KEYWORDS = 0x08
 
 
 def main() -> None:
+    """Begins in the process that becomes the task's supervisor."""
+    given, _ = start_task()
     out = os.fdopen(int(sys.argv[1]), "w")
     os.set_inheritable(out.fileno(), False)
     own = os.getpid()
-    call = json.load(io.TextIOWrapper(os.fdopen(os.dup(0), "rb"), encoding="utf-8"))
+    call = json.loads(given)
+    os.environ.update(call["env"])
     try:
         answer = {"ok": True, "result": plain(run(call))}
         text = json.dumps(answer)
@@ -79,7 +81,6 @@ def globals_of(call: dict[str, Any]) -> dict[str, Any]:
         "args": call["input"],
         "os": os,
         "json": json,
-        "uuid": uuid,
         "datetime": datetime,
         "now_utc": lambda: datetime.datetime.now(datetime.timezone.utc),  # noqa: UP017
         "format_iso8601": lambda when: when.isoformat(),
@@ -88,6 +89,10 @@ def globals_of(call: dict[str, Any]) -> dict[str, Any]:
         "deep_merge": deep_merge,
         **call["input"],
     }
+    if "uuid" in call["code"]:
+        import uuid
+
+        names.setdefault("uuid", uuid)
     if call["libs"]:
         import importlib
     for alias, module in call["libs"].items():
@@ -225,6 +230,8 @@ def plain(value: Any) -> Any:
 
 def failure(error: BaseException, code: str) -> dict[str, Any]:
     """The error with a traceback that begins in the task's own code."""
+    import traceback
+
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE]
     lines = code.splitlines()
     shown = []
@@ -244,6 +251,3 @@ def failure(error: BaseException, code: str) -> dict[str, Any]:
         "line": line,
         "traceback": "Traceback (most recent call last):\n" + "".join(shown) + final,
     }
-
-
-main()

@@ -1,48 +1,121 @@
-"""Removes secret values from JSON: wherever they stand in a text, also URL-encoded or in base64."""
+"""Removes secrets from JSON: wherever they stand in a text, and in whichever usual spelling.
+
+    text ──► searched ──► percent, HTML and backslash escapes decoded (text_view.py) ──► searched ──► ... MAX_LEVELS
+                │                                                                            │
+                └─────────────────── spans of the original text, replaced by *** ────────────┘
+
+One pattern finds all spellings of all secrets (secret_pattern.py), so a search takes time linear in the text, however
+many secrets there are. Nothing here recurses: JSON of any depth is fine.
+
+Secrets are masked before a text is cut: of one that a cut divides, the first half would stay. ``cut`` does both.
+"""
 
 from __future__ import annotations
 
-import base64
-import json
-import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any, cast
-from urllib.parse import quote, quote_plus
 
-__all__ = ["MASK", "scrub"]
+import msgspec
+
+from noetl_activities.secret_pattern import SHORTEST, SecretPattern, Span, secret_pattern
+from noetl_activities.text_view import TextView, decoded
+
+__all__ = ["CUT_MARGIN", "MASK", "cut", "scrub"]
 
 MASK = "***"
-_SHORTEST = 3
-"""Shorter values would mask ordinary text everywhere; they are removed only where they are the whole text."""
+MAX_LEVELS = 3
+"""Escapes within escapes that are decoded: JSON as a text in JSON has two levels."""
+
+CUT_MARGIN = 16 * 1024
+"""Characters beyond a cut that have to be there, for a secret that begins before the cut to be found."""
 
 
 def scrub(value: Any, secrets: Collection[str]) -> Any:
-    """A copy of the JSON value with every secret replaced by ``***``, in keys too."""
+    """A copy of the JSON value with every secret replaced by ``***``, in keys too. One of under 4 characters is
+    replaced only where it is a whole text or number.
+    """
     if not secrets:
         return value
-    forms = sorted({form for secret in secrets for form in _forms(secret)}, key=lambda form: (-len(form), form))
-    pattern = re.compile("|".join(map(re.escape, forms))) if forms else None
-    return _scrub(value, pattern, frozenset(secrets))
+    pattern = secret_pattern(frozenset(secrets))
+    return _copied(value, pattern) if _may_hold(value, pattern) else value
 
 
-def _forms(secret: str) -> set[str]:
-    if len(secret) < _SHORTEST:
-        return set()
-    raw = secret.encode()
-    encoded = {base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode()}
-    return {secret, quote(secret, safe=""), quote(secret), quote_plus(secret), json.dumps(secret)[1:-1], *encoded}
+def cut(text: str, limit: int, secrets: Collection[str]) -> str:
+    """The first ``limit`` characters of the text, each secret in them replaced by ``***``, also one that the limit
+    divides. Where the text has been cut before, it needs CUT_MARGIN characters more than the limit.
+    """
+    if not secrets:
+        return text[:limit]
+    return _masked(text, secret_pattern(frozenset(secrets)), limit)
 
 
-def _scrub(value: Any, pattern: re.Pattern[str] | None, whole: frozenset[str]) -> Any:
+def _may_hold(value: Any, pattern: SecretPattern) -> bool:
+    """A quick no for what has none, as most: all of it is searched as one text."""
+    if pattern.short:
+        return True
+    try:
+        text = msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return True
+    return bool(_spans(text, pattern, MAX_LEVELS + 1))
+
+
+def _copied(value: Any, pattern: SecretPattern) -> Any:
+    root = [value]
+    waiting: list[Any] = [root]
+    while waiting:
+        container = waiting.pop()
+        items: Iterable[tuple[Any, Any]] = container.items() if isinstance(container, dict) else enumerate(container)
+        for key, item in items:
+            if isinstance(item, dict):
+                members = cast("dict[str, Any]", item).items()
+                container[key] = {_leaf(name, pattern): member for name, member in members}
+            elif isinstance(item, list | tuple):
+                container[key] = list(cast("list[Any]", item))
+            else:
+                container[key] = _leaf(item, pattern)
+                continue
+            waiting.append(container[key])
+    return root[0]
+
+
+def _leaf(value: Any, pattern: SecretPattern) -> Any:
     if isinstance(value, str):
-        if value in whole:
+        if value in pattern.whole:
             return MASK
-        return pattern.sub(MASK, value) if pattern else value
-    if isinstance(value, dict):
-        items = cast("dict[str, Any]", value).items()
-        return {_scrub(key, pattern, whole): _scrub(item, pattern, whole) for key, item in items}
-    if isinstance(value, list | tuple):
-        return [_scrub(item, pattern, whole) for item in cast("list[Any]", value)]
-    if isinstance(value, int | float) and not isinstance(value, bool) and str(value) in whole:
+        return _masked(value, pattern) if pattern.may_be_in(value) else value
+    if isinstance(value, int | float) and not isinstance(value, bool) and str(value) in pattern.whole:
         return MASK
     return value
+
+
+def _masked(text: str, pattern: SecretPattern, limit: int | None = None) -> str:
+    kept: list[str] = []
+    end = 0
+    for start, stop in _spans(text, pattern):
+        if limit is not None and start >= limit:
+            break
+        if start >= end:
+            kept += (text[end:start], MASK)
+        end = max(end, stop)
+    if not kept and not end:
+        return text[:limit]
+    return "".join((*kept, text[end:limit]))
+
+
+def _spans(text: str, pattern: SecretPattern, levels: int = MAX_LEVELS) -> list[Span]:
+    """Where secrets stand, in order; all of it where it has too many escapes to decode."""
+    if len(text) < SHORTEST:
+        return []
+    view = TextView(text)
+    found: list[Span] = []
+    for level in range(levels + 1):
+        found += ((view.origin(start), view.origin(end)) for start, end in pattern.spans(view.text))
+        try:
+            deeper = decoded(view) if level < levels else None
+        except ValueError:
+            return [(0, len(text))]
+        if deeper is None:
+            break
+        view = deeper
+    return sorted(found)

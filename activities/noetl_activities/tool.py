@@ -78,6 +78,14 @@ class ToolContext(Protocol):
         """
         ...
 
+    def cut(self, text: str, limit: int) -> str:
+        """The first ``limit`` characters of a text from outside, without the secrets of the call.
+
+        A tool that shortens what it was sent does it with this: of a secret that a cut divides the first half would
+        stay. A text that was cut before needs ``scrub.CUT_MARGIN`` characters more than the limit.
+        """
+        ...
+
 
 class Tool(Protocol):
     """One tool kind."""

@@ -16,6 +16,7 @@ from enum import Enum
 from functools import lru_cache
 
 from noetl_compiler.codes import Code
+from noetl_compiler.printable import printable_line
 from noetl_compiler.source import SourceFile, Span
 
 __all__ = [
@@ -26,7 +27,6 @@ __all__ = [
     "nearest",
     "nearest_or_all",
     "one_line",
-    "printable",
     "render",
     "sort_and_dedupe",
 ]
@@ -83,7 +83,7 @@ def _reading_order(found: Diagnostic) -> tuple[str, Span, str, str, str, tuple[t
 def one_line(diagnostic: Diagnostic) -> str:
     """``playbook.yaml:12:9: error[NT203]: message``; the hint is left out."""
     place = f"{diagnostic.file}:{diagnostic.span.line}:{diagnostic.span.col}"
-    return printable(f"{place}: {diagnostic.severity.value}[{diagnostic.code.value}]: {diagnostic.message}")
+    return printable_line(f"{place}: {diagnostic.severity.value}[{diagnostic.code.value}]: {diagnostic.message}")
 
 
 def render(diagnostic: Diagnostic, source: SourceFile, hidden: Collection[Span] = ()) -> str:
@@ -96,10 +96,10 @@ def render(diagnostic: Diagnostic, source: SourceFile, hidden: Collection[Span] 
     lines = [one_line(diagnostic), *_snippet(diagnostic.span, source, hidden)]
     for other in diagnostic.related:
         file = other.file or source.file
-        lines.append(printable(f"{file}:{other.span.line}:{other.span.col}: note: {other.message}"))
+        lines.append(printable_line(f"{file}:{other.span.line}:{other.span.col}: note: {other.message}"))
         lines += [] if other.file else _snippet(other.span, source, hidden)
     if diagnostic.hint:
-        lines.append(f"help: {printable(diagnostic.hint)}")
+        lines.append(f"help: {printable_line(diagnostic.hint)}")
     return "\n".join(lines)
 
 
@@ -111,13 +111,13 @@ def _snippet(span: Span, source: SourceFile, hidden: Collection[Span]) -> list[s
     last = span.end_col - 1 if span.end_line == span.line else len(text)
     first = min(span.col - 1, len(text))
     cut = max(0, first - _SNIPPET_WIDTH // 2)
-    shown = text[cut : cut + _SNIPPET_WIDTH]
-    before = text[cut:first]
-    marked = text[first : max(first + 1, min(last, cut + _SNIPPET_WIDTH))]
+    shown = printable_line(text[cut : cut + _SNIPPET_WIDTH])
+    before = printable_line(text[cut:first])
+    marked = printable_line(text[first : max(first + 1, min(last, cut + _SNIPPET_WIDTH))])
     number = str(span.line)
     margin = " " * len(number)
     caret = "^" + "~" * (columns(marked) - 1)
-    return [f"{margin} |", f"{number} | {printable(shown)}", f"{margin} | {' ' * columns(before)}{caret}"]
+    return [f"{margin} |", f"{number} | {shown}", f"{margin} | {' ' * columns(before)}{caret}"]
 
 
 def _masked(text: str, line: int, hidden: Collection[Span]) -> str:
@@ -127,11 +127,6 @@ def _masked(text: str, line: int, hidden: Collection[Span]) -> str:
             last = span.end_col - 1 if span.end_line == line else len(text)
             text = text[:first] + "*" * (last - first) + text[last:]
     return text
-
-
-def printable(text: str) -> str:
-    """The text without what would move a terminal's cursor, one replacement for one character."""
-    return "".join(char if char.isprintable() else " " for char in text)
 
 
 def columns(text: str) -> int:

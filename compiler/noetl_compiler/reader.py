@@ -26,16 +26,19 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Severity
 from noetl_compiler.graph.contents import pointer
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain, value_of
-from noetl_compiler.reading.budget import MAX_BYTES
+from noetl_compiler.reading.budget import MAX_BYTES, MAX_DEPTH
 from noetl_compiler.reading.compose import Composer, Refusal
+from noetl_compiler.regular_file import read_regular
 from noetl_compiler.source import SourceFile, Span
 
 __all__ = [
     "MAX_BYTES",
+    "MAX_DEPTH",
     "MappingNode",
     "Node",
     "ScalarNode",
     "SequenceNode",
+    "decoded",
     "plain",
     "pointer",
     "read",
@@ -63,19 +66,20 @@ def read_file(path: Path) -> tuple[SourceFile, list[Diagnostic]]:
     """The text of a file. A file that cannot be read gives an empty source and the reason."""
     name = str(path)
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = read_regular(path, MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return SourceFile(name, ""), [_unreadable(name, f"cannot read the file: {reason.lower()}")]
     try:
-        return SourceFile(name, _decoded(data)), []
+        return SourceFile(name, decoded(data)), []
     except UnicodeDecodeError as error:
         return SourceFile(name, ""), [_not_utf8(name, data, error.start)]
 
 
-def _decoded(data: bytes) -> str:
-    """UTF-8 without a byte order mark; a file beyond the budget may be cut inside of a character."""
+def decoded(data: bytes) -> str:
+    """UTF-8 without a byte order mark; what is beyond the budget may be cut inside of a character.
+
+    Raises UnicodeDecodeError."""
     if len(data) > MAX_BYTES:
         return data.decode("utf-8", errors="replace")
     return data.decode("utf-8-sig")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import random
 import sys
 import tempfile
@@ -27,6 +28,7 @@ from dev.killing.stack import PARTS, Api, Stack, wait_until
 from dev.killing.verdict import Verdict, judged, loop_times
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 
 PROBE = "/api/v1/concurrency/probe"
 END_SECONDS = 240.0
@@ -97,6 +99,7 @@ class Killing:
         return self.stack.addresses.postgres
 
     async def _submitted(self) -> RunHandle:
+        os.environ[SIGNING_KEY_VARIABLE] = self.stack.addresses.signing_key_file
         client = await NoetlClient.connect(self.stack.addresses.temporal, dsn=self._dsn)
         payload = {"api": self.api.url + PROBE, "items": self.given.items}
         return await client.submit(compile_or_raise(self.text), payload, content=self.text)

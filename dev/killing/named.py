@@ -10,7 +10,8 @@ import msgspec
 from dev.killing.stack import Api, Stack
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.codec import data_converter
-from noetl_temporal.frames.segments import FrameDetails, read
+from noetl_temporal.frames.segments import read
+from noetl_temporal.frames.wire import FrameDetails
 from noetl_temporal.value_store import ValueStore
 
 __all__ = ["Named", "calls_by_item"]

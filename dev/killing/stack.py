@@ -15,6 +15,7 @@ from typing import Any
 
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.leftovers import noted
 from noetl_temporal.stack.process import free_port
 from noetl_temporal.stack.use import running
 
@@ -47,7 +48,7 @@ class Stack:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.home = Home(folder / ".noetl")
+        self.home = Home(folder / "stack")
 
     @property
     def addresses(self) -> Addresses:
@@ -83,27 +84,18 @@ class Stack:
         return True
 
     def _pid(self, part: str) -> int | None:
-        noted: list[tuple[int, str, bool]] = json.loads(self.home.servers.read_text())
-        for pid, marker, _ in reversed(noted):
-            if PARTS[part] in marker:
-                return pid if marker.split()[-1] in _command_line(pid) else None
-        return None
+        found = next((one for one in reversed(noted(self.home.servers)) if PARTS[part] in one.marker), None)
+        return found.pid if found and found.runs() else None
 
     def _noetl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         environment = {
             name: value for name, value in os.environ.items() if not name.startswith(("TEMPORAL_", "NOETL_"))
         }
+        environment["NOETL_HOME"] = str(self.home.root)
         command = [sys.executable, "-m", "noetl_temporal.cli", *arguments]
         return subprocess.run(
             command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=200
         )
-
-
-def _command_line(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return ""
 
 
 class Api:

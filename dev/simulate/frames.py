@@ -44,8 +44,7 @@ from noetl_activities.tool import Request, ToolContext
 from noetl_temporal import attempt_end, call_log
 from noetl_temporal.frames import activity as frame
 from noetl_temporal.frames import keeper
-from noetl_temporal.frames.segments import FrameDetails
-from noetl_temporal.frames.wire import FrameEnd, FrameInput
+from noetl_temporal.frames.wire import FrameDetails, FrameEnd, FrameInput
 from noetl_temporal.machine.commands import CallTool, ChunkInput, Command
 from noetl_temporal.machine.events import ChunkReport, Event
 from noetl_temporal.machine.failing import error_outcome

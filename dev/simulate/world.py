@@ -28,7 +28,8 @@ from noetl_temporal.machine.playbook import Machine
 __all__ = ["EXECUTION_ID", "World"]
 
 EXECUTION_ID = 7
-MAX_FACTS = 40_000
+MAX_ALARMS = 400_000
+"""A frame that waits for its store looks every half second: a run of many slow chunks may take over 100,000."""
 MISHAPS = (
     "cancel",
     "cancel",
@@ -73,7 +74,7 @@ class World:
         self._longest_start = self.chance.choice((0, 30))
         self._queue: list[tuple[int, int, Alarm]] = []
         self._count = 0
-        self._facts = 0
+        self._alarms = 0
         self._hosts: list[Host | Frame] = []
         self._mishaps = _mishaps(self.chance) if calm is None else {}
         self._with_faults = with_faults or calm is None
@@ -173,10 +174,10 @@ class World:
             alarm.act()
             if self._frame_world.finding is not None:
                 raise self._frame_world.finding
-            self._facts += 1
-            if self._facts > MAX_FACTS:
-                raise Finding("a run does not end", f"{MAX_FACTS:,} facts, {(self.now - EPOCH_MS) // 1000} s")
-            for mishap in self._mishaps.pop(self._facts, ()):
+            self._alarms += 1
+            if self._alarms > MAX_ALARMS:
+                raise Finding("a run does not end", f"{MAX_ALARMS:,} alarms, {(self.now - EPOCH_MS) // 1000} s")
+            for mishap in self._mishaps.pop(self._alarms, ()):
                 self._befall(mishap)
         for host in self._hosts:
             if not host.is_over:

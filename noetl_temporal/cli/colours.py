@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rich.console import Console
 from rich.highlighter import RegexHighlighter
 from rich.theme import Theme
+
+from noetl_compiler.printable import printable
+from noetl_temporal.cli.console import console
 
 __all__ = ["echo_coloured"]
 
@@ -37,6 +39,6 @@ _THEME = Theme(
 
 def echo_coloured(text: str) -> None:
     """To stdout; without colours where NO_COLOR is set or the terminal has none."""
-    console = Console(highlighter=_Preview(), theme=_THEME, markup=False, emoji=False, soft_wrap=True)
-    for line in text.splitlines():
-        console.print(line)
+    terminal = console(highlighter=_Preview(), theme=_THEME, soft_wrap=True)
+    for line in printable(text).splitlines():
+        terminal.print(line)

@@ -14,6 +14,7 @@ import click
 
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED, WRONG
 from noetl_temporal.cli.importing import importing
+from noetl_temporal.cli.printed import print_safely
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
 
@@ -41,7 +42,7 @@ COMMANDS = {
     "events": LazyCommand("events:events_command", "Show the event log of the run ID, read from Postgres."),
     "cancel": LazyCommand("stop:cancel_command", "Ask the run ID to stop."),
     "terminate": LazyCommand("stop:terminate_command", "End the run ID at once, without any cleanup."),
-    "dev": LazyCommand("dev:dev_group", "Keep Temporal, Postgres, a worker and the mirror running in this folder."),
+    "dev": LazyCommand("dev:dev_group", "Keep Temporal, Postgres, a worker and the mirror running for this folder."),
     "worker": LazyCommand("worker:worker_command", "Run playbooks and tools until stopped."),
     "mirror": LazyCommand("mirror:mirror_group", "Follow Temporal's history into the event log until stopped."),
     "prune": LazyCommand("prune:prune_command", "Remove the large values of old runs from Postgres."),
@@ -109,6 +110,7 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Run the command line, and exit. What goes wrong is told in a sentence: no traceback unless NOETL_DEBUG is set."""
+    print_safely()
     status = _status()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
@@ -122,7 +124,7 @@ def main() -> NoReturn:
 
 def _status() -> int:
     try:
-        returned = cli.main(standalone_mode=False)
+        returned = cli.main(standalone_mode=False, color=True)  # click would remove half of an escape sequence
         return returned if isinstance(returned, int) else 0
     except SystemExit as left:
         return left.code if isinstance(left.code, int) else int(left.code is not None)
@@ -137,17 +139,25 @@ def _status() -> int:
 
 def _told(raised: BaseException) -> int:
     error = _cause(raised)
-    problem = Home().problem(error) if isinstance(error, OSError) else None
-    if problem:
-        error = StackError(problem)
+    if isinstance(error, OSError):
+        error = _of_the_folder(error)
     if isinstance(error, StackError) or _is_of_the_deployment(error):
-        click.echo(f"Error: {error}", err=True)
+        click.echo(f"Error: {error}", err=True, color=True)
         return FAILED if isinstance(error, StackError) else WRONG
     if os.environ.get("NOETL_DEBUG"):
         traceback.print_exception(error)
     told = f"{type(error).__name__}: {error}"
-    click.echo(f"Error: {told}\nThis is a bug; NOETL_DEBUG=1 shows where.", err=True)
+    click.echo(f"Error: {told}\nThis is a bug; NOETL_DEBUG=1 shows where.", err=True, color=True)
     return FAILED
+
+
+def _of_the_folder(error: OSError) -> Exception:
+    """What to tell of an error with the stack's folder, else the error itself."""
+    try:
+        problem = Home().problem(error)
+    except StackError as nowhere:
+        return nowhere
+    return StackError(problem) if problem else error
 
 
 def _cause(error: BaseException) -> BaseException:

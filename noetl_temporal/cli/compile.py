@@ -14,6 +14,7 @@ from noetl_compiler.catalog import read_catalog, with_calls
 from noetl_compiler.findings_json import diagnostics_json
 from noetl_compiler.forecast import Sizes
 from noetl_compiler.phases import lowered
+from noetl_compiler.printable import printable_json
 from noetl_compiler.sarif import sarif
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.output import Text, print_texts, terminal_width, write_texts
@@ -103,11 +104,13 @@ def _graphs(results: Sequence[Result], wanted: Wanted) -> list[Text]:
 def _findings(results: Sequence[Result], form: str) -> list[Text]:
     diagnostics = [found for result in results for found in result.diagnostics]
     as_text = sarif(diagnostics, str(Path.cwd())) if form == "sarif" else diagnostics_json(diagnostics)
-    return [Text("findings", as_text)]
+    return [Text("findings", printable_json(as_text))]
 
 
 def _compiled(paths: Sequence[str], folder: Path | None) -> list[Result]:
     found = understood(paths)
+    if folder is not None and not folder.is_dir():
+        raise click.UsageError(f"{str(folder)!r} is no folder")
     if folder is not None:
         catalog = read_catalog(folder, found)
         found = [with_calls(one, catalog) for one in found]

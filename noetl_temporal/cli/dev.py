@@ -8,17 +8,23 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import click
 
 from noetl_temporal.cli.exits import FAILED
+from noetl_temporal.cli.stacks import list_command, rm_command
 from noetl_temporal.stack.addresses import Addresses, without_password
 from noetl_temporal.stack.errors import BusyError, StackError
 from noetl_temporal.stack.fall import forget_fall, reason_of_fall
-from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.files import open_log, read_text
+from noetl_temporal.stack.home import Home, Owner
+from noetl_temporal.stack.identity import Identity, identity
 from noetl_temporal.stack.leftovers import end_leftovers
+from noetl_temporal.stack.locks import Wait
+from noetl_temporal.stack.process import FOR_THE_OWNER
+from noetl_temporal.stack.program import import_path, program
 from noetl_temporal.stack.use import running
 
 __all__ = ["dev_group"]
@@ -27,13 +33,15 @@ UP_SECONDS = 90.0
 DOWN_SECONDS = 40.0
 """Longer than the services and then the servers are given to end."""
 POLL_SECONDS = 0.05
+SERVE = "dev serve"
 
 
 @click.group("dev")
 def dev_group() -> None:
-    """Keep Temporal, Postgres, a worker and the mirror running in this folder.
+    """Keep Temporal, Postgres, a worker and the mirror running for this folder.
 
-    Everything listens on 127.0.0.1 and keeps its data under .noetl/ (NOETL_HOME names another folder).
+    Everything listens on 127.0.0.1. Its data is not in the folder: `noetl dev status` tells where (NOETL_HOME names
+    another place).
     While it is up, `noetl run` uses it instead of starting one of its own, and a run outlives the command.
 
     \b
@@ -54,7 +62,7 @@ def up_command() -> None:
     if addresses.mode == "run":
         raise StackError(f"a `noetl run` (process {addresses.pid}) owns the stack here: try again when it has ended")
     click.echo("already up" if found else "up")
-    _show(addresses, without_password)
+    _show(home, addresses, without_password)
 
 
 @dev_group.command("down")
@@ -69,7 +77,7 @@ def down_command() -> None:
         return
     if owner.mode == "run":
         raise StackError(f"the stack here belongs to a `noetl run` (process {owner.pid}): stop that with Ctrl-C")
-    _end(home, owner.pid)
+    _end(home, owner)
     click.echo("down")
 
 
@@ -83,9 +91,10 @@ def status_command() -> None:
         click.echo(f"starting or stopping (process {owner.pid})" if owner else "down")
         if owner is None and (reason := reason_of_fall(home)):
             click.echo(reason)
+        _show_rows({"data": str(home.root)})
         sys.exit(FAILED)
     click.echo("up" if found.mode == "dev" else f"up for a `noetl run` (process {found.pid})")
-    _show(found, str)
+    _show(home, found, str)
 
 
 @dev_group.command("serve", hidden=True)
@@ -96,17 +105,27 @@ def serve_command() -> None:
     serve(Home())
 
 
-def _show(addresses: Addresses, shown: Callable[[str], str]) -> None:
+dev_group.add_command(list_command)
+dev_group.add_command(rm_command)
+
+
+def _show(home: Home, addresses: Addresses, shown: Callable[[str], str]) -> None:
     """``up`` may be called by a script whose output is kept, so only ``status`` tells the passwords."""
     rows = {
         "web ui": addresses.ui,
         "temporal": f"{addresses.temporal} (namespace default)",
         "event log": shown(addresses.postgres_tcp),
         "playbooks": shown(addresses.playbooks),
-        "logs": str(Home().log("*")),
+        "data": str(home.root),
+        "signing key": addresses.signing_key_file,
+        "logs": str(home.log("*")),
     }
+    _show_rows(rows)
+
+
+def _show_rows(rows: Mapping[str, str]) -> None:
     for name, value in rows.items():
-        click.echo(f"  {name:9} {value}")
+        click.echo(f"  {name:11} {value}")
 
 
 def _tell_fall(home: Home) -> None:
@@ -120,44 +139,66 @@ def _started(home: Home) -> Addresses:
     home.prepare()
     log = home.log("stack")
     process = None
+    wait = Wait(lambda: f"waiting for the stack: {home.busy()}")
     deadline = time.monotonic() + UP_SECONDS
     while time.monotonic() < deadline:
         found = running(home)
         if found:
-            click.echo(log.read_text(), err=True, nl=False)
+            click.echo(read_text(log), err=True, nl=False)
             return found
-        if home.owner() is None:
-            if process is None:
-                process = _serving(log)
-            elif process.poll() is not None:
-                raise StackError(log.read_text().strip().removeprefix("Error: ") or f"the stack ended: see {log}")
-        time.sleep(POLL_SECONDS)
+        owner = home.owner()
+        if owner is None and process is None:
+            process = _serving(log)
+        elif owner is None and process and process.poll() is not None:
+            raise StackError(read_text(log).strip().removeprefix("Error: ") or f"the stack ended: see {log}")
+        elif owner and (process is None or owner.pid != process.pid):
+            wait.pause(POLL_SECONDS)
+        else:
+            time.sleep(POLL_SECONDS)
     if process:
         process.terminate()
     raise StackError(f"the stack was not up after {UP_SECONDS:g} s: see {log}")
 
 
 def _serving(log: Path) -> subprocess.Popen[bytes]:
-    with log.open("wb") as output:
+    with open_log(log) as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "noetl_temporal.cli", "dev", "serve"],
+            program("dev", "serve"),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            umask=FOR_THE_OWNER,
+            env={**os.environ, **import_path()},
         )
 
 
-def _end(home: Home, pid: int) -> None:
-    """Ask the serving process to end, and make sure of it and of all that it started."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGTERM)
+def _end(home: Home, owner: Owner) -> None:
+    """Ask the serving process to end, and make sure of it and of all that it started. Raises StackError.
+
+    What holds the lock says which process that is. It is asked only when it is the command that serves a stack."""
+    serving = identity(owner.pid)
+    if home.owner() != owner or serving is None:
+        return _forget(home)
+    if SERVE not in serving.command:
+        raise StackError(f"process {owner.pid} holds {home.owner_file}, and is not `noetl {SERVE}`: end it yourself")
+    _signal(owner.pid, serving, signal.SIGTERM)
+    wait = Wait(lambda: f"waiting for process {owner.pid} to stop the servers, for at most {DOWN_SECONDS:g} s")
     deadline = time.monotonic() + DOWN_SECONDS
-    while home.owner() == (pid, "dev"):
+    while home.owner() == owner:
         if time.monotonic() > deadline:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(POLL_SECONDS)
+            _signal(owner.pid, serving, signal.SIGKILL)
+        wait.pause(POLL_SECONDS)
+    return _forget(home)
+
+
+def _signal(pid: int, expected: Identity, how: signal.Signals) -> None:
+    if identity(pid) == expected:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, how)
+
+
+def _forget(home: Home) -> None:
     with contextlib.suppress(BusyError), home.owner_lock("dev"):
         end_leftovers(home.servers)
         forget_fall(home)

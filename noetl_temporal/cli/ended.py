@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import msgspec
-from rich.console import Console
-from rich.markup import escape
 from rich.pretty import Pretty
 from rich.table import Table
+from rich.text import Text
 
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.attention import Attention
+from noetl_temporal.cli.console import PrintableConsole, styled
 from noetl_temporal.machine.failure_log import Failure, FailureCount, FailureLog, format_counts
 
 __all__ = ["Ended"]
@@ -71,12 +71,12 @@ class Ended(msgspec.Struct, frozen=True):
         ]
         return msgspec.json.encode(found).decode()
 
-    def show(self, console: Console) -> None:
+    def show(self, console: PrintableConsole) -> None:
         """The steps, the result, failures at their places, and where to look further."""
         if self.steps:
             console.print(self._table())
         for warning in self.warnings:
-            console.print(f"[yellow]{escape(warning)}[/]", highlight=False, soft_wrap=True)
+            console.print(styled((warning, "yellow")), soft_wrap=True)
         for line in _failures(self.failures):
             console.print(line, soft_wrap=True)
         if self.result is not None:
@@ -84,14 +84,10 @@ class Ended(msgspec.Struct, frozen=True):
         colour = COLOURS.get(self.status, "cyan")
         status, time = self.status.replace("_", " "), "for" if self.status == "running" else "in"
         stopping = f" ({self._stopping()})" if self.cancelling or self.reason else ""
-        console.print(
-            f"[{colour}]{status}[/] {time} {self.duration_seconds:.1f} s{escape(stopping)}, {self.events} events, "
-            f"execution {self.execution_id}",
-            highlight=False,
-            soft_wrap=True,
-        )
+        told = f" {time} {self.duration_seconds:.1f} s{stopping}, {self.events} events, execution {self.execution_id}"
+        console.print(styled((status, colour), told), soft_wrap=True)
         for one in self.attention:
-            console.print(f"[yellow]{escape(one.line())}[/]", highlight=False, soft_wrap=True)
+            console.print(styled((one.line(), "yellow")), soft_wrap=True)
         if self.ui_url:
             console.print(f"web ui: {self.ui_url}", highlight=False, soft_wrap=True)
 
@@ -109,15 +105,15 @@ class Ended(msgspec.Struct, frozen=True):
             status = str(step.get("status", ""))
             seconds = step.get("duration_seconds")
             table.add_row(
-                escape(name),
-                f"[{COLOURS.get(status, 'default')}]{status}[/]",
+                name,
+                styled((status, COLOURS.get(status, "default"))),
                 str(step.get("attempts", "")),
                 "" if seconds is None else f"{seconds:.2f}",
             )
         return table
 
 
-def _failures(log: FailureLog) -> Iterator[str]:
+def _failures(log: FailureLog) -> Iterator[Text]:
     """Each failure; of a step with more than SHOWN of them, or some that are not kept, their counts, the first and the
     last.
     """
@@ -129,8 +125,8 @@ def _failures(log: FailureLog) -> Iterator[str]:
         if total <= SHOWN and len(kept) == total:
             yield from (_told(one) for one in kept)
             continue
-        yield f"{escape(step)}: {_counted(counts, kept)}{'; the first and the last:' if kept else ''}"
-        yield from (f"  {_told(one)}" for one in dict.fromkeys((*kept[:1], *kept[-1:])))
+        yield styled(f"{step}: {_counted(counts, kept)}{'; the first and the last:' if kept else ''}")
+        yield from (styled("  ").append_text(_told(one)) for one in dict.fromkeys((*kept[:1], *kept[-1:])))
 
 
 def _counted(counts: list[FailureCount], kept: list[Failure]) -> str:
@@ -138,13 +134,13 @@ def _counted(counts: list[FailureCount], kept: list[Failure]) -> str:
     total, handled = sum(one.count for one in counts), sum(one.handled for one in counts)
     forgiven = " (handled)" if handled == total else f" ({handled:,} handled)" if handled else ""
     what = "items failed" if any(one.iteration is not None for one in kept) else "failures" if total > 1 else "failure"
-    return f"{total:,} {what}: {escape(format_counts(counts))}{forgiven}"
+    return f"{total:,} {what}: {format_counts(counts)}{forgiven}"
 
 
-def _told(failure: Failure) -> str:
+def _told(failure: Failure) -> Text:
     """``file:line:col: step/task: message``."""
     place = f"{failure.file}:{failure.line}:{failure.col}: " if failure.line else ""
     where = failure.step + (f"/{failure.task}" if failure.task else "")
     where += f"[{failure.iteration}]" if failure.iteration is not None else ""
     handled = " (handled)" if failure.handled else ""
-    return f"[red]{escape(place)}[/]{escape(where)}: {escape(failure.message)}{handled}"
+    return styled((place, "red"), f"{where}: {failure.message}{handled}")

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 import msgspec
-from rich.markup import escape
 from rich.table import Table
 
+from noetl_temporal.cli.arguments import EXECUTION_ID
+from noetl_temporal.cli.console import console
 from noetl_temporal.cli.event_words import event_words
+from noetl_temporal.cli.printed import echo_json
 from noetl_temporal.cli.reach import reach_running
-from noetl_temporal.cli.view import console
 from noetl_temporal.stack.errors import StackError
 
 if TYPE_CHECKING:  # it brings the database driver along, which --help need not wait for
@@ -23,7 +24,7 @@ __all__ = ["events_command"]
 
 
 @click.command("events")
-@click.argument("execution", metavar="[ID]", type=int, required=False)
+@click.argument("execution", metavar="[ID]", type=EXECUTION_ID, required=False)
 @click.option("--last", type=click.IntRange(1), metavar="N", help="Only the last N rows.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each row, one a line.")
 def events_command(execution: int | None, last: int | None, as_json: bool) -> None:
@@ -37,7 +38,7 @@ def events_command(execution: int | None, last: int | None, as_json: bool) -> No
     rows = sorted(asyncio.run(_read(execution)), key=_moment)[-(last or 0) :]
     if as_json:
         for row in rows:
-            click.echo(msgspec.json.encode(row).decode())
+            echo_json(msgspec.json.encode(row).decode())
     else:
         console().print(_table(rows))
 
@@ -82,9 +83,9 @@ def _table(rows: list[Event]) -> Table:
         table.add_row(
             row.event_time.strftime("%H:%M:%S.%f")[:-3],
             row.event_type,
-            escape(row.node_name),
+            row.node_name,
             row.status,
             "" if row.duration is None else f"{row.duration:.3f}",
-            escape(event_words(row)),
+            event_words(row),
         )
     return table

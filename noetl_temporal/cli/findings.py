@@ -9,6 +9,7 @@ import click
 from noetl_compiler import Result
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Severity, render, sort_and_dedupe
+from noetl_compiler.printable import printable_line
 
 __all__ = ["show_findings"]
 
@@ -25,8 +26,8 @@ def show_findings(result: Result, therefore: str) -> None:
     for found in _first(result.diagnostics):
         click.echo(render(found, result.source, credentials), err=True)
     if (more := len(result.diagnostics) - _MOST_SHOWN) > 0:
-        message = f"{result.source.file}: {more:,} more findings are not shown; --diagnostics json gives all of them"
-        click.echo(message, err=True)
+        file = printable_line(result.source.file)
+        click.echo(f"{file}: {more:,} more findings are not shown; --diagnostics json gives all of them", err=True)
     errors = sum(found.severity is Severity.ERROR for found in result.diagnostics)
     if errors:
         click.echo(f"{errors:,} error{'s' * (errors != 1)}: {therefore}", err=True)

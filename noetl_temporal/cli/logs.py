@@ -8,15 +8,20 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from noetl_compiler.printable import printable
+from noetl_temporal.stack.files import open_log
+
 __all__ = ["log_to_file", "log_to_terminal"]
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def log_to_file(file: Path) -> None:
-    """For a command that a person watches: nothing but its own words on the terminal. Nowhere, without a folder."""
-    handler = logging.FileHandler(file, delay=True) if file.parent.exists() else logging.NullHandler()
-    _log_to(handler)
+    """For a command that a person watches: nothing but its own words on the terminal. Nowhere, without a folder.
+
+    Raises OSError when somebody else may have made the file."""
+    has_folder = file.parent.exists()
+    _log_to(logging.StreamHandler(open_log(file, append=True)) if has_folder else logging.NullHandler())
 
 
 def log_to_terminal() -> None:
@@ -24,10 +29,18 @@ def log_to_terminal() -> None:
     _log_to(logging.StreamHandler())
 
 
+class _Printable(logging.Formatter):
+    """Whoever reads a log does so on a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
 def _log_to(handler: logging.Handler) -> None:
     from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 
-    logging.basicConfig(handlers=[handler], format=FORMAT, level=logging.WARNING)
+    handler.setFormatter(_Printable(FORMAT))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
     forwarding = LogForwardingConfig(logging.getLogger("temporalio.core"))
     core = LoggingConfig(TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding)
     Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=core)))

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import click
 
-from noetl_compiler.diagnostics import printable
 from noetl_compiler.emission import Migration, migrated
+from noetl_compiler.printable import printable_line
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.output import below
+from noetl_temporal.cli.printed import echo_document
 from noetl_temporal.cli.rewriting import difference, rewrite
 from noetl_temporal.cli.sources import understood
 
@@ -52,7 +53,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, output: Path | None,
     if is_dry:
         _show_changes(migrations, diff=diff)
     else:
-        _write(migrations, output, in_place=in_place)
+        _write(migrations, paths, output, in_place=in_place)
     would_change = check and any(one.changes for one in migrations)
     sys.exit(FAILED if would_change or any(one.text is None for one in migrations) else 0)
 
@@ -63,10 +64,10 @@ def _tell(migration: Migration) -> None:
     if migration.compiled.graph is None:
         show_findings(migration.compiled, _NOTHING)
     for note in migration.notes if migration.changes or migration.defect else ():
-        click.echo(printable(f"{file}:{note.span.line}:{note.span.col}: note: {note.message}"), err=True)
+        click.echo(printable_line(f"{file}:{note.span.line}:{note.span.col}: note: {note.message}"), err=True)
     if migration.defect:
         what = f"written anew, it would mean something else ({migration.defect}): {_NOTHING}"
-        click.echo(printable(f"{file}: {what}; this is a bug, please report it with the playbook"), err=True)
+        click.echo(printable_line(f"{file}: {what}; this is a bug, please report it with the playbook"), err=True)
 
 
 def _show_changes(migrations: Sequence[Migration], *, diff: bool) -> None:
@@ -76,22 +77,23 @@ def _show_changes(migrations: Sequence[Migration], *, diff: bool) -> None:
         if diff:
             click.echo(difference(one.source.file, one.source.text, one.text), nl=False)
         else:
-            click.echo(printable(f"{one.source.file}: would be rewritten"))
+            click.echo(printable_line(f"{one.source.file}: would be rewritten"))
 
 
-def _write(migrations: Sequence[Migration], output: Path | None, *, in_place: bool) -> None:
+def _write(migrations: Sequence[Migration], paths: Sequence[str], output: Path | None, *, in_place: bool) -> None:
     for one in migrations:
         if one.text is None:
             continue
         if in_place and one.changes:
-            rewrite(Path(one.source.file), one.text)
+            rewrite(Path(one.source.file), one.text, _named_folder(Path(one.source.file), paths))
+        elif output is not None and (len(migrations) > 1 or output.is_dir()):
+            rewrite(below(output, one.source.file), one.text, output)
         elif output is not None:
-            rewrite(_target(output, one.source.file) if len(migrations) > 1 or output.is_dir() else output, one.text)
+            rewrite(output, one.text, output.parent)
         elif not in_place:
-            click.echo(one.text, nl=False)
+            echo_document(one.text)
 
 
-def _target(folder: Path, file: str) -> Path:
-    found = below(folder, file)
-    found.parent.mkdir(parents=True, exist_ok=True)
-    return found
+def _named_folder(file: Path, paths: Sequence[str]) -> Path:
+    """The folder that was named and has the file; of a file that was named itself, the one it lies in."""
+    return next((Path(path) for path in paths if Path(path).is_dir() and file.is_relative_to(path)), file.parent)

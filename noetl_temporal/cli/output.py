@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import click
 
+from noetl_compiler.printable import printable_line
+
 __all__ = ["Text", "below", "print_texts", "terminal_width", "write_texts"]
 
 
@@ -30,7 +32,7 @@ def print_texts(texts: Sequence[Text], *, titled: bool, coloured: bool = False) 
     echo = _echo_coloured if coloured and sys.stdout.isatty() else click.echo
     for index, (file, text) in enumerate(texts):
         if titled:
-            click.echo("\n" * bool(index) + f"# {file}\n")
+            click.echo("\n" * bool(index) + f"# {printable_line(file)}\n")
         echo(text)
 
 

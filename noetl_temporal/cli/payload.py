@@ -1,43 +1,72 @@
-"""The request of a run: ``--payload`` and ``--set``, read and merged. A wrong one is a UsageError."""
+"""The request of a run: ``--payload`` and ``--set``, read within bounds and merged. A wrong one is a UsageError."""
 
 from __future__ import annotations
 
-import datetime
-import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import cast
 
 import click
-import yaml
+import msgspec
 
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import Diagnostic
 from noetl_compiler.graph import Json
+from noetl_compiler.printable import printable_line
+from noetl_compiler.reader import MAX_DEPTH, plain, read
+from noetl_compiler.regular_file import read_regular
+from noetl_compiler.source import SourceFile
+from noetl_temporal.cli import json_bounds
+from noetl_temporal.limits import STORED_BYTES
 
-__all__ = ["read_payload"]
+__all__ = ["cut", "read_payload"]
+
+_LONGEST_SHOWN = 80
+_LONG_NUMBER = re.compile(r"[0-9]{19}")
 
 
 def read_payload(payload: str | None, settings: Iterable[str]) -> dict[str, Json]:
     """The payload's object with every ``a.b=value`` of ``settings`` set in it, in order."""
     request = _object(payload) if payload else {}
+    left = json_bounds.MAX_VALUES
     for setting in settings:
-        _apply(request, setting)
+        keys, value = _setting(setting)
+        left -= sum(1 for _ in _values(value))
+        if left < 0:
+            raise click.UsageError(f"--set has more than {json_bounds.MAX_VALUES:,} values in all")
+        _put(request, keys, value)
     return request
+
+
+# ---- --payload --------------------------------------------------------------------------------------------------
 
 
 def _object(payload: str) -> dict[str, Json]:
     text, where = (_file(payload[1:]), payload[1:]) if payload.startswith("@") else (payload, "--payload")
+    if too_much := json_bounds.excess(text):
+        raise click.UsageError(f"{where} has {too_much}: keep data in a file or a table, and read it in a task")
     try:
-        found = json.loads(text)
+        found = msgspec.json.decode(text)
     except ValueError as error:
         raise click.UsageError(f"{where} is not JSON: {error}") from None
+    if _LONG_NUMBER.search(text) and not all(_fits(one) for _, one in _values(found)):
+        raise click.UsageError(f"{where} has an integer of more than 64 bits: write it as a text")
     if not isinstance(found, dict):
         raise click.UsageError(f'{where} must be a JSON object, such as \'{{"city": "Oslo"}}\'')
     return cast("dict[str, Json]", found)
 
 
+def _fits(value: Json) -> bool:
+    return not isinstance(value, int) or -(2**63) <= value < 2**64
+
+
 def _file(name: str) -> str:
     try:
-        return Path(name).read_text(encoding="utf-8")
+        data = read_regular(Path(name), STORED_BYTES + 1)
+        if len(data) > STORED_BYTES:
+            raise click.UsageError(f"--payload: {name} has more than {STORED_BYTES:,} bytes")
+        return data.decode("utf-8-sig")
     except FileNotFoundError:
         raise click.UsageError(f"--payload: there is no file {name!r}") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -45,25 +74,63 @@ def _file(name: str) -> str:
         raise click.UsageError(f"--payload: cannot read {name}: {why}") from None
 
 
-def _apply(request: dict[str, Json], setting: str) -> None:
+# ---- --set ------------------------------------------------------------------------------------------------------
+
+
+def _setting(setting: str) -> tuple[list[str], Json]:
+    """``a.b=3`` as the names ``a`` and ``b``, and 3."""
     path, equals, raw = setting.partition("=")
     keys = path.strip().split(".")
-    if not equals or not all(keys):
-        raise click.UsageError(f"--set takes name=value, such as --set city=Oslo; got {setting!r}")
+    if not equals or not all(keys) or printable_line(path) != path:
+        raise click.UsageError(f"--set takes name=value, such as --set city=Oslo; got {_shown(setting)}")
+    return keys, _value(path, raw, len(keys))
+
+
+def _value(path: str, raw: str, depth: int) -> Json:
+    """YAML as playbooks have it, so that 3 is a number and [a, b] a list; a date stays the text it is."""
+    if not raw.strip():
+        return None
+    root, found = read(SourceFile("--set", raw))
+    if root is None or found:
+        raise click.UsageError(f"--set {cut(path)}: {_shown(raw)} is not a YAML value{_why(found)}")
+    value = plain(root)
+    if depth + max((level for level, _ in _values(value)), default=0) > MAX_DEPTH:
+        raise click.UsageError(f"--set {cut(path)} has more than {MAX_DEPTH} levels")
+    return value
+
+
+def _why(found: list[Diagnostic]) -> str:
+    """The first thing that is wrong, and what to do. The remedy for too large a playbook is none here."""
+    first = found[0]
+    has_remedy = first.hint and first.code is not Code.BUDGET_EXCEEDED
+    return f": {first.message}{f' ({first.hint})' if has_remedy else ''}"
+
+
+def _put(request: dict[str, Json], keys: list[str], value: Json) -> None:
     for key in keys[:-1]:
         inner: Json = request.setdefault(key, {})
         if not isinstance(inner, dict):
-            raise click.UsageError(f"--set {path}: {key!r} has a value already and no fields")
+            raise click.UsageError(f"--set {cut('.'.join(keys))}: {key!r} has a value already and no fields")
         request = cast("dict[str, Json]", inner)
-    request[keys[-1]] = _value(path, raw)
+    request[keys[-1]] = value
 
 
-def _value(path: str, raw: str) -> Json:
-    """YAML, so that 3 is a number and [a, b] a list; a date stays the text it is."""
-    try:
-        value = yaml.safe_load(raw)
-        if isinstance(value, datetime.date):
-            return raw
-        return json.loads(json.dumps(value, allow_nan=False, default=str))
-    except (yaml.YAMLError, ValueError, TypeError):
-        raise click.UsageError(f"--set {path}: {raw!r} is not a YAML value; quote it to make it text") from None
+def _values(value: Json) -> Iterator[tuple[int, Json]]:
+    """The value and all in it, each with the number of lists and mappings around it; without recursion."""
+    left: list[tuple[int, Json]] = [(0, value)]
+    while left:
+        level, one = left.pop()
+        yield level, one
+        if isinstance(one, dict):
+            left.extend((level + 1, inner) for inner in cast("dict[str, Json]", one).values())
+        elif isinstance(one, list):
+            left.extend((level + 1, inner) for inner in cast("list[Json]", one))
+
+
+def _shown(text: str) -> str:
+    return repr(cut(text))
+
+
+def cut(text: str) -> str:
+    """What of a name or value is told in an error."""
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from collections.abc import Collection
@@ -12,12 +11,16 @@ from typing import NamedTuple
 import click
 
 from noetl_compiler import compile_file
+from noetl_compiler.diagnostics import nearest_or_all
 from noetl_compiler.graph import Graph, Json
 from noetl_temporal.cli.exits import WRONG
 from noetl_temporal.cli.findings import show_findings
+from noetl_temporal.cli.payload import cut
 from noetl_temporal.support import unsupported
 
 __all__ = ["Playbook", "check_request", "check_support", "read_playbook"]
+
+_LONGEST_MENTIONED = 200
 
 
 class Playbook(NamedTuple):
@@ -40,12 +43,15 @@ def check_request(request: dict[str, Json], playbook: Playbook) -> None:
     """Refuse a key that the playbook neither declares in its workload nor mentions anywhere."""
     declared: dict[str, Json] = playbook.graph.workload.data or {}
     for key in request:
-        if key in declared or re.search(rf"\b{re.escape(key)}\b", playbook.text):
+        if key in declared or _mentions(playbook.text, key):
             continue
-        near = difflib.get_close_matches(key, declared, n=1)
-        known = ", ".join(sorted(declared)) or "no keys"
-        hint = f"did you mean {near[0]!r}?" if near else f"its workload has {known}"
-        raise click.UsageError(f"the playbook does not use {key!r}: {hint}")
+        hint = nearest_or_all(key, declared, "its workload has")
+        raise click.UsageError(f"the playbook does not use {cut(key)!r}{f': {hint}' if hint else ''}")
+
+
+def _mentions(text: str, key: str) -> bool:
+    """Whether it stands there as a word. An expression of a long key is slow to make, and nobody mentions one."""
+    return len(key) <= _LONGEST_MENTIONED and re.search(rf"\b{re.escape(key)}\b", text) is not None
 
 
 def check_support(playbook: Playbook, tools: Collection[str], *, has_store: bool = True) -> None:

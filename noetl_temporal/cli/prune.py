@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from noetl_temporal.cli.printed import echo_json
 from noetl_temporal.cli.reach import reach_running
 from noetl_temporal.stack.errors import StackError
 
@@ -59,7 +60,10 @@ def prune_command(older_than: timedelta, dry_run: bool, as_json: bool) -> None:
     """
     reach_running()
     pruned = asyncio.run(_prune(older_than, dry_run))
-    click.echo(_json(pruned, dry_run) if as_json else summary(pruned, dry_run=dry_run))
+    if as_json:
+        echo_json(_json(pruned, dry_run))
+    else:
+        click.echo(summary(pruned, dry_run=dry_run))
 
 
 async def _prune(older_than: timedelta, dry_run: bool) -> Pruned:

@@ -11,7 +11,8 @@ import click
 
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.errors import StackError
-from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.home import HOME_VARIABLE, Home
+from noetl_temporal.stack.process import FOR_THE_OWNER
 from noetl_temporal.stack.use import running, use
 
 __all__ = ["Reach", "reach_running", "reach_to_run"]
@@ -36,29 +37,38 @@ def reach_to_run() -> Generator[Reach]:
     if _cluster():
         yield Reach()
         return
-    with use(Home(), lambda: click.echo("another run uses this stack: waiting for it", err=True)) as used:
-        _use(used.addresses)
+    home = Home()
+    with use(home, lambda: _tell_use(home)) as used:
+        _use(home, used.addresses)
+        if used.owned:  # this process is its worker, and only its account reads what a worker of the stack writes
+            os.umask(FOR_THE_OWNER)
         # Nobody can open the web UI of a stack that stops with the run.
         yield Reach(None if used.owned else used.addresses.ui, used.owned)
+
+
+def _tell_use(home: Home) -> None:
+    how = f"`fuser -v {home.users_file}` shows it, Ctrl-C stops it with the stack"
+    click.echo(f"another run uses this stack: waiting for it ({how})", err=True)
 
 
 def reach_running() -> Reach:
     """A place to look at runs; the environment then names it. Raises StackError when none is up."""
     if _cluster():
         return Reach()
-    found = running(Home())
+    home = Home()
+    found = running(home)
     if found is None:
         raise StackError(
-            "no stack is up in this folder: start it with `noetl dev up` (its runs are kept), "
+            "no stack is up for this folder: start it with `noetl dev up` (its runs are kept), "
             "or set TEMPORAL_ADDRESS to use a cluster"
         )
-    _use(found)
+    _use(home, found)
     return Reach(found.ui)
 
 
-def _use(stack: Addresses) -> None:
+def _use(home: Home, stack: Addresses) -> None:
     if os.environ.get("NOETL_POSTGRES", stack.postgres) != stack.postgres:
         click.echo(
             "NOETL_POSTGRES is ignored, because TEMPORAL_ADDRESS is not set: using this folder's stack", err=True
         )
-    os.environ.update(stack.environment())
+    os.environ.update({**stack.environment(), HOME_VARIABLE: str(home.root)})

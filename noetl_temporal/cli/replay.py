@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import sys
 from collections.abc import AsyncIterator
 from contextlib import nullcontext, suppress
@@ -11,8 +12,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from noetl_compiler.regular_file import read_regular
+from noetl_temporal.cli.arguments import LARGEST_ID
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.logs import log_to_file
+from noetl_temporal.cli.payload import cut
 from noetl_temporal.cli.reach import reach_running
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
@@ -22,6 +26,9 @@ if TYPE_CHECKING:  # it brings Temporal along, which --help need not wait for
     from temporalio.converter import DataConverter
 
 __all__ = ["replay_command"]
+
+MAX_BYTES = 500_000_000
+"""Of a history in JSON: Temporal ends a run whose history has 50 MB, and JSON writes its payloads in base64."""
 
 
 @click.command("replay")
@@ -41,12 +48,18 @@ def replay_command(targets: tuple[str, ...], of_open: bool) -> None:
     if not targets and not of_open:
         raise click.UsageError("name an execution or a file, or pass --open")
     files = [_file(target) for target in targets if not target.isdecimal()]
-    executions = [int(target) for target in targets if target.isdecimal()]
+    executions = [_execution(target) for target in targets if target.isdecimal()]
     with nullcontext() if executions or of_open else suppress(StackError):  # of a file: its graph may lie there
         reach_running()
     log_to_file(Home().log("replay"))
     if not asyncio.run(_replay(files, executions, of_open)):
         sys.exit(FAILED)
+
+
+def _execution(target: str) -> int:
+    if len(target) > len(str(LARGEST_ID)) or int(target) > LARGEST_ID:
+        raise click.UsageError(f"{cut(target)} is no execution id: they have 64 bits")
+    return int(target)
 
 
 def _file(target: str) -> Path:
@@ -86,9 +99,17 @@ async def _stored(files: list[Path]) -> AsyncIterator[WorkflowHistory]:
 
     for file in files:
         try:
-            yield history_in(file.read_text(encoding="utf-8"))
+            yield history_in(_text(file))
         except (NoHistoryError, OSError, UnicodeDecodeError) as error:
             raise click.UsageError(f"{file}: {error}") from None
+
+
+def _text(file: Path) -> str:
+    """Raises OSError, UnicodeDecodeError."""
+    found = read_regular(file, MAX_BYTES + 1)
+    if len(found) > MAX_BYTES:
+        raise OSError(errno.EFBIG, f"it has more than {MAX_BYTES:,} bytes")
+    return found.decode("utf-8")
 
 
 async def _running(executions: list[int], of_open: bool) -> AsyncIterator[WorkflowHistory]:

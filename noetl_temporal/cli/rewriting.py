@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import difflib
 import os
-import shutil
 from pathlib import Path
 
 import click
 
+from noetl_temporal.stack.files import replace_text
+
 __all__ = ["difference", "rewrite"]
 
 
-def rewrite(target: Path, text: str) -> None:
+def rewrite(target: Path, text: str, within: Path) -> None:
     """All or nothing: a file is never left half written. A link stays one, and the permissions stay.
 
-    Raises click.ClickException when it cannot be written, which counts for a file that may only be read.
+    A link may lead to a file below ``within``, the folder that a person named, and nowhere else: who made the folder
+    made its links. Raises click.ClickException when it cannot be written, as is a file that may only be read.
     """
-    target = target.resolve()
-    beside = target.with_name(f".{target.name}.new")
+    real = Path(os.path.realpath(target))
+    if not real.is_relative_to(os.path.realpath(within)):
+        problem = f"it is a link that leads out of {within}, to {real}; name that file itself to have it written"
+        raise click.ClickException(f"cannot write {target}: {problem}")
     try:
-        if target.exists() and not os.access(target, os.W_OK):
+        if real.exists() and not os.access(real, os.W_OK):
             raise PermissionError(None, "it may only be read")
-        beside.write_text(text, encoding="utf-8", newline="")
-        if target.exists():
-            shutil.copymode(target, beside)
-        beside.replace(target)
+        real.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(real, text)
     except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise click.ClickException(f"cannot write {target}: {(error.strerror or str(error)).lower()}") from None
+        problem = error.strerror or str(error)
+        raise click.ClickException(f"cannot write {target}: {problem[:1].lower()}{problem[1:]}") from None
 
 
 def difference(file: str, before: str, after: str) -> str:

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl_compiler.graph import Json
+from noetl_temporal.cli.arguments import Seconds
+from noetl_temporal.cli.console import console
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_to_file
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.playbook import Playbook, check_request, check_support, read_playbook
+from noetl_temporal.cli.printed import echo_json
 from noetl_temporal.cli.reach import reach_to_run
-from noetl_temporal.cli.view import console, open_view
+from noetl_temporal.cli.view import open_view
 from noetl_temporal.stack.home import Home
 from noetl_temporal.support import tools_for
 
@@ -37,7 +40,7 @@ __all__ = ["run_command"]
     help="YAML file of the credentials the playbook names.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object about the run.")
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), help="Seconds until the run is cancelled.")
+@click.option("--timeout", type=Seconds(min_open=True), help="Seconds until the run is cancelled.")
 def run_command(
     file: Path,
     settings: tuple[str, ...],
@@ -97,7 +100,7 @@ def _run(order: Order, as_json: bool) -> tuple[Ended, bool]:
         log_to_file(Home().log("run"))
         ended, interrupted = asyncio.run(execute(order, reach, open_view(quiet=as_json)))
         if as_json:
-            click.echo(ended.json())
+            echo_json(ended.json())
         else:
             ended.show(console())
     return ended, interrupted

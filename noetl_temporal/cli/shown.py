@@ -13,6 +13,7 @@ from noetl_compiler.diagnostics import nearest
 from noetl_compiler.forecast import Sizes, forecast
 from noetl_compiler.graph import Graph, Json, encode
 from noetl_compiler.guarantees import guarantees_json
+from noetl_compiler.printable import printable_json
 from noetl_compiler.reader import read
 
 __all__ = ["FORMATS", "Wanted", "shown"]
@@ -56,6 +57,11 @@ class Wanted:
 def shown(graph: Graph, result: Result, wanted: Wanted) -> str:
     """The text, without a line break at the end. Raises click.UsageError for a step that is not there."""
     _check_steps(graph, wanted)
+    text = _of_steps_or_whole(graph, result, wanted)
+    return printable_json(text) if wanted.form == "json" else text
+
+
+def _of_steps_or_whole(graph: Graph, result: Result, wanted: Wanted) -> str:
     if wanted.steps:
         origins = _origins(result)
         return "\n\n".join(preview.explain(graph, name, origins, wanted.width) for name in wanted.steps)

@@ -10,6 +10,7 @@ import click
 
 from noetl_compiler.catalog import is_other_yaml, playbook_files, understand_file
 from noetl_compiler.phases import Understood, understand
+from noetl_compiler.reader import MAX_BYTES, decoded
 from noetl_compiler.source import SourceFile
 
 __all__ = ["stdin_source", "understood"]
@@ -18,11 +19,11 @@ __all__ = ["stdin_source", "understood"]
 def understood(paths: Sequence[str]) -> list[Understood]:
     """What each says, in the given order and each once; below a folder by name, leaving out YAML that is no playbook.
 
-    Raises click.UsageError for a path that is not there and for a folder without a playbook.
+    Raises click.UsageError for a path that is no file or folder, and for a folder without a playbook.
     """
     for path in paths:
-        if path != "-" and (not path or not Path(path).exists()):
-            raise click.UsageError(f"there is no file or folder {path!r}")
+        if path != "-":
+            _check_kind(path)
     found: dict[Path, Understood] = {}
     for path in dict.fromkeys(paths):
         for one in _understood(path):
@@ -31,11 +32,18 @@ def understood(paths: Sequence[str]) -> list[Understood]:
 
 
 def stdin_source() -> SourceFile:
-    """What stands on stdin. Raises click.UsageError when it is not UTF-8 text."""
+    """What stands on stdin, as far as a playbook may reach. Raises click.UsageError when it is not UTF-8 text."""
     try:
-        return SourceFile("<stdin>", sys.stdin.buffer.read().decode("utf-8-sig"))
+        return SourceFile("<stdin>", decoded(sys.stdin.buffer.read(MAX_BYTES + 1)))
     except UnicodeDecodeError:
         raise click.UsageError("what stands on stdin is not UTF-8 text") from None
+
+
+def _check_kind(path: str) -> None:
+    if not path or not Path(path).exists():
+        raise click.UsageError(f"there is no file or folder {path!r}")
+    if not Path(path).is_file() and not Path(path).is_dir():
+        raise click.UsageError(f"{path!r} is neither a file nor a folder")
 
 
 def _understood(path: str) -> Iterator[Understood]:

@@ -6,15 +6,17 @@ import asyncio
 
 import click
 
+from noetl_temporal.cli.arguments import EXECUTION_ID
+from noetl_temporal.cli.console import console
 from noetl_temporal.cli.importing import importing
+from noetl_temporal.cli.printed import echo_json
 from noetl_temporal.cli.reach import reach_running
-from noetl_temporal.cli.view import console
 
 __all__ = ["status_command"]
 
 
 @click.command("status")
-@click.argument("execution", metavar="[ID]", type=int, required=False)
+@click.argument("execution", metavar="[ID]", type=EXECUTION_ID, required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as noetl run --json does.")
 def status_command(execution: int | None, as_json: bool) -> None:
     """Show how the run ID stands: steps, attempts, failures, result. Without ID: the latest run.
@@ -31,6 +33,6 @@ def status_command(execution: int | None, as_json: bool) -> None:
 
     ended = asyncio.run(standing_of(execution, reach))
     if as_json:
-        click.echo(ended.json())
+        echo_json(ended.json())
     else:
         ended.show(console())

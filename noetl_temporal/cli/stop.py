@@ -6,6 +6,7 @@ import asyncio
 
 import click
 
+from noetl_temporal.cli.arguments import EXECUTION_ID
 from noetl_temporal.cli.reach import reach_running
 from noetl_temporal.stack.errors import StackError
 
@@ -13,7 +14,7 @@ __all__ = ["cancel_command", "terminate_command"]
 
 
 @click.command("cancel")
-@click.argument("execution", metavar="ID", type=int)
+@click.argument("execution", metavar="ID", type=EXECUTION_ID)
 @click.option("--reason", metavar="TEXT", default="", help="Why; it stands in the event log.")
 def cancel_command(execution: int, reason: str) -> None:
     """Ask the run ID to stop.
@@ -32,7 +33,7 @@ def cancel_command(execution: int, reason: str) -> None:
 
 
 @click.command("terminate")
-@click.argument("execution", metavar="ID", type=int)
+@click.argument("execution", metavar="ID", type=EXECUTION_ID)
 @click.option("--reason", metavar="TEXT", default="", help="Why; Temporal keeps it.")
 def terminate_command(execution: int, reason: str) -> None:
     """End the run ID at once, without any cleanup.

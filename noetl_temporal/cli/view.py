@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from typing import Protocol
 
-from rich.console import Console
 from rich.live import Live
-from rich.markup import escape
 from rich.spinner import Spinner
 from rich.table import Table
-from rich.text import Text
 
+from noetl_temporal.cli.console import PrintableConsole, error_console, styled
 from noetl_temporal.cli.progress import Progress, Row
 
-__all__ = ["Lines", "Quiet", "Screen", "View", "console", "open_view"]
+__all__ = ["Lines", "Quiet", "Screen", "View", "open_view"]
 
-PIPE_WIDTH = 400
-MARKS = {"completed": "[green]✓[/]", "failed": "[red]✗[/]", "skipped": "[dim]-[/]", "cancelled": "[yellow]![/]"}
-
-
-def console() -> Console:
-    """Standard output, where results go. In a pipe or a file no line is cut to the width of a terminal."""
-    return Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH)
+MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("-", "dim"), "cancelled": ("!", "yellow")}
 
 
 def open_view(quiet: bool) -> View:
     """Progress goes to standard error. ``quiet`` shows it only to a person at a terminal."""
-    errors = Console(stderr=True)
+    errors = error_console()
     if errors.is_terminal:
         return Screen(errors)
     return Quiet(errors) if quiet else Lines(errors)
@@ -56,7 +47,7 @@ class View(Protocol):
 class Lines:
     """Progress for a log: a line for each thing worth telling."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: PrintableConsole) -> None:
         self._console, self._progress = console, Progress()
         self._warned: Sequence[str] = ()
 
@@ -74,7 +65,7 @@ class Lines:
 
     def say(self, text: str) -> None:
         """Tell something that is no event."""
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(text, highlight=False, soft_wrap=True)
 
     def warn(self, lines: Sequence[str]) -> None:
         """Tell what keeps the run from going on, once for as long as it lasts."""
@@ -87,11 +78,19 @@ class Lines:
 class Screen:
     """Progress on a terminal: a table of steps, redrawn in place."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: PrintableConsole) -> None:
         self._progress, self._said = Progress(), ""
         self._warnings: Sequence[str] = ()
         self._spinner = Spinner("dots")
-        self._live = Live(console=console, get_renderable=self._table, refresh_per_second=8, transient=True)
+        # Rich would read the escape sequences of what others print meanwhile, and obey them
+        self._live = Live(
+            console=console,
+            get_renderable=self._table,
+            refresh_per_second=8,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
 
     def __enter__(self) -> Screen:
         self._live.start()
@@ -117,12 +116,12 @@ class Screen:
         for line in self._progress.steps.values():
             running = line.status == "running"
             seconds = time.monotonic() - line.began if running or line.seconds is None else line.seconds
-            mark = self._spinner if running else Text.from_markup(MARKS[line.status])
-            table.add_row(mark, line.name, f"{seconds:.1f} s", line.told(), f"[yellow]{escape(line.note)}[/]")
+            mark = self._spinner if running else styled(MARKS[line.status])
+            table.add_row(mark, line.name, f"{seconds:.1f} s", line.told(), styled((line.note, "yellow")))
         for warning in (*self._progress.warnings, *self._warnings):
-            table.add_row(Text("!", style="yellow"), Text(warning, style="yellow"))
+            table.add_row(styled(("!", "yellow")), styled((warning, "yellow")))
         if self._said:
-            table.add_row("", Text(self._said, style="dim"))
+            table.add_row("", styled((self._said, "dim")))
         return table
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from noetl_temporal.cli.arguments import Seconds
 from noetl_temporal.cli.logs import log_to_terminal
 from noetl_temporal.cli.reach import reach_running
 
@@ -21,7 +22,7 @@ __all__ = ["worker_command"]
 @click.option("--tools", metavar="A,B", help="Serve only these tools. Default: all, and workflows.")
 @click.option(
     "--grace",
-    type=click.FloatRange(min=0),
+    type=Seconds(),
     metavar="SECONDS",
     help="Time that calls have to end when the worker is stopped. Default: as long as they take.",
 )
@@ -39,6 +40,7 @@ def worker_command(tools: str | None, grace: float | None, build_id: str | None,
 
     Finds Temporal by TEMPORAL_ADDRESS or a profile of temporal.toml, else in this folder's stack.
     Credentials come from the file that NOETL_CREDENTIALS names and from NOETL_CREDENTIAL_<NAME>.
+    With NOETL_SIGNING_KEY_FILE it runs only what was submitted with the same key.
 
     \b
     noetl worker
@@ -69,18 +71,25 @@ def _build(build_id: str | None, deployment: str | None) -> WorkerDeploymentConf
 
 
 async def _serve(only: list[str] | None, grace: float | None, build: WorkerDeploymentConfig | None) -> None:
+    from noetl_activities.isolation.probe import isolation
     from noetl_activities.tool import load_tools
+    from noetl_temporal.access import access_problem
     from noetl_temporal.cli.until import stop_asked
     from noetl_temporal.config import connect_temporal
     from noetl_temporal.credential_source import credential_source
     from noetl_temporal.worker import UNTIL_DONE, serving
 
     client = await connect_temporal()
+    problem = access_problem(client)
+    if problem is not None:
+        click.echo(f"warning: {problem}", err=True)
     patience = UNTIL_DONE if grace is None else min(UNTIL_DONE, timedelta(seconds=grace))
     told = f" as build {build.version.build_id} of {build.version.deployment_name}" if build else ""
     limit = "" if grace is None else f", at most {grace:g} s"
     with stop_asked() as stopped:
         async with serving(client, load_tools(), credential_source(), only, patience, build):
             click.echo(f"serving {', '.join(only) if only else 'workflows and all tools'}{told}; Ctrl-C stops")
+            if only is None or "python" in only:
+                click.echo(await isolation())
             await stopped.wait()
             click.echo(f"stopping: waiting for calls to end{limit}; Ctrl-C ends at once")

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 import msgspec
 from temporalio import activity
 
-from noetl_temporal.frames.segments import FrameDetails
+from noetl_temporal.frames.wire import FrameDetails
 from noetl_temporal.heartbeats import beating
 
 __all__ = ["Heart"]

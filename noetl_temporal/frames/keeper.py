@@ -16,7 +16,8 @@ from temporalio import activity
 
 from noetl_temporal.call_log import worker_name
 from noetl_temporal.frames.heart import Heart
-from noetl_temporal.frames.segments import FrameDetails, InFlight, Segment, packed
+from noetl_temporal.frames.segments import InFlight, Segment, packed
+from noetl_temporal.frames.wire import FrameDetails
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import ChunkReport

@@ -17,7 +17,7 @@ from noetl_temporal.machine.call import AttemptRecord, ToolCall
 from noetl_temporal.machine.events import ChunkReport
 from noetl_temporal.value_store import ValueStore, until_done
 
-__all__ = ["FrameDetails", "InFlight", "Resumption", "Segment", "packed", "read", "resumed"]
+__all__ = ["InFlight", "Resumption", "Segment", "packed", "read", "resumed"]
 
 _LEVEL = 1
 """Of the compression: higher ones cost more time than the bytes that they save."""
@@ -43,18 +43,6 @@ class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
     state: dict[str, Json] = {}
     calls: list[InFlight] = []
     report: ChunkReport | None = None
-
-
-class FrameDetails(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The details of a heartbeat, far below 4 KB. ``head`` is the key of the last stored segment, ``attempt`` the last
-    attempt that got on; ``ended`` of ``total`` items are stored, among them all of the first ``below``.
-    """
-
-    head: str | None = None
-    attempt: int = 0
-    ended: int = 0
-    below: int = 0
-    total: int = 0
 
 
 class Resumption(msgspec.Struct, frozen=True):

@@ -1,4 +1,6 @@
-"""The argument of the activity that runs a frame, and what it returns: JSON in history, read by the mirror by key."""
+"""The argument of the activity that runs a frame, what it returns and the details of its heartbeats: JSON, read by the
+mirror by key.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.events import ChunkReport
 from noetl_temporal.naming import activity_type
 
-__all__ = ["FRAME_ACTIVITY", "FRAME_KIND", "FrameEnd", "FrameInput"]
+__all__ = ["FRAME_ACTIVITY", "FRAME_KIND", "FrameDetails", "FrameEnd", "FrameInput"]
 
 FRAME_KIND = "frame"
 """The word in the names of the activity and of its queue (naming.py)."""
@@ -29,3 +31,15 @@ class FrameEnd(msgspec.Struct, frozen=True, omit_defaults=True):
 
     report: ChunkReport
     segments: str
+
+
+class FrameDetails(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The details of a heartbeat, far below 4 KB. ``head`` is the key of the last stored segment, ``attempt`` the last
+    attempt that got on; ``ended`` of ``total`` items are stored, among them all of the first ``below``.
+    """
+
+    head: str | None = None
+    attempt: int = 0
+    ended: int = 0
+    below: int = 0
+    total: int = 0

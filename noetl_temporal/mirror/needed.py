@@ -25,6 +25,7 @@ from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.event_table import Connection
 from noetl_temporal.mirror.owners import references
 from noetl_temporal.mirror.raw import LOOP, PLAYBOOK
+from noetl_temporal.mirror.storable import storable_text
 
 __all__ = ["BlockingRun", "Needed", "needed", "retention"]
 
@@ -81,10 +82,11 @@ async def needed(client: Client, connection: Connection, cutoff: datetime) -> Ne
 
 
 async def _batches(client: Client) -> AsyncIterator[list[WorkflowExecution]]:
-    """All runs of the namespace, some at a time."""
+    """All runs of the namespace that can be mirrored, some at a time."""
     batch: list[WorkflowExecution] = []
     async for run in client.list_workflows(f"WorkflowType IN ('{PLAYBOOK}', '{LOOP}')", page_size=_BATCH):
-        batch.append(run)
+        if storable_text(run.id) == run.id:
+            batch.append(run)
         if len(batch) == _BATCH:
             yield batch
             batch = []
@@ -94,7 +96,8 @@ async def _batches(client: Client) -> AsyncIterator[list[WorkflowExecution]]:
 async def _executions(client: Client, connection: Connection, runs: Sequence[WorkflowExecution]) -> set[int]:
     """The executions of the runs; for a run unknown to the mirror, that of its parent or root workflow."""
     workflows = {name for run in runs for name in (run.id, run.parent_id, run.root_id) if name}
-    found = await connection.fetch(sql.query("executions_of_workflows"), client.namespace, list(workflows))
+    names = list(map(storable_text, workflows))
+    found = await connection.fetch(sql.query("executions_of_workflows"), client.namespace, names)
     return {record["execution_id"] for record in found}
 
 

@@ -62,7 +62,7 @@ class Reference(msgspec.Struct, frozen=True):
 
 def value(payload: Payload) -> Json:
     """The JSON of a payload, as Postgres can store it; of a packed trail its PackedTrail's; a Reference for what is
-    stored elsewhere; else None.
+    stored elsewhere; else None, also for JSON that is nested too deeply to be read.
     """
     if payload.metadata.get("messageType") == REFERENCE:
         found = msgspec.json.decode(payload.data)
@@ -73,7 +73,7 @@ def value(payload: Payload) -> Json:
         return None
     try:
         return msgspec.json.decode(storable(payload.data))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 

@@ -12,6 +12,9 @@ __all__ = ["LARGE", "sanitised"]
 LARGE = 10_240
 """Bytes of JSON above which a value is replaced by its size."""
 
+LEVELS = 100
+"""Of maps and lists in each other, below which a value is left out."""
+
 _KEPT = "_step_results"
 _SECRET = re.compile(
     r"(^|[_-])(passw(or)?d|passphrase|secrets?|api[_-]?key|access[_-]?key|private[_-]?key|authorization|auth|credentials?|cookie)($|[_-])"
@@ -21,15 +24,17 @@ _SECRET = re.compile(
 
 
 def sanitised(context: dict[str, Json]) -> dict[str, Json]:
-    """The context without credentials and internal keys, each of its values at most LARGE."""
+    """The context without credentials and internal keys, each of its values at most LARGE and LEVELS deep."""
     return {name: abridged(value, LARGE) for name, value in _allowed(context).items()}
 
 
-def _allowed(value: Json) -> Json:
+def _allowed(value: Json, levels: int = LEVELS) -> Json:
+    if not levels and isinstance(value, dict | list):
+        return {"_truncated": True}
     if (fields := as_map(value)) is not None:
-        return {name: _allowed(inner) for name, inner in fields.items() if _may_stand(name)}
+        return {name: _allowed(inner, levels - 1) for name, inner in fields.items() if _may_stand(name)}
     if (items := as_list(value)) is not None:
-        return [_allowed(inner) for inner in items]
+        return [_allowed(inner, levels - 1) for inner in items]
     return value
 
 

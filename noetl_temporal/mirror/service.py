@@ -39,7 +39,10 @@ FAILED_SECONDS = 30.0
 
 
 class Mirror:
-    """Follows every run it is told of and every run those link to."""
+    """Follows every run it is told of and every run those link to.
+
+    Whatever one run does to its reader, or to a search, the others go on: no task of the mirror ends with an error.
+    """
 
     def __init__(self, client: Client, store: Store, group: asyncio.TaskGroup, max_polls: int) -> None:
         self._client = client
@@ -87,6 +90,9 @@ class Mirror:
             except TRANSIENT_ERRORS as error:
                 _log.warning("cannot look for new runs: %s", error)
                 pause = SLOW_SECONDS
+            except Exception:
+                _log.exception("cannot look for new runs; again in %g s", FAILED_SECONDS)
+                pause = FAILED_SECONDS
             else:
                 for run in fresh:
                     self.follow(run)
@@ -105,6 +111,8 @@ class Mirror:
                                 self.follow(fresh)
             except TRANSIENT_ERRORS as error:
                 _log.debug("cannot listen for new runs: %s", error)
+            except Exception:
+                _log.exception("cannot follow an announced run, which the list will show")
             await asyncio.sleep(SLOW_SECONDS)
 
     async def _listed(self, since: datetime | None) -> set[Run]:
@@ -124,6 +132,9 @@ class Mirror:
                 gaps = await uninterrupted(reconcile(self._client, self._store, since))
             except TRANSIENT_ERRORS as error:
                 _log.warning("cannot compare with the server: %s", error)
+                continue
+            except Exception:
+                _log.exception("cannot compare with the server; again in %g s", RECONCILE_SECONDS)
                 continue
             since = began - OVERLAP
             for gap in gaps:

@@ -16,6 +16,7 @@ _ESCAPE = re.compile(
     rb"|\\(?!u0000|u[dD][89a-fA-F]).)"  # any other escape, also that of a backslash before a "u"
     rb"|\\u[0-9a-fA-F]{4}"
 )
+_REFUSED = re.compile("[\0\ud800-\udfff]")
 
 
 def storable(json: bytes) -> bytes:
@@ -29,4 +30,4 @@ def _kept(found: re.Match[bytes]) -> bytes:
 
 def storable_text(text: str) -> str:
     """A text that text takes."""
-    return text.replace("\0", "\ufffd")
+    return _REFUSED.sub("\ufffd", text)

@@ -51,6 +51,9 @@ _SETTINGS = {
 REMOVED = "the server has no history of it any more; it had not been read to its end"
 """The problem of a run that can never be read on."""
 
+UNSTORABLE = "its workflow id has a character that Postgres does not store: it is not mirrored"
+"""The problem of a run whose id no playbook of ours gives."""
+
 
 class GapError(Exception):
     """Events are missing between what is stored of a run and what was read: read the run again from its start."""
@@ -86,7 +89,9 @@ class Store:
         self.converter = converter
 
     async def enrol(self, runs: Sequence[Run]) -> list[Run]:
-        """Remember runs to be read; those that were not known come back."""
+        """Remember runs to be read; those that were not known come back. One with an id that cannot be stored is noted
+        as a problem, and does not.
+        """
         async with self.pool.acquire() as connection:
             return await _enrol(connection, runs)
 
@@ -99,8 +104,8 @@ class Store:
         await self.pool.execute(sql.query("rewind"), *run)
 
     async def stored(self, runs: Sequence[Run]) -> dict[Run, Stored]:
-        """What is stored of each of these runs, known or not."""
-        found = await self.pool.fetch(sql.query("stored"), *_columns_of(runs))
+        """What is stored of each of these runs, known or not; without those whose id cannot be."""
+        found = await self.pool.fetch(sql.query("stored"), *_columns_of(list(filter(_is_storable, runs))))
         return {Run(*record[:4]): Stored(*record[4:]) for record in found}
 
     async def give_up(self, run: Run) -> None:
@@ -112,7 +117,7 @@ class Store:
         await self.pool.execute(sql.query("note_problem"), *run, storable_text(problem))
 
     async def ingest(self, run: Run, events: Sequence[HistoryEvent]) -> list[Run]:
-        """Store a whole batch of the run's events; the runs that it links to, newly known or not.
+        """Store a whole batch of the run's events; the runs that it links to and that can be read, newly known or not.
 
         Events that are stored already add nothing, and have to be those that are stored.
         Raises ConflictError, GapError, UnknownExecutionError, UnreadRunError, UnreadableRunError, asyncpg's errors.
@@ -129,7 +134,7 @@ class Store:
                 await _enrol(connection, found)
                 state = await self.add_rows(connection, run, cursor.state, fresh)
                 await _move(connection, run, fresh, state)
-        return found
+        return list(filter(_is_storable, found))
 
     async def add_rows(
         self, connection: Connection, run: Run, state: RunState | None, events: Sequence[HistoryEvent]
@@ -188,8 +193,17 @@ async def open_store(dsn: str, converter: DataConverter = DataConverter.default)
 
 
 async def _enrol(connection: Connection, runs: Sequence[Run]) -> list[Run]:
-    found = await connection.fetch(sql.query("enrol"), *_columns_of(runs)) if runs else []
+    for run in runs:
+        if not _is_storable(run):
+            await connection.execute(sql.query("give_up"), *map(storable_text, run), UNSTORABLE)
+    known = list(filter(_is_storable, runs))
+    found = await connection.fetch(sql.query("enrol"), *_columns_of(known)) if known else []
     return [Run(*record) for record in found]
+
+
+def _is_storable(run: Run) -> bool:
+    """Whether Postgres takes the names of the run: any account that reaches Temporal may choose a workflow's id."""
+    return run == tuple(map(storable_text, run))
 
 
 async def _locked(connection: Connection, run: Run) -> _Cursor:

@@ -9,8 +9,10 @@ from urllib.parse import quote
 
 import msgspec
 
+from noetl_temporal.environment import DSN_VARIABLE, SIGNING_KEY_VARIABLE
 from noetl_temporal.queues import TOOL_QUEUES_VARIABLE
-from noetl_temporal.stack.home import Mode, write_whole
+from noetl_temporal.stack.files import read_text, write_whole
+from noetl_temporal.stack.home import Mode
 
 __all__ = ["Addresses", "without_password"]
 
@@ -47,6 +49,7 @@ class Addresses(msgspec.Struct, frozen=True):
     postgres_password: str
     playbooks_password: str
     reader_password: str
+    signing_key_file: str
 
     @property
     def postgres(self) -> str:
@@ -79,8 +82,9 @@ class Addresses(msgspec.Struct, frozen=True):
         given["NOETL_HTTP_ALLOW"] = LOOPBACK
         given[TOOL_QUEUES_VARIABLE] = OWN_QUEUES
         chosen = {name: os.environ.get(name, value) for name, value in given.items()}
-        found = {"TEMPORAL_ADDRESS": self.temporal, "NOETL_POSTGRES": self.postgres}
-        return {**found, PORTS_VARIABLE: ",".join(map(str, self.ports)), **chosen}
+        own = {SIGNING_KEY_VARIABLE: self.signing_key_file, DSN_VARIABLE: self.postgres}
+        own[PORTS_VARIABLE] = ",".join(map(str, self.ports))
+        return {"TEMPORAL_ADDRESS": self.temporal, **own, **chosen}
 
     def _login(self, user: str, password: str, database: str) -> str:
         login = {
@@ -99,10 +103,10 @@ class Addresses(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, path: Path) -> Addresses | None:
-        """What stands at ``path``; None when nothing readable does."""
+        """What stands at ``path``; None when nothing readable does. Raises OSError when others may have written it."""
         try:
-            return msgspec.json.decode(path.read_bytes(), type=cls)
-        except (OSError, msgspec.DecodeError):
+            return msgspec.json.decode(read_text(path), type=cls)
+        except (FileNotFoundError, msgspec.DecodeError):
             return None
 
 

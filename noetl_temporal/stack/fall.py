@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.errors import StackError
-from noetl_temporal.stack.home import Home, write_whole
+from noetl_temporal.stack.files import read_text, write_whole
+from noetl_temporal.stack.home import Home
 
 __all__ = ["forget_fall", "note_fall", "reason_of_fall"]
 
@@ -19,8 +21,8 @@ def note_fall(home: Home, error: StackError) -> None:
 
 def reason_of_fall(home: Home) -> str | None:
     """Why the last stack ended, where that was not asked for. Only asked while none runs."""
-    if home.fall.exists():
-        return home.fall.read_text().rstrip()
+    with suppress(FileNotFoundError):
+        return read_text(home.fall).rstrip()
     left = Addresses.read(home.stack)
     if left is None:
         return None

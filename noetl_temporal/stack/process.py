@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from noetl_temporal.stack.errors import FellError, StackError
+from noetl_temporal.stack.files import open_log, read_text
 
 __all__ = ["POLL_SECONDS", "Account", "Server", "free_port", "start", "stop"]
 
@@ -21,6 +22,8 @@ STOP_SECONDS = 10.0
 SERVICE_STOP_SECONDS = 15.0
 """More than a worker of the stack gives its calls (serve.py)."""
 POLL_SECONDS = 0.02
+FOR_THE_OWNER = 0o077
+"""The umask of what is started: only its account reads the files it makes."""
 
 # The program begins when a line comes. Should the owner die before it has noted this process, the pipe closes and
 # this process ends by itself: at no moment does a server run that nobody knows of.
@@ -96,9 +99,9 @@ def start(
 ) -> Server:
     """Start ``command``, held, in ``folder``, in a session of its own that a terminal's Ctrl-C does not reach.
 
-    ``environment`` is added to this process's own, unless it ``inherits`` none of that; ``files`` are open files that
-    it inherits in any case."""
-    with log.open("wb") as output:
+    Only its account reads the files that it makes. ``environment`` is added to this process's own, unless it
+    ``inherits`` none of that; ``files`` are open files that it inherits in any case."""
+    with open_log(log) as output:
         process = subprocess.Popen(
             ["/bin/sh", "-c", HOLD, "sh", *(str(part) for part in command)],
             stdin=subprocess.PIPE,
@@ -110,6 +113,7 @@ def start(
             user=account.uid if account else None,
             group=account.gid if account else None,
             extra_groups=[] if account else None,
+            umask=FOR_THE_OWNER,
             env={**(os.environ if inherits else {}), **(environment or {})},
         )
     return Server(name, process, log, marker)
@@ -139,5 +143,5 @@ def _ending(status: int) -> str:
 
 
 def _tail(log: Path) -> str:
-    lines = log.read_text(errors="replace").splitlines()
+    lines = read_text(log).splitlines()
     return "\n".join(lines[-15:]) or f"(nothing in {log})"

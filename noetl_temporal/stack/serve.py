@@ -13,9 +13,11 @@ from types import FrameType
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.errors import BusyError, StackError
 from noetl_temporal.stack.fall import note_fall
-from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.files import read_text
+from noetl_temporal.stack.home import HOME_VARIABLE, Home
 from noetl_temporal.stack.own import Stack, own
 from noetl_temporal.stack.process import Server, start
+from noetl_temporal.stack.program import import_path, program
 
 __all__ = ["serve"]
 
@@ -62,7 +64,7 @@ def _leave(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _says(server: Server, word: str) -> bool:
-    return word in server.log.read_text(errors="replace")
+    return word in read_text(server.log)
 
 
 class _Service:
@@ -100,9 +102,8 @@ def _watch(stack: Stack, services: Sequence[_Service]) -> None:
 
 
 def _service(home: Home, addresses: Addresses, name: str) -> Server:
-    command = [sys.executable, "-m", "noetl_temporal.cli", name, *OPTIONS.get(name, ())]
-    environment = {"NOETL_CREDENTIALS": str(home.credentials)} if home.credentials.exists() else {}
-    environment |= addresses.environment()
+    command = program(name, *OPTIONS.get(name, ()))
+    environment = {**addresses.environment(), **import_path(), HOME_VARIABLE: str(home.root)}
     started = start(name, command, home.log(name), marker=f"noetl_temporal.cli {name}", environment=environment)
     return started._replace(service=True)
 

@@ -11,6 +11,7 @@ from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.errors import BusyError, StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.listening import listens
+from noetl_temporal.stack.locks import Wait
 
 __all__ = ["Use", "running", "use"]
 
@@ -39,6 +40,7 @@ def running(home: Home) -> Addresses | None:
 def use(home: Home, waiting: Callable[[], None]) -> Generator[Use]:
     """Join or own the stack of ``home``. An owner that must wait for those who joined calls ``waiting``."""
     with ExitStack() as leave:
+        wait = Wait(lambda: f"waiting for the stack: {home.busy()}")
         deadline = time.monotonic() + JOIN_SECONDS
         while time.monotonic() < deadline:
             joined = _joined(home, leave)
@@ -50,7 +52,7 @@ def use(home: Home, waiting: Callable[[], None]) -> Generator[Use]:
             try:
                 _, addresses = leave.enter_context(own(home, "run"))
             except BusyError:
-                time.sleep(POLL_SECONDS)
+                wait.pause(POLL_SECONDS)
             else:
                 addresses.write(home.stack)
                 yield Use(addresses, owned=True)

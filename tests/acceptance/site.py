@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import httpx
 
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.places import folder_of
 
 ROOT = Path(__file__).parent.parent.parent
 NOETL = [sys.executable, "-m", "noetl_temporal.cli"]
@@ -21,6 +23,12 @@ class Site(NamedTuple):
     """A folder in which commands run."""
 
     folder: Path
+
+    @property
+    def home(self) -> Home:
+        """Where this folder's stack keeps its data."""
+        named = os.environ.get("NOETL_HOME")
+        return Home(Path(named) if named else folder_of(self.folder))
 
     def noetl(self, *args: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end. Whatever it was given, it shows no traceback."""
@@ -49,7 +57,7 @@ class Site(NamedTuple):
 
     def addresses(self) -> Addresses:
         """Where this folder's stack is."""
-        found = Addresses.read(Home(self.folder / ".noetl").stack)
+        found = Addresses.read(self.home.stack)
         assert found is not None
         return found
 

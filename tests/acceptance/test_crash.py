@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.leftovers import noted
 from tests.acceptance.processes import wait_until
 from tests.acceptance.site import ROOT, Api, Site
 from tests.acceptance.test_pagination import ASSESSMENTS, SIZES_AND_PAGES
@@ -22,8 +22,7 @@ PLAYBOOK = str(ROOT / "tests/acceptance/playbooks/pages_into_postgres.yaml")
 
 def pid_of(site: Site, marker: str) -> int:
     """The process of the stack whose command line has ``marker``."""
-    noted: list[tuple[int, str, bool]] = json.loads(Home(site.folder / ".noetl").servers.read_text())
-    return next(pid for pid, text, _ in reversed(noted) if marker in text)
+    return next(one.pid for one in reversed(noted(site.home.servers)) if marker in one.marker)
 
 
 def status(site: Site) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.leftovers import noted
 from tests.acceptance.processes import alive, wait_until
 from tests.acceptance.site import ROOT, Site
 
@@ -65,8 +65,7 @@ def test_two_runs_at_once_share_a_stack(bare: Site) -> None:
 
 
 def pid_of(site: Site, marker: str) -> int:
-    noted: list[tuple[int, str, bool]] = json.loads(Home(site.folder / ".noetl").servers.read_text())
-    return next(pid for pid, text, _ in noted if marker in text)
+    return next(one.pid for one in noted(site.home.servers) if marker in one.marker)
 
 
 @pytest.mark.parametrize(("server", "marker"), [("Temporal", "temporal.db"), ("Postgres", "unix_socket_directories=")])
@@ -84,7 +83,7 @@ def test_why_a_stack_fell_is_told(bare: Site, server: str, marker: str) -> None:
         assert f"{server} ended by itself" in up.stderr
     finally:
         bare.noetl("dev", "down")
-    assert bare.noetl("dev", "status").stdout == "down\n"
+    assert bare.noetl("dev", "status").stdout == f"down\n  data      {bare.home.root}\n"
 
 
 def test_a_stack_whose_process_was_killed_says_so(bare: Site) -> None:
@@ -110,7 +109,7 @@ def test_two_at_once_bring_one_stack_up(bare: Site) -> None:
 
 
 def test_down_stops_a_stack_that_is_starting(bare: Site) -> None:
-    home = Home(bare.folder / ".noetl")
+    home = bare.home
     up = bare.start("dev", "up")
     assert wait_until(lambda: home.root.exists() and home.owner() is not None)
     assert bare.noetl("dev", "down").stdout == "down\n"
@@ -121,14 +120,13 @@ def test_down_stops_a_stack_that_is_starting(bare: Site) -> None:
 
 def test_a_service_that_ends_is_started_again_and_told(bare: Site) -> None:
     assert bare.noetl("dev", "up").returncode == 0
-    folder = bare.folder / ".noetl"
     try:
         for pause in (1, 2):
             mirror = pid_of(bare, "cli mirror")
             os.kill(mirror, signal.SIGKILL)
             line = "mirror ended by itself (killed by SIGKILL): mirroring; Ctrl-C stops; "
             line += f"starting it again in {pause} s"
-            assert wait_until(partial(says, folder / "stack.log", line))
+            assert wait_until(partial(says, bare.home.log("stack"), line))
             assert wait_until(partial(begun_again, bare, mirror))
     finally:
         bare.noetl("dev", "down")
@@ -139,9 +137,8 @@ def says(log: Path, text: str) -> bool:
 
 
 def begun_again(site: Site, old: int) -> bool:
-    noted: list[tuple[int, str, bool]] = json.loads(Home(site.folder / ".noetl").servers.read_text())
-    mirrors = [pid for pid, text, _ in noted if "cli mirror" in text and pid != old]
-    return bool(mirrors) and says(site.folder / ".noetl/mirror.log", "mirroring")
+    mirrors = [one for one in noted(site.home.servers) if "cli mirror" in one.marker and one.pid != old]
+    return bool(mirrors) and says(site.home.log("mirror"), "mirroring")
 
 
 def test_a_worker_and_a_run_leave_without_a_word(bare: Site) -> None:
@@ -184,8 +181,8 @@ workflow:
 """
 
 
-def test_down_does_not_wait_for_a_long_call_and_the_run_goes_on(bare: Site, tmp_path: Path) -> None:
-    begun = tmp_path / "begun"
+def test_down_does_not_wait_for_a_long_call_and_the_run_goes_on(bare: Site, task_folder: Path) -> None:
+    begun = task_folder / "begun"
     playbook = bare.write(SLOW)
     assert bare.noetl("dev", "up").returncode == 0
     run = bare.start("run", str(playbook), "--json", "--set", f"file={begun}")

@@ -41,7 +41,7 @@ def processes_of(home: Home) -> dict[int, str]:
 
 @pytest.fixture
 def site(bare: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    home = Home(bare.folder / ".noetl")
+    home = Home(bare.folder / "stack")
     monkeypatch.setenv("NOETL_HOME", str(home.root))
     yield bare
     bare.noetl("dev", "down")
@@ -58,7 +58,7 @@ def guards(home: Home) -> list[int]:
 
 
 def test_killed_at_any_moment(site: Site) -> None:
-    home = Home(site.folder / ".noetl")
+    home = site.home
     chance = random.Random()
     for kill in range(KILLS):
         owner = serving(site)

@@ -67,6 +67,60 @@ def test_a_file_keeps_its_line_ends_its_link_and_its_permissions(bare: Site) -> 
     assert bare.noetl("migrate", "real.yaml", "--check").returncode == 0
 
 
+def test_a_link_under_the_name_of_the_draft_is_not_written_through(bare: Site) -> None:
+    """The draft was called ``.old.yaml.new``: whoever made the folder chose what was overwritten."""
+    (bare.folder / "books").mkdir()
+    victim = bare.write("precious", "victim")
+    bare.write(OLD, "books/old.yaml")
+    for name in (".old.yaml.new", "old.yaml.new"):
+        (bare.folder / "books" / name).symlink_to(victim)
+    assert bare.noetl("migrate", "books", "--write").returncode == 0
+    assert victim.read_text() == "precious"
+    assert "apiVersion" in (bare.folder / "books/old.yaml").read_text()
+
+
+@pytest.mark.parametrize("named", ["books", "books/old.yaml", "books/deep/old.yaml"])
+def test_a_link_that_leads_out_of_the_folder_is_refused(bare: Site, named: str) -> None:
+    (bare.folder / "books/deep").mkdir(parents=True)
+    victim = bare.write(OLD, "victim.yaml")
+    for name in ("books/old.yaml", "books/deep/old.yaml"):
+        (bare.folder / name).symlink_to(victim)
+    done = bare.noetl("migrate", named, "--write")
+    assert (done.returncode, victim.read_text()) == (1, OLD)
+    assert "it is a link that leads out of books" in done.stderr
+    assert f"to {victim.resolve()}; name that file itself to have it written" in done.stderr
+
+
+def test_a_link_that_stays_in_the_folder_that_was_named_is_followed(bare: Site) -> None:
+    (bare.folder / "books/deep").mkdir(parents=True)
+    real = bare.write(OLD, "books/real.yaml")
+    (bare.folder / "books/deep/link.yaml").symlink_to(real)
+    assert bare.noetl("migrate", "books/deep/link.yaml", "--write").returncode == 1
+    assert bare.noetl("migrate", "books", "--write").returncode == 0
+    assert (bare.folder / "books/deep/link.yaml").is_symlink()
+    assert real.read_text() != OLD
+
+
+def test_a_link_leads_an_output_out_of_no_folder(bare: Site) -> None:
+    for folder in ("books", "new", "elsewhere"):
+        (bare.folder / folder).mkdir()
+    bare.write(OLD, "books/old.yaml")
+    bare.write(OLD, "books/other.yaml")
+    (bare.folder / "new/books").symlink_to(bare.folder / "elsewhere")
+    done = bare.noetl("migrate", "books", "-o", "new")
+    assert (done.returncode, list((bare.folder / "elsewhere").iterdir())) == (1, [])
+    assert "it is a link that leads out of new" in done.stderr
+
+
+def test_a_file_with_other_names_is_not_replaced(bare: Site) -> None:
+    bare.write(OLD, "old.yaml")
+    (bare.folder / "other.yaml").hardlink_to(bare.folder / "old.yaml")
+    done = bare.noetl("migrate", "old.yaml", "--write")
+    assert done.returncode == 1
+    assert "cannot write old.yaml: it is a hard link: the file has 2 names" in done.stderr
+    assert (bare.folder / "old.yaml").read_text() == OLD
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write every file")
 def test_a_file_that_may_only_be_read_is_not_replaced(bare: Site) -> None:
     old = bare.folder / "old.yaml"

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from rich.console import Console
 
+from noetl_temporal.cli.console import PrintableConsole
 from noetl_temporal.cli.ended import Ended
 from noetl_temporal.cli.event_words import event_words
 from noetl_temporal.cli.log_facts import LogFacts
@@ -79,7 +79,7 @@ def test_what_a_step_has_done(rows: list[Row], told: str) -> None:
 
 def test_lines_tell_beginnings_retries_and_ends() -> None:
     out = io.StringIO()
-    lines = Lines(Console(file=out, width=80))
+    lines = Lines(PrintableConsole(file=out, width=80))
     for one in [row("step.started"), retried(True), row("step.failed", duration=1.5, error="HTTP 503 [x]")]:
         lines.feed(one)
     assert out.getvalue().splitlines() == [
@@ -148,7 +148,7 @@ def test_json_has_every_field_and_plain_failures() -> None:
 def test_text_names_the_place_and_escapes_markup() -> None:
     out = io.StringIO()
     steps = {"fetch": {"status": "failed", "attempts": 2, "duration_seconds": 1.0}}
-    ended(failures=FailureLog().with_failure(FAILURE), steps=steps).show(Console(file=out, width=80))
+    ended(failures=FailureLog().with_failure(FAILURE), steps=steps).show(PrintableConsole(file=out, width=80))
     assert "p.yaml:12:9: fetch/page: HTTP 503 [x]" in out.getvalue()
     assert "fetch  failed" in out.getvalue()
 
@@ -196,7 +196,7 @@ MANY = [FAILURE, *(item(index, "timeout" if index < 2 else "http") for index in 
 def test_many_failures_of_a_step_are_told_by_their_counts(failures: list[Failure], lines: list[str]) -> None:
     out = io.StringIO()
     log = functools.reduce(FailureLog.with_failure, failures, FailureLog())
-    ended(failures=log).show(Console(file=out, width=80))
+    ended(failures=log).show(PrintableConsole(file=out, width=80))
     assert out.getvalue().splitlines()[:-1] == lines
 
 
@@ -208,10 +208,10 @@ TOLD = 'p.yaml:8:9: warning: start: "start.cuont" is undefined'
 
 def test_a_warning_is_told_once_while_it_runs_and_at_the_end() -> None:
     out = io.StringIO()
-    lines = Lines(Console(file=out, width=200))
+    lines = Lines(PrintableConsole(file=out, width=200))
     for one in [WARNING, WARNING]:
         lines.feed(one)
-    ended(warnings=LogFacts([WARNING, WARNING]).warnings).show(Console(file=out, width=200))
+    ended(warnings=LogFacts([WARNING, WARNING]).warnings).show(PrintableConsole(file=out, width=200))
     assert out.getvalue().splitlines()[:2] == [TOLD, TOLD]
 
 
@@ -232,7 +232,7 @@ def test_the_time_of_a_run_that_is_stopping_is_told_apart_from_its_stop() -> Non
     running = msgspec.structs.replace(
         ended(duration_seconds=4.7, cancelling=True, reason="wrong table"), status="running"
     )
-    running.show(Console(file=out, width=200))
+    running.show(PrintableConsole(file=out, width=200))
     assert "running for 4.7 s (now cancelling: wrong table), 0 events" in out.getvalue()
 
 

@@ -26,7 +26,6 @@ from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.databases import accepts_login
 from noetl_temporal.stack.errors import BusyError, FellError
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.leftovers import end_leftovers
 from noetl_temporal.stack.listening import listens
 from noetl_temporal.stack.own import Stack, own
 from noetl_temporal.stack.process import free_port, start
@@ -129,25 +128,6 @@ def test_a_killed_owner_takes_its_servers_along(home: Home, owner: subprocess.Po
     assert running(home) is None, "the stale stack.json was believed"
     with use(home, waiting=lambda: None) as used:
         assert used.owned
-
-
-def test_leftovers_of_a_killed_guard_are_ended_and_nothing_else(tmp_path: Path) -> None:
-    with (
-        subprocess.Popen(["sleep", "600"], start_new_session=True) as ours,
-        subprocess.Popen(["sleep", "601"], start_new_session=True) as reused,
-    ):
-        note = tmp_path / "servers.json"
-        note.write_text(
-            json.dumps([[ours.pid, "sleep 600", False], [reused.pid, str(tmp_path / "temporal.db"), False]])
-        )
-        try:
-            end_leftovers(note)
-            assert ours.wait() == -signal.SIGINT
-            assert reused.poll() is None
-            assert not note.exists()
-        finally:
-            ours.kill()
-            reused.kill()
 
 
 def test_a_port_that_is_taken_is_not_chosen() -> None:
@@ -283,7 +263,7 @@ def test_a_joining_run_does_not_wait_for_a_stack_that_stops(home: Home) -> None:
         assert not home.in_use()
         with socket.create_server(("127.0.0.1", 0)) as listener:
             place = f"127.0.0.1:{listener.getsockname()[1]}"
-            Addresses(os.getpid(), "run", place, os.getpid(), "b", (), "c", 1, "d", "e", "f").write(home.stack)
+            Addresses(os.getpid(), "run", place, os.getpid(), "b", (), "c", 1, "d", "e", "f", "g").write(home.stack)
             assert waiting.result(20).temporal == place
         assert wait_until(lambda: not home.in_use())
 

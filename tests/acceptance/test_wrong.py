@@ -30,7 +30,7 @@ def test_three_mistakes_are_told_at_once(bare: Site) -> None:
     told = [line for line in done.stderr.splitlines() if ": error[" in line]
     assert done.returncode == 2
     assert [line.removeprefix(f"{file}:").split(":")[0] for line in told] == ["7", "9", "10"]
-    assert not (bare.folder / ".noetl").exists(), "a stack was started"
+    assert not bare.home.root.exists(), "a stack was started"
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_three_mistakes_are_told_at_once(bare: Site) -> None:
         ([HELLO, "--payload", "@nowhere.json"], "there is no file 'nowhere.json'"),
         ([HELLO, "--payload", "@."], "cannot read .: Is a directory"),
         ([HELLO, "--set", "name"], "--set takes name=value"),
-        ([HELLO, "--set", "nam=Ada"], "did you mean 'name'?"),
+        ([HELLO, "--set", "nam=Ada"], 'did you mean "name"?'),
         ([HELLO, "--set", "city=Oslo"], "the playbook does not use 'city'"),
         ([HELLO, "--credentials", "nowhere.yaml"], "nowhere.yaml"),
         ([HELLO, "--timeout", "soon"], "--timeout"),
@@ -55,7 +55,7 @@ def test_a_wrong_call_is_told(bare: Site, args: list[str], says: str) -> None:
     done = bare.noetl("run", *args)
     assert done.returncode == 2
     assert says in done.stderr
-    assert not (bare.folder / ".noetl").exists(), "a stack was started"
+    assert not bare.home.root.exists(), "a stack was started"
 
 
 @pytest.mark.parametrize("text", ["", "- a", "a: [", "\0", "kind: Playbook\nworkflow: 3\n", "é: 1"])
@@ -77,7 +77,7 @@ def test_credentials_that_are_none_are_told(bare: Site, text: str, says: str) ->
     done = bare.noetl("run", HELLO, "--credentials", str(bare.write(text, "credentials.yaml")))
     assert done.returncode == 2
     assert says in done.stderr.splitlines()[-1]
-    assert not (bare.folder / ".noetl").exists(), "a stack was started"
+    assert not bare.home.root.exists(), "a stack was started"
 
 
 @pytest.mark.parametrize("command", [["status"], ["events"], ["status", "7"], ["dev", "down"], ["dev", "status"]])
@@ -85,7 +85,7 @@ def test_looking_where_nothing_runs(bare: Site, command: list[str]) -> None:
     done = bare.noetl(*command)
     assert done.returncode == (0 if command == ["dev", "down"] else 1)
     assert done.stdout + done.stderr
-    assert not (bare.folder / ".noetl").exists(), "looking started something"
+    assert not bare.home.root.exists(), "looking started something"
 
 
 @pytest.mark.parametrize("command", [[], ["rebuild"], ["problems"]])

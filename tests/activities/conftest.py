@@ -35,6 +35,9 @@ class Context:
     async def credential(self, auth: Json) -> Credential:
         return await self.credentials.resolve(auth)
 
+    def cut(self, text: str, limit: int) -> str:
+        return self.credentials.cut(text, limit)
+
 
 def request(kind: str, auth: Json = None, limit: float | None = 10, **config: Json) -> Request:
     given = config.pop("input", {})
@@ -63,7 +66,7 @@ async def slow(_web: WebRequest) -> Response:
 
 
 async def away(web: WebRequest) -> Response:
-    return RedirectResponse(web.query_params["to"])
+    return RedirectResponse(web.query_params["to"], int(web.query_params.get("code", 307)))
 
 
 async def large(_web: WebRequest) -> Response:
@@ -85,7 +88,7 @@ ROUTES = [
     Route("/echo", echo, methods=["GET", "POST", "PUT", "DELETE"]),
     Route("/status/{code}", status),
     Route("/slow", slow),
-    Route("/away", away),
+    Route("/away", away, methods=["GET", "POST", "PUT", "DELETE"]),
     Route("/round", around),
     Route("/large", large),
     Route("/data/{kind}", data),

@@ -10,9 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
-from noetl_activities.address_guard import AddressGuard, GuardedTransport
+from noetl_activities.address_guard import AddressGuard
+from noetl_activities.address_ranges import PLATFORM, SPECIAL_IPV4, SPECIAL_UNICAST_IPV6, Range, never_called
 from noetl_activities.errors import ConfigError, RefusedError
+from noetl_activities.guarded_transport import GuardedTransport
 from noetl_activities.http import TOOL
+from noetl_activities.stack_ports import StackPorts
 
 from .conftest import Context, request
 
@@ -49,6 +52,58 @@ from .conftest import Context, request
         ("224.0.0.1", "0.0.0.0/0", False),
         ("10.9.9.9", "internal.test", True),
         ("169.254.169.254", "internal.test", False),
+        # what the registries call special, and Python's is_global does not
+        ("192.88.99.1", "", False),
+        ("192.0.0.1", "", False),
+        ("192.0.0.9", "", False),
+        ("fec0::1", "", False),
+        ("3fff::1", "", False),
+        ("3fff:fff:ffff::1", "", False),
+        ("3fff:1000::1", "", True),
+        ("5f00::1", "", False),
+        ("100:0:0:1::1", "", False),
+        ("2001:1::1", "", False),
+        ("2001:200::1", "", True),
+        ("4000::1", "", False),
+        ("1fff::1", "", False),
+        ("3fff::1", "3fff::/20", True),
+        # IPv4 carried in IPv6
+        ("::ffff:0:127.0.0.1", "", False),
+        ("::ffff:0:127.0.0.1", "127.0.0.0/8", False),
+        ("::ffff:0:169.254.169.254", "::/0", False),
+        ("::ffff:168.63.129.16", "", False),
+        ("64:ff9b::127.0.0.1", "", False),
+        ("64:ff9b::168.63.129.16", "::/0", False),
+        ("64:ff9b:1::169.254.169.254", "::/0", False),
+        ("2002:7f00:1::", "127.0.0.0/8", False),
+        ("2002:5db8:d822::1", "", False),
+        ("2001:0:a9fe:a9fe::", "::/0", False),
+        ("2001:0:5db8:d822:0:0:5601:5601", "::/0", False),
+        ("2001:0:5db8:d822:0:0:a247:27dd", "", False),
+        # cloud platforms: only by the address itself
+        ("168.63.129.16", "", False),
+        ("168.63.129.16", "0.0.0.0/0", False),
+        ("168.63.129.16", "internal.test", False),
+        ("168.63.129.16", "168.63.129.16", True),
+        ("168.63.129.17", "", True),
+        ("100.100.100.200", "100.64.0.0/10", False),
+        ("192.0.0.192", "192.0.0.0/24", False),
+        ("169.254.169.254", "127.0.0.0/8,localhost,::1", False),
+        ("169.254.169.254", "169.254.169.254", True),
+        ("169.254.169.254", "169.254.169.254/31", False),
+        ("::ffff:169.254.169.254", "169.254.169.254/32", True),
+        ("fd00:ec2::254", "fd00:ec2::254", True),
+        ("fd00:ec2::23", "fd00::/8", False),
+        ("fd20:ce::254", "fd00::/8", False),
+        ("fd20:ce::253", "fd00::/8", True),
+        ("fe80::1%eth0", "fe80::/10", False),
+        ("::1%lo", "::1", True),
+        # no server's
+        ("0.0.0.0", "0.0.0.0", False),
+        ("0.1.2.3", "0.0.0.0/0", False),
+        ("255.255.255.255", "255.255.255.255", False),
+        ("ff02::1", "::/0", False),
+        ("::ffff:0.0.0.0", "::/0, 0.0.0.0/0", False),
     ],
 )
 def test_which_addresses_are_allowed(address: str, allow: str, allowed: bool) -> None:
@@ -58,6 +113,16 @@ def test_which_addresses_are_allowed(address: str, allow: str, allowed: bool) ->
     else:
         with pytest.raises(RefusedError):
             guard.check("internal.test", ipaddress.ip_address(address))
+
+
+@pytest.mark.parametrize("one", [*SPECIAL_IPV4, *SPECIAL_UNICAST_IPV6, *PLATFORM], ids=lambda one: str(one.network))
+def test_the_first_and_the_last_address_of_each_special_range_are_refused(one: Range) -> None:
+    """The control: a guard that allows the networks lets all of them through that a server may have."""
+    for address in (one.network.network_address, one.network.broadcast_address):
+        with pytest.raises(RefusedError):
+            AddressGuard().check("internal.test", address)
+        if never_called(address) is None:
+            AddressGuard(networks=(ipaddress.ip_network(address),)).check("internal.test", address)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::ffff:7f00:1]"])
@@ -79,7 +144,7 @@ async def test_the_call_goes_to_the_address_that_was_judged(web: str, monkeypatc
         return answers[len(asked) - 1]
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
-    transport = GuardedTransport(AddressGuard.from_text("127.0.0.1"), verify=True)
+    transport = GuardedTransport(AddressGuard.from_text("127.0.0.1"), StackPorts(), verify=True)
     async with httpx.AsyncClient(transport=transport) as client:
         found = await client.get(f"http://rebinding.test:{port}/echo")
     assert found.json()["headers"]["host"] == f"rebinding.test:{port}"
@@ -93,7 +158,7 @@ async def test_the_next_address_is_tried_when_nobody_listens(web: str, monkeypat
         return [(2, 1, 6, "", ("127.0.0.9", port)), (2, 1, 6, "", ("127.0.0.1", port))]
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
-    transport = GuardedTransport(AddressGuard.from_text("127.0.0.0/8"), verify=True)
+    transport = GuardedTransport(AddressGuard.from_text("127.0.0.0/8"), StackPorts(), verify=True)
     async with httpx.AsyncClient(transport=transport) as client:
         assert (await client.post(f"http://two.test:{port}/echo", json=[1])).json()["body"] == "[1]"
 

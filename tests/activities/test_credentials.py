@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import json
+import traceback
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from noetl_activities import credentials as credentials_module
 from noetl_activities.credentials import Credentials, CredentialSource
 from noetl_activities.errors import CredentialError
-from noetl_activities.scrub import scrub
+from noetl_compiler.checks import changed_credentials
 
 
 def credentials(file: Path | None = None, **environment: Any) -> Credentials:
@@ -68,22 +66,105 @@ async def test_what_is_wrong_is_said(tmp_path: Path) -> None:
         await credentials(tmp_path / "c.yaml").resolve("a")
 
 
-SECRETS = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF), min_size=4, max_size=30)
+PG = {"type": "postgres", "db_host": "h", "db_port": 5432, "db_user": "u", "db_password": "hush-hush"}
 
 
-@given(SECRETS, st.text(max_size=10), st.text(max_size=10))
-def test_no_form_of_a_secret_survives(secret: str, before: str, after: str) -> None:
-    forms = {secret, quote(secret, safe=""), base64.b64encode(secret.encode()).decode()}
-    value = {"texts": [before + form + after for form in sorted(forms)], secret: {"deep": [1, None, secret]}}
-    left = json.dumps(scrub(value, {secret}), ensure_ascii=False)
-    kept = json.dumps([before, after, "texts", "deep", "***"], ensure_ascii=False)
-    assert not any(form in left for form in forms if form not in kept)
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"db_port": 18091},
+        {"db_host": "evil"},
+        {"host": "evil"},
+        {"dsn": "postgresql://evil"},
+        {"connection_string": "postgresql://evil"},
+        {"url": "https://evil"},
+        {"db_user": "other", "db_name": "other"},
+        {"sslmode": "disable"},
+        {"data": {"db_host": "evil"}},
+        {"password": "known"},
+        {"db_port": None},
+    ],
+)
+@pytest.mark.parametrize("key", ["credential", "key", "name"])
+async def test_a_credential_that_is_named_cannot_be_changed(key: str, changed: dict[str, Any]) -> None:
+    for auth in ({key: "pg", **changed}, {"target": {"type": "postgres", key: "pg", **changed}}):
+        with pytest.raises(CredentialError, match="a playbook cannot change a credential") as raised:
+            await credentials(PG=PG).resolve(auth)
+        assert "hush" not in str(raised.value)
+        assert all(name in str(raised.value) for name in changed)
 
 
-def test_what_is_no_secret_stays() -> None:
-    value = {"a": [1, None, True, "text"]}
-    assert scrub(value, {"hush"}) == value
-    assert scrub({"pin": 4711, "port": 5432}, {"4711"}) == {"pin": "***", "port": 5432}
+@pytest.mark.parametrize(
+    "auth", [["pg", {"db_port": 1}], [{"credential": "pg"}, {"db_port": 1}], 5, None, [{"password": "hush"}]]
+)
+async def test_what_is_no_name_and_no_map_is_refused_without_being_repeated(auth: Any) -> None:
+    with pytest.raises(CredentialError, match="neither a text nor a map") as raised:
+        await credentials(PG=PG).resolve(auth)
+    assert "hush" not in str(raised.value)
+
+
+async def test_fields_beside_an_alias_are_not_those_of_the_credential() -> None:
+    found = await credentials(PG=PG).resolve({"pg": {"key": "pg"}, "db_port": 1})
+    assert "db_password" not in found
+
+
+async def test_what_a_playbook_may_say_beside_a_name() -> None:
+    found = await credentials(API={"token": "hush"}).resolve({"type": "api_key", "key": "api", "header_name": "X-Key"})
+    assert found["header_name"] == "X-Key"
+    with pytest.raises(CredentialError, match="of another type than auth says"):
+        await credentials(PG=PG).resolve({"type": "basic", "credential": "pg"})
+
+
+@pytest.mark.parametrize(
+    ("fields", "secrets"),
+    [
+        ({"anything": "hush-1", "host": "public"}, ["hush-1"]),
+        ({"list": ["hush-1", {"deep": ["hush-2"]}]}, ["hush-1", "hush-2"]),
+        ({"dsn": "postgresql://u:hush%2D1@h/d"}, ["postgresql://u:hush%2D1@h/d", "hush-1", "hush%2D1"]),
+        ({"neutral": "https://u:hush-1@h/d?x=1"}, ["hush-1"]),
+        ({"username": "u", "password": "pw"}, ["u:pw", "dTpwdw=="]),
+        ({"pin": 47114711}, ["47114711"]),
+    ],
+)
+async def test_every_value_is_secret_but_for_the_names_that_are_listed(
+    fields: dict[str, Any], secrets: list[str]
+) -> None:
+    found = credentials(ANY=fields)
+    await found.resolve("any")
+    for secret in secrets:
+        assert "***" in found.scrubbed(f"before {secret} after")
+        assert secret not in found.scrubbed({"a": [secret]})["a"][0]
+    assert found.scrubbed("public 5432") == "public 5432"
+
+
+@pytest.mark.parametrize("fields", [{f"a{n}": f"secret-{n}" for n in range(65)}, {"a": "x" * 20_000}])
+async def test_a_credential_that_is_too_large_is_refused(fields: dict[str, str]) -> None:
+    with pytest.raises(CredentialError, match="over 64 values or 16 KB"):
+        await credentials().resolve(fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"), [('{"password": "hush" "more"}', "line 1, column 21"), ('{"password": hush}', "column 14")]
+)
+async def test_a_variable_that_is_no_json_is_told_by_its_place(text: str, place: str) -> None:
+    found = Credentials(CredentialSource(environment={"NOETL_CREDENTIAL_BAD": text}))
+    with pytest.raises(CredentialError, match=place) as raised:
+        await found.resolve("bad")
+    assert "hush" not in _with_causes(raised.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["a: [hush", "a: {password: hush: hush}", "a: 'hush", "a: \thush\n\t- hush", "a: !!hush x"]
+)
+async def test_a_file_that_is_no_yaml_is_told_by_its_place(tmp_path: Path, text: str) -> None:
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(CredentialError, match=r"c\.yaml:\d+:\d+: the credentials file is not valid YAML") as raised:
+        await credentials(tmp_path / "c.yaml").resolve("a")
+    assert "hush" not in _with_causes(raised.value)
+
+
+def _with_causes(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
 
 
 @pytest.mark.parametrize(
@@ -94,3 +175,8 @@ async def test_an_unknown_name_is_told_with_the_names_there_are(tmp_path: Path, 
     with pytest.raises(CredentialError, match=f"no credential {name!r} {hint}: add it to") as told:
         await credentials(tmp_path / "c.yaml", VAULT={"token": "hush"}).resolve(name)
     assert "hush" not in str(told.value)
+
+
+def test_the_compiler_and_the_worker_agree_on_what_may_stand_beside_a_name() -> None:
+    ours = credentials_module._NAMES, credentials_module._BESIDE_A_NAME
+    assert ours == (changed_credentials.NAMES, changed_credentials.BESIDE_A_NAME)

@@ -17,6 +17,8 @@ from noetl_compiler.sql_effects import sql_effect
 
 from .conftest import Context, request
 
+pytestmark = pytest.mark.usefixtures("duckdb_files")
+
 
 class File:
     """A file with a table ``t``, and one call."""

@@ -21,6 +21,8 @@ from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import Context
 
+pytestmark = pytest.mark.usefixtures("duckdb_files")
+
 OUTCOME = json.dumps({"status": "ok", "result": {"n": 1, "nul": "\x00"}})
 OTHER = json.dumps({"status": "ok", "result": {"n": 2}})
 

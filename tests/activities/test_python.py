@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ async def run(code: str, **given: Any) -> Outcome:
         ("import datetime\nresult = datetime.date(2026, 1, 2)", {}, "2026-01-02"),
         ("from decimal import Decimal\nresult = [Decimal('1.5'), {3, 1}, (1,)]", {}, [1.5, [1, 3], [1]]),
         ("result = get_val({'a': {'b': 1}}, 'a.b')", {}, 1),
+        ("result = uuid.UUID(int=1)", {}, "00000000-0000-0000-0000-000000000001"),
+        ("result = uuid", {"uuid": 5}, 5),
         ("x = 1", {}, None),
     ],
 )
@@ -96,7 +99,7 @@ async def test_a_single_parameter_that_nothing_is_given_for_is_the_context(param
 
 @pytest.mark.parametrize("form", ["result = {}", "def main(): return {}", "async def main(a=1): return {} if a else 0"])
 async def test_the_process_imports_only_what_every_call_needs(form: str) -> None:
-    loaded = "sorted({'ast', 'inspect', 'typing', 'importlib'} & set(sys.modules))"
+    loaded = "sorted({'ast', 'inspect', 'typing', 'importlib', 'socket', 'traceback', 'pathlib'} & set(sys.modules))"
     outcome = await run(f"import sys\nfound = {loaded}\n{form.format('found')}")
     assert outcome.result == []
 
@@ -124,9 +127,26 @@ async def test_nothing_secret_is_inherited(monkeypatch: pytest.MonkeyPatch) -> N
     assert "PATH" in found
 
 
+async def test_it_works_in_a_folder_of_its_own_that_is_gone_afterwards() -> None:
+    outcome = await run("os.makedirs('a/b')\nopen('a/b/c', 'w').close()\nresult = os.getcwd()")
+    assert not exists(outcome.result)
+
+
+async def test_its_environment_is_the_playbooks() -> None:
+    code = "import subprocess\nresult = subprocess.check_output('echo $NAME', shell=True, text=True)"
+    assert (await TOOL.run(request("python", code=code, env={"NAME": 5}), Context())).result == "5\n"
+
+
+@pytest.mark.parametrize("text", ["no JSON", "1", '{"ok": true}', '{"ok": false}', "[" * 100_000])
+async def test_what_the_code_writes_instead_of_a_result_is_an_error(text: str) -> None:
+    outcome = await run("import sys\nos.write(int(sys.argv[1]), text.encode())\nos._exit(0)", text=text)
+    assert outcome.error is not None
+    assert outcome.error.message == "the process wrote what is no result"
+
+
 @pytest.mark.parametrize("escapes", [False, True])
-async def test_what_it_leaves_behind_is_not_waited_for(escapes: bool) -> None:
-    """A process that it started holds the pipes on; one in a session of its own even survives."""
+async def test_what_it_leaves_behind_ends_with_it(escapes: bool) -> None:
+    """A process that it started holds the pipes on; one in a session of its own is in no group of the task."""
     code = (
         "import subprocess, sys\n"
         f"left = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], start_new_session={escapes})\n"
@@ -134,7 +154,7 @@ async def test_what_it_leaves_behind_is_not_waited_for(escapes: bool) -> None:
     )
     outcome = await asyncio.wait_for(run(code), 30)
     assert outcome.meta["stdout"] == "started\n"
-    if escapes:
+    if escapes and sys.platform != "linux":
         os.kill(outcome.result, signal.SIGKILL)
     async with asyncio.timeout(30):
         while is_running(outcome.result):
@@ -157,8 +177,8 @@ async def test_a_missing_lib_is_told() -> None:
     assert outcome.error.code == "ModuleNotFoundError"
 
 
-async def test_cancellation_kills_it_and_what_it_started(tmp_path: Path) -> None:
-    pids = tmp_path / "pid"
+async def test_cancellation_kills_it_and_what_it_started(task_folder: Path) -> None:
+    pids = task_folder / "pid"
     code = (
         "import subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
@@ -179,6 +199,10 @@ async def test_cancellation_kills_it_and_what_it_started(tmp_path: Path) -> None
 def written(file: Path) -> str:
     text = file.read_text() if file.exists() else ""
     return text if text.endswith("\n") else ""
+
+
+def exists(path: str) -> bool:
+    return Path(path).exists()
 
 
 def is_running(pid: int) -> bool:

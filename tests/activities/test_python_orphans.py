@@ -23,7 +23,7 @@ asyncio.run(TOOL.run(request("python", code=sys.argv[1], limit=None), Context())
 
 STARTS = """
 import os, subprocess, sys
-started = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])
+started = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session={escapes})
 print(os.getpid(), started.pid, file=open({file!r}, 'w'))
 """
 
@@ -45,8 +45,8 @@ class Pids:
 
 
 @pytest.fixture
-def pids(tmp_path: Path) -> Iterator[Pids]:
-    found = Pids(tmp_path / "pids")
+def pids(task_folder: Path) -> Iterator[Pids]:
+    found = Pids(task_folder / "pids")
     yield found
     for pid in filter(is_running, found.all):
         os.kill(pid, signal.SIGKILL)
@@ -64,7 +64,7 @@ def pids(tmp_path: Path) -> Iterator[Pids]:
     ],
 )
 async def test_nothing_outlives_a_killed_worker(work: str, pids: Pids) -> None:
-    code = STARTS.format(file=str(pids.file)) + work
+    code = STARTS.format(file=str(pids.file), escapes=sys.platform == "linux") + work
     worker = await asyncio.create_subprocess_exec(sys.executable, "-c", WORKER, code)
     async with asyncio.timeout(30):
         started = await pids.told()

@@ -224,6 +224,7 @@ async def test_upsert_needs_a_key(postgres: Context, table: str) -> None:
         await sink(postgres, {"table": table, "data": {"id": 1}}, mode="upsert")
 
 
+@pytest.mark.usefixtures("duckdb_files")
 async def test_duckdb_stores_once_in_its_file(tmp_path: Path) -> None:
     config = {"table": "t", "database": str(tmp_path / "s.duckdb"), "data": [{"id": 1, "v": [1]}]}
     first = await store("duckdb", config, "append", Entry("42/k"), None, None, Context())

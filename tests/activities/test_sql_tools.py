@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,13 @@ import pytest
 
 from noetl_activities import duckdb as duckdb_tool
 from noetl_activities import postgres as postgres_tool
+from noetl_activities import postgres_connect
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres_connect import sql_error
+from noetl_activities.postgres_kept import keeping_connections
 from noetl_activities.sql import split
+from noetl_activities.tool import Request
 
 from .conftest import Context, request
 
@@ -169,6 +173,62 @@ async def test_what_json_cannot_say(postgres: Context) -> None:
     assert await rows(postgres, sql) == [{"a": None, "b": None, "c": "10.0.0.0/8"}]
 
 
+LARGE = {
+    "rows": "select repeat('x', 1000000) as x from generate_series(1, 250)",
+    "a value": "select repeat('x', 250000000) as x",
+    "statements": ";".join(["select repeat('x', 1000000) as x from generate_series(1, 50)"] * 5),
+    "without a transaction": "vacuum; select repeat('x', 1000000) as x from generate_series(1, 250)",
+    "what was inserted": "create temporary table t (x text);"
+    "insert into t select repeat('x', 1000000) from generate_series(1, 250) returning x",
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+async def test_a_large_result_fails_before_it_is_read(postgres: Context, name: str) -> None:
+    async with keeping_connections():
+        tracemalloc.start()
+        try:
+            with pytest.raises(ConfigError, match="the result is over 64 MB: ask for less at once"):
+                await run(postgres, LARGE[name])
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 160 * 2**20
+        assert await rows(postgres, "select 1 as n") == [{"n": 1}]
+
+
+async def test_control_without_the_limit_a_large_result_is_read(
+    postgres: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_connect, "MAX_RECEIVED_BYTES", 2**40)
+    outcome = await run(postgres, "select repeat('x', 1000000) as x from generate_series(1, 80)")
+    assert sum(len(row["x"]) for row in outcome.result["rows"]) == 80_000_000
+
+
+async def test_many_small_rows_are_told(postgres: Context) -> None:
+    with pytest.raises(ConfigError, match="over 1,000,000 rows"):
+        await run(postgres, "select n from generate_series(1, 1000001) as n")
+
+
+async def test_calls_after_each_other_have_the_limit_for_themselves(postgres: Context) -> None:
+    async with keeping_connections():
+        for _ in range(3):
+            found = await rows(postgres, "select repeat('x', 1000000) as x from generate_series(1, 40)")
+            assert len(found) == 40
+
+
+@pytest.mark.parametrize(
+    "beside", [{"db_port": 18091}, {"db_host": "evil"}, {"connection_string": "postgresql://evil"}, {"user": "other"}]
+)
+async def test_a_task_that_names_a_credential_says_nothing_else_of_where(
+    postgres: Context, beside: dict[str, Any]
+) -> None:
+    for auth, config in (("pg", {}), ({"type": "postgres", "key": "pg"}, {}), (None, {"credential": "pg"})):
+        call = Request("postgres", {"query": "select 1", **config, **beside}, auth=auth)
+        with pytest.raises(ConfigError, match=f"names a credential and sets {next(iter(beside))} as well"):
+            await postgres_tool.TOOL.run(call, postgres)
+
+
 @pytest.mark.parametrize("sql", ["vacuum", "create table if not exists swept (n int); vacuum swept; select 1"])
 async def test_statements_that_refuse_a_transaction_run_without(postgres: Context, sql: str) -> None:
     assert (await run(postgres, sql)).error is None
@@ -252,9 +312,10 @@ async def test_duckdb_keeps_a_file_for_the_execution(tmp_path: Path, monkeypatch
     await run_duckdb("create table t as select range as n from range(3)")
     outcome = await run_duckdb("select sum(n) as total, [1, 2] as l, date '2026-01-02' as d from t")
     assert outcome.result["rows"] == [{"total": 3, "l": [1, 2], "d": "2026-01-02"}]
-    assert outcome.result["database_path"] == str(tmp_path / "duckdb" / "42.duckdb")
+    assert outcome.result["database_path"] == str(tmp_path / "duckdb" / "42" / "42.duckdb")
 
 
+@pytest.mark.usefixtures("duckdb_files")
 async def test_duckdb_errors_and_limits(tmp_path: Path) -> None:
     file = str(tmp_path / "x.duckdb")
     outcome = await run_duckdb("select nope", database=file)
@@ -264,6 +325,7 @@ async def test_duckdb_errors_and_limits(tmp_path: Path) -> None:
         await run_duckdb("select * from range(100001)", database=file)
 
 
+@pytest.mark.usefixtures("duckdb_files")
 async def test_cancelling_interrupts_duckdb(tmp_path: Path) -> None:
     endless = "select count(*) from range(100000000000) a, range(100000) b"
     running = asyncio.create_task(run_duckdb(endless, database=str(tmp_path / "x.duckdb")))

@@ -147,6 +147,10 @@ REFUSED = {
     "too long": "a" * (MAX_BYTES + 1),
     "too many bytes": "é" * (MAX_BYTES // 2 + 1),
     "too many findings": "a: 1\n" * 1000,
+    "four megabytes of lists": f"a: [{'[],' * 1_300_000}]",
+    "four megabytes of lists in lists": "a: [" + ("[" + "[]," * 1000 + "],") * 1300 + "]",
+    "four megabytes of keys": "a: {" + "".join(f"{key}: ," for key in range(500_000)) + "}",
+    "merges of merges": "a: " + "{<<: " * 99 + "{" + "".join(f"k{key}: 1," for key in range(90_000)) + "}" * 100,
 }
 
 
@@ -164,7 +168,7 @@ def test_too_many_nodes_are_refused_where_they_begin(monkeypatch: pytest.MonkeyP
 
 
 def test_what_stands_in_the_text_is_no_part_of_what_aliases_repeat() -> None:
-    text = "a: &a [x]\nb: [" + "1," * (2 * MAX_REPEATED_NODES) + "]\nc: *a\n"
+    text = "a: &a [x]\nb: [" + ("[" + "1234567," * (MAX_REPEATED_NODES - 1) + "],") * 2 + "]\nc: *a\n"
     assert findings(text) == []
 
 

@@ -163,7 +163,7 @@ def test_a_value_over_the_limit_fails_the_template_that_reads_it() -> None:
     stored = StoredRef((Part("huge"),), STORED_BYTES + 1, is_one=True)
     run.feed(ToolFinished, "start#1:start_task:1", ToolReport({"status": "ok"}, stored=stored))
     assert run.finish().status == "failed"
-    assert "a stored value of 64,000,001 bytes is too large to read" in run.finish().failures.kept[0].message
+    assert f"a stored value of {STORED_BYTES + 1:,} bytes is too large to read" in run.finish().failures.kept[0].message
 
 
 @pytest.mark.parametrize("stop", ["cancel", "timeout"])

@@ -18,8 +18,8 @@ from noetl_compiler import compile_or_raise
 from noetl_compiler.graph import Graph
 from noetl_temporal.codec import data_converter
 from noetl_temporal.frames.activity import frame_activity
-from noetl_temporal.frames.segments import FrameDetails, Segment, read
-from noetl_temporal.frames.wire import FrameEnd, FrameInput
+from noetl_temporal.frames.segments import Segment, read
+from noetl_temporal.frames.wire import FrameDetails, FrameEnd, FrameInput
 from noetl_temporal.machine.commands import ChunkInput, RunChunk
 from noetl_temporal.machine.events import Started
 from noetl_temporal.machine.playbook import Machine

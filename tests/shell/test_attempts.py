@@ -14,6 +14,7 @@ from temporalio.testing import ActivityEnvironment
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.testing import FakeTool
+from noetl_activities.tool import Request, ToolContext
 from noetl_compiler.graph import Span, Value
 from noetl_temporal.attempt_details import Details
 from noetl_temporal.attempt_end import LONGEST_DELAY, MAX_ATTEMPTS
@@ -96,3 +97,49 @@ async def test_the_delay_is_what_the_outcome_says() -> None:
     with pytest.raises(ApplicationError) as raised:
         await attempt(rule, Outcome("error", error=ErrorInfo("http", "busy", retry_after=7.0)))
     assert raised.value.next_retry_delay == timedelta(seconds=8)
+
+
+def nested(levels: int) -> Any:
+    found: Any = 1
+    for _ in range(levels):
+        found = {"a": [found]}
+    return found
+
+
+@pytest.mark.parametrize("levels", [90, 350, 100_000])
+async def test_a_result_nested_without_end_is_an_error_at_once(levels: int) -> None:
+    """Masking walks through it; whatever is raised there would be retried without end."""
+
+    async def answer(_request: Request, context: ToolContext) -> Any:
+        await context.credential("mine")
+        return nested(levels)
+
+    source = CredentialSource(environment={"NOETL_CREDENTIAL_MINE": '{"type": "bearer", "token": "hush-hush"}'})
+    report = await made(FakeTool("noop", answer), source)
+    if levels == 90:
+        assert report.outcome["result"] == nested(90)
+    else:
+        assert report.outcome["status"] == "error"
+        assert not report.outcome["error"].get("retryable")
+
+
+async def test_a_fault_of_ours_ends_the_call(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """And tells nothing of the value that it was met with."""
+
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("hush-hush")
+
+    monkeypatch.setattr("noetl_temporal.run_tool.fitted", broken)
+    report = await made(FakeTool("noop", lambda _request, _context: 1), CredentialSource(environment={}))
+    assert report.outcome["error"]["kind"] == "internal"
+    assert "RuntimeError" in report.outcome["error"]["message"]
+    assert "RuntimeError" in caplog.text
+    assert "hush" not in f"{report} {caplog.text}"
+    assert [one.status for one in report.attempts] == ["error"]
+
+
+async def made(tool: FakeTool, source: CredentialSource) -> ToolReport:
+    call = ToolCall("c", "k", 1, "step", "task", "noop", 1, "v10")
+    activity = tool_activity(tool, source, ValueStore(data_converter()))
+    report: ToolReport = await ActivityEnvironment().run(activity, call)
+    return report

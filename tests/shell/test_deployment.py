@@ -7,7 +7,8 @@ import socket
 import pytest
 
 from noetl_temporal.config import connect_temporal
-from noetl_temporal.deployment import DeploymentError, check_postgres
+from noetl_temporal.deployment import DeploymentError, check_postgres, postgres_problem
+from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.stack.addresses import Addresses
 
 CLOSED = "127.0.0.1:1"
@@ -59,13 +60,40 @@ async def test_an_unusable_postgres_is_told_without_its_password(servers: Addres
         (right.replace(servers.postgres_password, "hush"), "login was refused"),
         (f"{right}_nope", "does not exist"),
         (f"{servers.postgres_tcp}?sslmode=require", "SSL"),
-        ("hush", "NOETL_POSTGRES"),
+        ("hush", "does not begin with postgresql://"),
         ("postgresql://noetl:hush@127.0.0.1:port/noetl", "NOETL_POSTGRES"),
     ]:
         with pytest.raises(DeploymentError, match=says) as raised:
             await check_postgres(dsn)
-        assert "hush" not in str(raised.value) or dsn == "hush"
+        assert "hush" not in str(raised.value)
     await check_postgres(right)
+
+
+@pytest.mark.parametrize(
+    ("dsn", "says"),
+    [
+        ("postgresql://noetl:hush/hush@127.0.0.1:1/noetl", "cannot be read from character 29 on"),
+        ("postgresql://noetl:hush@hush@127.0.0.1/noetl", "cannot be read from character 29 on"),
+        ("postgresql://noetl:127#hush@127.0.0.1/noetl", "cannot be read from character 23 on"),
+        ("postgresql://noetl:1/hush@127.0.0.1/noetl", "cannot be read from character 26 on"),
+        ("hush", "does not begin with postgresql://"),
+    ],
+)
+async def test_a_dsn_that_is_none_is_told_by_its_place(dsn: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_POSTGRES", dsn)
+    with pytest.raises(DeploymentError, match=f"the DSN in NOETL_POSTGRES is not one: it {says}") as raised:
+        dsn_from_environment()
+    with pytest.raises(DeploymentError, match=says) as checked:
+        await check_postgres(dsn)
+    for error in (raised.value, checked.value, postgres_problem(ValueError(dsn), dsn)):
+        assert "hush" not in str(error)
+
+
+@pytest.mark.parametrize("query", ["sslmode=hush", "target_session_attrs=hush", "sslnegotiation=hush"])
+async def test_the_drivers_words_on_its_settings_are_not_repeated(query: str) -> None:
+    with pytest.raises(DeploymentError, match="the parameters of the DSN") as raised:
+        await check_postgres(f"postgresql://noetl:hush@127.0.0.1:1/noetl?{query}")
+    assert "hush" not in str(raised.value)
 
 
 async def test_a_postgres_that_never_answers_is_told() -> None:

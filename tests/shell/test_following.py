@@ -9,10 +9,10 @@ from itertools import pairwise
 import asyncpg
 import msgspec
 import pytest
-from rich.console import Console
 
 from noetl_compiler import compile_or_raise
 from noetl_temporal.cli.account import account_of
+from noetl_temporal.cli.console import PrintableConsole
 from noetl_temporal.cli.event_log import log_connection, open_event_log
 from noetl_temporal.cli.following import Following
 from noetl_temporal.cli.interrupts import Interrupts
@@ -55,7 +55,7 @@ async def test_a_run_that_completes_when_its_time_is_up_is_completed(shell: Shel
         late = Late(client.temporal, run.workflow, run.execution_id, None)
         late.let_go = let_go
         graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
-        view = Lines(Console(file=out))
+        view = Lines(PrintableConsole(file=out))
         ended, interrupted = await Following(client, late, None, view, graph, 0.01, Interrupts()).follow(None)
     assert (ended.status, interrupted) == ("completed", False)
     assert out.getvalue().splitlines() == [
@@ -73,7 +73,8 @@ async def test_the_events_of_a_run_are_counted_when_the_log_has_all_of_them(shel
         await handle.result()
         assert (await account_of(client, handle, log, None)).events_complete is False
         graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
-        following = Following(client, handle, log, Quiet(Console(file=io.StringIO())), graph, None, Interrupts())
+        view = Quiet(PrintableConsole(file=io.StringIO()))
+        following = Following(client, handle, log, view, graph, None, Interrupts())
         told = asyncio.create_task(following.follow(None))
         await follow_execution(client.temporal, servers.postgres, run.workflow_id)
         ended, _ = await told
@@ -94,7 +95,7 @@ async def test_a_log_that_does_not_come_is_not_waited_for_without_end(
         client = NoetlClient(served.temporal, servers.postgres, {})
         run = await shell.submit(served, ONE)
         graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
-        view = Quiet(Console(file=io.StringIO()))
+        view = Quiet(PrintableConsole(file=io.StringIO()))
         ended, _ = await Following(client, run, log, view, graph, None, Interrupts()).follow(None)
     assert (ended.status, ended.events_complete) == ("completed", False)
     assert msgspec.json.decode(ended.json())["events_complete"] is False
@@ -127,7 +128,7 @@ async def test_a_run_that_is_followed_is_announced_and_looked_at_often_only_at_f
         client = NoetlClient(served.temporal, servers.postgres, {})
         run = await shell.submit(served, ONE)
         graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
-        following = Following(client, run, log, Quiet(Console(file=io.StringIO())), graph, None, Interrupts())
+        following = Following(client, run, log, Quiet(PrintableConsole(file=io.StringIO())), graph, None, Interrupts())
         told = asyncio.create_task(following.follow(None))
         assert await announced.get() == Run("default", run.workflow_id, run.run_id or "", PLAYBOOK_WORKFLOW)
         while len(looks) < 20:

@@ -109,6 +109,7 @@ async def test_rows_of_a_frame_are_few_transactions(servers: Addresses, monkeypa
     assert transactions <= ITEMS // 4
 
 
+@pytest.mark.usefixtures("duckdb_files")
 async def test_a_lost_frame_makes_no_more_attempts_than_the_rule_allows(servers: Addresses, tmp_path: Path) -> None:
     """No segment names the call whose attempts are forgotten: what it stored tells how many there were."""
     last = asyncio.Event()

@@ -13,7 +13,8 @@ from temporalio.exceptions import ApplicationError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal.frames import keeper
-from noetl_temporal.frames.segments import FrameDetails, resumed
+from noetl_temporal.frames.segments import resumed
+from noetl_temporal.frames.wire import FrameDetails
 from noetl_temporal.machine.call import Part
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.run_tool import MAX_LOST

@@ -16,6 +16,8 @@ from noetl_temporal.machine.call import SinkCall, ToolCall, ToolReport
 from noetl_temporal.run_tool import tool_activity
 from noetl_temporal.value_store import ValueStore
 
+pytestmark = pytest.mark.usefixtures("duckdb_files")
+
 HERE = Span(1, 1, 1, 2)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from noetl_activities.credentials import CredentialSource
@@ -67,10 +68,10 @@ async def test_loads_of_items_overlap(
 
 
 async def test_a_load_that_begins_while_its_cancelled_one_ends_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[asyncio.Task[Any]] = []
+    started: list[asyncio.Task[msgspec.Raw]] = []
 
-    def start(_command: LoadValue) -> asyncio.Task[Any]:
-        started.append(asyncio.create_task(asyncio.sleep(0.01, "the value")))
+    def start(_command: LoadValue) -> asyncio.Task[msgspec.Raw]:
+        started.append(asyncio.create_task(asyncio.sleep(0.01, msgspec.Raw(b'"the value"'))))
         return started[-1]
 
     monkeypatch.setattr(performer, "start_load", start)

@@ -158,3 +158,18 @@ async def test_a_cached_value_is_stored_again_after_its_row_was_deleted(proxy: P
         assert await connection.fetchval("SELECT count(*) FROM noetl.payload WHERE key = $1", key) == 1
     finally:
         await connection.close()
+
+
+async def test_a_row_that_was_changed_is_not_believed(proxy: Proxy, servers: Addresses) -> None:
+    """A key is the digest of its value, so whoever has a signed key has the value that was signed."""
+    one, other = values(2)
+    [claim] = await store(servers.postgres, [one])
+    connection = await asyncpg.connect(servers.postgres)
+    try:
+        changed, key = other.SerializeToString(deterministic=True), claim.claim_data["key"]
+        await connection.execute("UPDATE noetl.payload SET data = $1 WHERE key = $2", changed, key)
+        with pytest.raises(LookupError, match="removed or changed"):
+            await read(proxy.dsn, [claim])
+        await connection.execute("DELETE FROM noetl.payload WHERE key = $1", key)
+    finally:
+        await connection.close()

@@ -55,8 +55,8 @@ class Spinning:
 
 
 @pytest.fixture
-def spinning(tmp_path: Path) -> Iterator[Spinning]:
-    found = Spinning(tmp_path / "pids")
+def spinning(task_folder: Path) -> Iterator[Spinning]:
+    found = Spinning(task_folder / "pids")
     yield found
     for pid in filter(alive, found.pids):
         os.kill(pid, signal.SIGKILL)
@@ -69,6 +69,11 @@ async def test_a_task_ends_with_its_killed_worker(servers: Addresses, spinning: 
         worker.kill()
         await until(lambda: not alive(spinning.pids[0]))
     await handle.terminate()
+
+
+async def test_a_worker_tells_at_its_start_what_keeps_tasks_from_what(servers: Addresses) -> None:
+    async with worker_process(servers.temporal, servers.postgres, "--tools", "python") as worker:
+        await until(lambda: "tasks: " in worker.output)
 
 
 async def test_a_cancel_reaches_a_call_of_a_worker_that_waits_for_it(servers: Addresses, spinning: Spinning) -> None:

@@ -104,17 +104,17 @@ workflow:
 
 @pytest.mark.parametrize("queues", [{}, {"python": WORKFLOW_QUEUE}], ids=["own", "shared"])
 async def test_as_many_processes_of_python_as_processors(
-    servers: Addresses, tmp_path: Path, queues: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    servers: Addresses, task_folder: Path, queues: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tool_places, "_processors", lambda: 2)
     tools: dict[str, Tool] = {"python": python.TOOL}
     client = await NoetlClient.connect(servers.temporal, tools=tools)
     graph = compile_or_raise(f"{HEAD}{PROCESSES}")
     async with serving(client.temporal, tools, CredentialSource(environment={})):
-        handle = await client.submit(graph, {"folder": str(tmp_path)}, queues=queues)
+        handle = await client.submit(graph, {"folder": str(task_folder)}, queues=queues)
         report = await handle.result()
     assert report.status == "completed", report.failures
-    spans = written_in(tmp_path)
+    spans = written_in(task_folder)
     assert len(spans) == 6
     assert max(sum(begun <= moment < ended for begun, ended in spans) for moment, _ in spans) == 2
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from noetl_compiler.checks.changed_credentials import forbid_changed_credentials
 from noetl_compiler.checks.cycles import warn_of_endless_cycles
 from noetl_compiler.checks.dead_routes import warn_of_dead_routes
 from noetl_compiler.checks.endless_jumps import warn_of_endless_jumps
@@ -40,5 +41,6 @@ CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
     warn_of_unbound_expectations,
     warn_of_unused_tasks,
     warn_of_secret_literals,
+    forbid_changed_credentials,
     warn_of_oversized_data,
 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from noetl_compiler.diagnostics import printable
 from noetl_compiler.graph import Graph, Step
 from noetl_compiler.preview.arrows import Arrow, arrows
 from noetl_compiler.preview.order import reading_order
 from noetl_compiler.preview.words import loop_in_words
+from noetl_compiler.printable import printable_line
 
 __all__ = ["dot"]
 
@@ -49,5 +49,5 @@ def _edge(arrow: Arrow, ids: dict[str, str]) -> str:
 
 
 def _quoted(*rows: str) -> str:
-    escaped = (printable(row).replace("\\", "\\\\").replace('"', '\\"') for row in rows)
+    escaped = (printable_line(row).replace("\\", "\\\\").replace('"', '\\"') for row in rows)
     return '"' + "\\n".join(escaped) + '"'

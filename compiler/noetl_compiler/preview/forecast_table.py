@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from noetl_compiler.diagnostics import columns, printable
+from noetl_compiler.diagnostics import columns
 from noetl_compiler.forecast import Amount, Forecast, StepForecast
+from noetl_compiler.printable import printable_line
 
 __all__ = ["Table", "forecast_table", "table_of"]
 
@@ -31,7 +32,7 @@ class Table(NamedTuple):
 def table_of(found: Forecast) -> Table:
     """The table's parts, for a terminal or a page."""
     steps = [_row(step) for step in found.steps if step.most.calls or step.most.children or step.assumed]
-    return Table(_HEAD, steps, _whole(found), _ASSUMED, tuple(map(printable, found.warnings)))
+    return Table(_HEAD, steps, _whole(found), _ASSUMED, tuple(map(printable_line, found.warnings)))
 
 
 def forecast_table(found: Forecast) -> str:
@@ -47,7 +48,7 @@ def forecast_table(found: Forecast) -> str:
 def _row(step: StepForecast) -> Cells:
     items = f"{step.items:,}" if step.items else ""
     retried = f"{step.actions_with_retries:,}"
-    return _cells(printable(step.step), items, step.most, _size(step.bytes), retried, "; ".join(step.assumed))
+    return _cells(printable_line(step.step), items, step.most, _size(step.bytes), retried, "; ".join(step.assumed))
 
 
 def _whole(found: Forecast) -> list[Cells]:

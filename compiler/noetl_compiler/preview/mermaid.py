@@ -10,6 +10,7 @@ from noetl_compiler.graph import Graph, Step
 from noetl_compiler.preview.arrows import Arrow, arrows
 from noetl_compiler.preview.order import reading_order
 from noetl_compiler.preview.words import loop_in_words
+from noetl_compiler.printable import printable_line
 
 __all__ = ["mermaid"]
 
@@ -57,4 +58,4 @@ def _drawn(arrow: Arrow, ids: dict[str, str]) -> str:
 
 def _escaped(text: str) -> str:
     """The text between quotes: Mermaid's entity codes for what it or HTML would read."""
-    return "".join(_ESCAPES.get(char, char) for char in " ".join(text.split()))
+    return "".join(_ESCAPES.get(char, char) for char in printable_line(" ".join(text.split())))

@@ -8,7 +8,7 @@ from importlib.resources import files
 from jinja2 import Environment
 from markupsafe import Markup
 
-from noetl_compiler.diagnostics import Diagnostic, one_line, printable
+from noetl_compiler.diagnostics import Diagnostic, one_line
 from noetl_compiler.forecast import Forecast
 from noetl_compiler.graph import Graph
 from noetl_compiler.preview.explain import Explainer
@@ -18,6 +18,7 @@ from noetl_compiler.preview.origins import Origins
 from noetl_compiler.preview.outline import heading
 from noetl_compiler.preview.svg import svg
 from noetl_compiler.preview.tree import tree
+from noetl_compiler.printable import printable_line
 
 __all__ = ["page"]
 
@@ -31,14 +32,14 @@ def page(graph: Graph, forecast: Forecast, findings: Sequence[Diagnostic] = (), 
         Environment(autoescape=True)
         .from_string(template)
         .render(
-            name=printable(graph.source.name),
-            heading=[printable(line) for line in heading(graph)],
-            findings=[(found.severity.value, printable(one_line(found))) for found in findings],
+            name=printable_line(graph.source.name),
+            heading=[printable_line(line) for line in heading(graph)],
+            findings=[(found.severity.value, printable_line(one_line(found))) for found in findings],
             picture=Markup(svg(graph, {name: f"#{id_}" for name, id_ in ids.items()})),  # noqa: S704 - svg() escapes
             tree=tree(graph),
             cost=table_of(forecast),
             steps=[
-                {"name": printable(step.name), "id": ids[step.name], "text": explainer.explain(step.name)}
+                {"name": printable_line(step.name), "id": ids[step.name], "text": explainer.explain(step.name)}
                 for step in steps
             ],
             version=graph.version,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-from noetl_compiler.diagnostics import columns, printable
+from noetl_compiler.diagnostics import columns
 from noetl_compiler.graph import Graph, Step
 from noetl_compiler.preview.arrows import Arrow, arrows
 from noetl_compiler.preview.frames import Frame, frames
@@ -16,6 +16,7 @@ from noetl_compiler.preview.paths import path_data
 from noetl_compiler.preview.shapes import Box, Curve, Size
 from noetl_compiler.preview.tree import broken
 from noetl_compiler.preview.words import cut
+from noetl_compiler.printable import printable_line
 
 __all__ = ["svg"]
 
@@ -77,7 +78,7 @@ def _rows(step: Step) -> list[tuple[int, str]]:
 
 
 def _parts(line: Line, depth: int) -> Iterator[tuple[int, str]]:
-    yield from enumerate(cut(text, LONGEST) for text in broken(printable(line.text), LONGEST - 2 * depth))
+    yield from enumerate(cut(text, LONGEST) for text in broken(printable_line(line.text), LONGEST - 2 * depth))
 
 
 def _flat(lines: Sequence[Line], depth: int) -> Iterator[tuple[int, Line]]:
@@ -157,7 +158,7 @@ def _label(curve: Curve) -> str:
 
 
 def _safe(text: str) -> str:
-    return escape(printable(text))
+    return escape(printable_line(text))
 
 
 def _quoted(text: str) -> str:

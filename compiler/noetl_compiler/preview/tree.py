@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
-from noetl_compiler.diagnostics import columns, printable
+from noetl_compiler.diagnostics import columns
 from noetl_compiler.forecasting.counts import loops_around
 from noetl_compiler.graph import Graph, Step
 from noetl_compiler.preview.order import reading_order, unreached
 from noetl_compiler.preview.outline import Line, content, heading, ways
 from noetl_compiler.preview.promises import promises
+from noetl_compiler.printable import printable_line
 
 __all__ = ["broken", "drawn", "guarantees", "tree"]
 
@@ -45,7 +46,7 @@ def _step(graph: Graph, step: Step, marks: str) -> Line:
 def drawn(line: Line, first: str = "", rest: str = "", width: int | None = None) -> list[str]:
     """A line and those below it, with the branches of a tree before them."""
     beside = f"{rest}{'│  ' if line.below else '   ' if rest else '  '}"
-    head, *others = broken(printable(line.text), width - columns(beside)) if width else [printable(line.text)]
+    head, *others = broken(printable_line(line.text), width - columns(beside)) if width else [printable_line(line.text)]
     lines = [f"{first}{head}", *(f"{beside}{other}" for other in others)]
     for index, below in enumerate(line.below):
         last = index == len(line.below) - 1

@@ -3,14 +3,28 @@
 What stands in the text pays for itself: it costs time and memory in proportion to its length, and a plain playbook of
 20,000 steps passes. What an alias repeats costs a few characters however large it is, so that has a far smaller budget
 of its own. It is counted as if it were written out, at the alias, before anything walks it: a bomb of aliases is
-refused at the one that goes too far. Levels are counted so that later phases may recurse.
+refused at the one that goes too far; so is what merges carry from one mapping to the next. Levels are counted so that
+later phases may recurse.
+
+A node costs more than its characters. A long text of very short ones, such as ``[],[],[],``, is no playbook but a way
+to keep a compiler busy: what is long has to have some characters for each node, and a collection not too many entries.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_NODES", "MAX_REPEATED_CHARS", "MAX_REPEATED_NODES", "Budget", "Size"]
+__all__ = [
+    "MAX_BYTES",
+    "MAX_DENSE_NODES",
+    "MAX_DEPTH",
+    "MAX_ENTRIES",
+    "MAX_NODES",
+    "MAX_REPEATED_CHARS",
+    "MAX_REPEATED_NODES",
+    "Budget",
+    "Size",
+]
 
 MAX_BYTES = 16_000_000
 """Of a text in UTF-8. A step has 200 to 800."""
@@ -18,8 +32,19 @@ MAX_BYTES = 16_000_000
 MAX_NODES = 1_500_000
 """Scalars, keys, mappings and sequences that stand in the text. A step has 20 to 70."""
 
+MAX_ENTRIES = 100_000
+"""Of one mapping or sequence."""
+
+MAX_DENSE_NODES = 100_000
+"""So many nodes may be as short as they like. Beyond, there may be one for each CHARS_A_NODE characters of the text
+before it.
+"""
+
+CHARS_A_NODE = 6
+"""Playbooks have 6.5 at least, and 9 in the middle."""
+
 MAX_REPEATED_NODES = 100_000
-"""Nodes that all aliases together repeat."""
+"""Nodes that all aliases together repeat, and entries that all merges together carry into another mapping."""
 
 MAX_REPEATED_CHARS = 2_000_000
 """Characters of scalars that all aliases together repeat."""
@@ -42,25 +67,34 @@ class Size(NamedTuple):
 class Budget:
     """What was used so far. What uses more says of what there is too much, ``""`` while all is well."""
 
-    __slots__ = ("_chars", "_nodes", "_repeated_chars", "_repeated_nodes")
+    __slots__ = ("_chars", "_merged", "_nodes", "_repeated_chars", "_repeated_nodes")
 
     def __init__(self) -> None:
-        self._nodes = self._chars = self._repeated_nodes = self._repeated_chars = 0
+        self._nodes = self._chars = self._repeated_nodes = self._repeated_chars = self._merged = 0
 
     @property
     def used(self) -> Size:
         """Everything so far, written out."""
         return Size(self._nodes + self._repeated_nodes, self._chars + self._repeated_chars)
 
-    def scalar(self, chars: int) -> str:
-        """A scalar that stands in the text."""
+    def scalar(self, chars: int, offset: int) -> str:
+        """A scalar that stands in the text, ``offset`` characters from its beginning."""
         self._nodes += 1
         self._chars += chars
-        return f"the playbook has more than {MAX_NODES:,} nodes" if self._nodes > MAX_NODES else ""
+        if self._nodes > MAX_NODES:
+            return f"there are more than {MAX_NODES:,} nodes"
+        if self._nodes > MAX_DENSE_NODES + offset // CHARS_A_NODE:
+            return f"there are {self._nodes:,} nodes up to here, of fewer than {CHARS_A_NODE} characters each"
+        return ""
 
-    def collection(self, depth: int) -> str:
+    def collection(self, depth: int, offset: int) -> str:
         """A mapping or a sequence that stands in the text, ``depth`` collections around it."""
-        return f"the playbook has more than {MAX_DEPTH} levels" if depth >= MAX_DEPTH else self.scalar(0)
+        return f"there are more than {MAX_DEPTH} levels" if depth >= MAX_DEPTH else self.scalar(0, offset)
+
+    @staticmethod
+    def entries(count: int) -> str:
+        """A collection that has had ``count`` entries so far."""
+        return f"a list or mapping has more than {MAX_ENTRIES:,} entries" if count > MAX_ENTRIES else ""
 
     def alias(self, repeated: Size, depth: int) -> str:
         """An alias, ``depth`` collections around it."""
@@ -71,5 +105,10 @@ class Budget:
         if self._repeated_chars > MAX_REPEATED_CHARS:
             return f"the aliases repeat more than {MAX_REPEATED_CHARS:,} characters"
         if depth + repeated.height > MAX_DEPTH:
-            return f"with its aliases written out the playbook has more than {MAX_DEPTH} levels"
+            return f"with the aliases written out there are more than {MAX_DEPTH} levels"
         return ""
+
+    def merge(self, entries: int) -> str:
+        """A mapping whose entries are carried into another."""
+        self._merged += entries
+        return f"merges carry more than {MAX_REPEATED_NODES:,} keys" if self._merged > MAX_REPEATED_NODES else ""

@@ -104,7 +104,7 @@ class Composer:
 
     def _scalar(self, event: yaml.ScalarEvent) -> None:
         text, span = event.value, self._span(event)
-        if excess := self._budget.scalar(len(text)):
+        if excess := self._budget.scalar(len(text), _offset(event)):
             self._refuse(excess, span)
         is_key = bool(self._stack) and self._stack[-1].wants == "key"
         if is_key and is_merge(text, event.tag, event.implicit):
@@ -149,7 +149,7 @@ class Composer:
         if event.anchor:
             opened.anchor, opened.before = event.anchor, self._budget.used
             self._anchors[event.anchor] = None
-        if excess := self._budget.collection(len(self._stack)):
+        if excess := self._budget.collection(len(self._stack), _offset(event)):
             self._refuse(excess, span)
         self._stack.append(opened)
 
@@ -177,6 +177,8 @@ class Composer:
             parent.height = height + 1
         if parent.wants == "item":
             parent.items.append(node)
+            if excess := self._budget.entries(len(parent.items)):
+                self._refuse(excess, span)
         elif parent.wants == "key":
             self._key(parent, node)
         else:
@@ -209,6 +211,8 @@ class Composer:
     def _value(self, parent: _Open, node: Node) -> None:
         if parent.wants == "value" and parent.key is not None:
             parent.entries[parent.key.text] = (parent.key, node)
+            if excess := self._budget.entries(len(parent.entries)):
+                self._refuse(excess, node.span)
         elif parent.wants == "merged":
             self._merge(parent, node)
         parent.wants = "key"
@@ -217,6 +221,8 @@ class Composer:
         """``<<``: the first of several maps wins, and the mapping's own keys win over all of them."""
         for merged in node.items if isinstance(node, SequenceNode) else (node,):
             if isinstance(merged, MappingNode):
+                if excess := self._budget.merge(len(merged.entries)):
+                    self._refuse(excess, merged.span)
                 for key, value in merged.entries:
                     parent.merged.setdefault(key.text, (key, value))
             else:
@@ -253,6 +259,10 @@ class Composer:
         self, code: Code, span: Span, message: str, hint: str = "", related: tuple[Related, ...] = ()
     ) -> Diagnostic:
         return Diagnostic(code, Severity.ERROR, span, message, hint, related, self._source.file)
+
+
+def _offset(event: yaml.Event) -> int:
+    return event.start_mark.index if event.start_mark else 0
 
 
 def _shown(text: str) -> str:

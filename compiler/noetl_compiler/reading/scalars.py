@@ -8,6 +8,7 @@ do.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +46,8 @@ _CONSTRUCTORS: dict[str, Callable[[Any], Json]] = {
 _BEGINNINGS = frozenset(Resolver.yaml_implicit_resolvers)
 """Characters with which a plain scalar may begin that is no text."""
 
+_DECIMAL = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
+
 _TEXT = frozenset({"str", "timestamp", "merge", "value"})
 _EXPLICIT = frozenset({"str", *_CONSTRUCTORS})
 
@@ -54,6 +57,8 @@ def resolve(text: str, tag: str | None, implicit: tuple[bool, bool]) -> Json:
     if tag in (None, "!"):
         if not implicit[0] or text[:1] not in _BEGINNINGS:
             return text
+        if _DECIMAL.fullmatch(text):  # by far the most of what is no text
+            return int(text)
         kind = _kind(text, implicit)
         return text if kind in _TEXT else _number_checked(text, kind)
     kind = str(tag).removeprefix(_PREFIX)

@@ -1,0 +1,148 @@
+"""Which addresses are public, and which belong to a cloud platform: data, and the questions about it.
+
+The special ranges are those of the special-purpose registries of IANA (iana-ipv4-special-registry,
+iana-ipv6-special-registry, as of RFC 9780 of 2025) and of the multicast registries. They are a list of our own, as
+``ipaddress.is_global`` of Python knows only what was registered when that Python was released, and lets some of them
+through. Ranges inside of a special one that the registry calls reachable (anycast services in 192.0.0.0/24 and
+2001::/23) are not public here: no web server is there.
+
+IPv6 is public by allow-list: 2000::/3 is all that is allocated for global unicast (RFC 4291), the rest of the space is
+special or reserved.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from typing import NamedTuple, TypeAlias
+
+__all__ = ["Address", "Network", "Range", "is_in", "is_public", "never_called", "plain", "platform_range"]
+
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class Range(NamedTuple):
+    """A range of addresses, what it is used for, and the document that says so."""
+
+    network: Network
+    use: str
+    source: str
+
+
+def _ranges(*rows: tuple[str, str, str]) -> tuple[Range, ...]:
+    return tuple(Range(ipaddress.ip_network(network), use, source) for network, use, source in rows)
+
+
+SPECIAL_IPV4 = _ranges(
+    ("0.0.0.0/8", "this network", "RFC 791"),
+    ("10.0.0.0/8", "private use", "RFC 1918"),
+    ("100.64.0.0/10", "shared address space of carriers", "RFC 6598"),
+    ("127.0.0.0/8", "loopback", "RFC 1122"),
+    ("169.254.0.0/16", "link-local", "RFC 3927"),
+    ("172.16.0.0/12", "private use", "RFC 1918"),
+    ("192.0.0.0/24", "protocol assignments", "RFC 6890"),
+    ("192.0.2.0/24", "documentation", "RFC 5737"),
+    ("192.88.99.0/24", "relays of 6to4, deprecated", "RFC 7526"),
+    ("192.168.0.0/16", "private use", "RFC 1918"),
+    ("198.18.0.0/15", "benchmarking", "RFC 2544"),
+    ("198.51.100.0/24", "documentation", "RFC 5737"),
+    ("203.0.113.0/24", "documentation", "RFC 5737"),
+    ("224.0.0.0/4", "multicast", "RFC 5771"),
+    ("240.0.0.0/4", "reserved", "RFC 1112"),
+)
+
+UNICAST_IPV6 = ipaddress.ip_network("2000::/3")
+
+SPECIAL_UNICAST_IPV6 = _ranges(
+    ("2001::/23", "protocol assignments, Teredo, ORCHID", "RFC 2928"),
+    ("2001:db8::/32", "documentation", "RFC 3849"),
+    ("2002::/16", "6to4", "RFC 3056"),
+    ("3fff::/20", "documentation", "RFC 9637"),
+)
+"""Inside of UNICAST_IPV6. Outside of it, and so never public: ::/96, 64:ff9b:1::/48, 100::/64, 100:0:0:1::/64,
+5f00::/16, fc00::/7, fe80::/10, fec0::/10, ff00::/8 and all that is reserved."""
+
+NEVER = _ranges(
+    ("0.0.0.0/8", "this network", "RFC 791"),
+    ("224.0.0.0/4", "multicast", "RFC 5771"),
+    ("255.255.255.255/32", "broadcast", "RFC 919"),
+    ("::/128", "unspecified", "RFC 4291"),
+    ("ff00::/8", "multicast", "RFC 4291"),
+)
+"""No web server is there; the system sends what goes to an unspecified address to this machine."""
+
+PLATFORM = _ranges(
+    ("169.254.0.0/16", "link-local, where clouds keep their metadata and credentials", "RFC 3927"),
+    ("fe80::/10", "link-local", "RFC 4291"),
+    ("fec0::/10", "site-local, deprecated", "RFC 3879"),
+    ("fd00:ec2::/32", "metadata, time and pod identity of AWS", "docs.aws.amazon.com: instance metadata service"),
+    ("fd20:ce::254/128", "metadata of Google Cloud", "cloud.google.com: metadata server, IPv6"),
+    ("fd00:42::42/128", "metadata of Scaleway", "scaleway.com: instance metadata"),
+    ("100.100.100.200/32", "metadata of Alibaba Cloud", "alibabacloud.com: instance metadata"),
+    ("168.63.129.16/32", "platform address of Azure", "learn.microsoft.com: what is IP address 168.63.129.16"),
+    ("192.0.0.192/32", "metadata of Oracle Cloud Classic", "docs.oracle.com: instance metadata"),
+)
+"""What answers there gives away credentials of the machine, or commands it."""
+
+_AS_IPV4 = tuple(map(ipaddress.IPv6Network, ("::ffff:0:0/96", "64:ff9b::/96")))
+"""Other names of an IPv4 address, which is their last 32 bits: v4-mapped (RFC 4291) and NAT64 (RFC 6052)."""
+
+_CARRIERS = tuple(
+    (ipaddress.IPv6Network(network), shift)
+    for network, shift in (
+        ("::/96", 0),  # v4-compatible, deprecated (RFC 4291)
+        ("::ffff:0:0:0/96", 0),  # v4-translated (RFC 2765)
+        ("64:ff9b:1::/48", 0),  # NAT64 of a site (RFC 8215)
+        ("2001::/32", 64),  # Teredo's server (RFC 4380)
+        ("2002::/16", 80),  # 6to4 (RFC 3056)
+    )
+)
+"""IPv6 in which an IPv4 address is carried to a translator or a tunnel, and how many bits stand behind it."""
+
+
+def plain(address: Address) -> Address:
+    """The address that is meant: IPv4 where IPv6 is only another name for it, without a zone."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if any(address in one for one in _AS_IPV4):
+        return _ipv4(int(address))
+    return ipaddress.IPv6Address(int(address))
+
+
+def is_public(address: Address) -> bool:
+    """Whether a plain address is one of the internet's."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return not is_in(address, SPECIAL_IPV4)
+    return address in UNICAST_IPV6 and not is_in(address, SPECIAL_UNICAST_IPV6)
+
+
+def never_called(address: Address) -> Range | None:
+    """The range of a plain address that is no server's."""
+    return is_in(address, NEVER)
+
+
+def platform_range(address: Address) -> tuple[Address, Range] | None:
+    """(address, range) of a cloud platform that a plain address is, or carries."""
+    for one in (address, *_carried(address)):
+        found = is_in(one, PLATFORM)
+        if found is not None:
+            return one, found
+    return None
+
+
+def is_in(address: Address, ranges: Iterable[Range]) -> Range | None:
+    """The first of the ranges that has the address."""
+    return next((one for one in ranges if one.network.version == address.version and address in one.network), None)
+
+
+def _carried(address: Address) -> list[ipaddress.IPv4Address]:
+    if isinstance(address, ipaddress.IPv4Address):
+        return []
+    number = int(address)
+    found = [_ipv4(number >> shift) for network, shift in _CARRIERS if address in network]
+    return found if address.teredo is None else [*found, address.teredo[1]]
+
+
+def _ipv4(number: int) -> ipaddress.IPv4Address:
+    return ipaddress.IPv4Address(number & 0xFFFFFFFF)

@@ -1,0 +1,158 @@
+"""The DuckDB process: runs the calls of one database. Started by duckdb_process.py as a module.
+
+Each call has a thread, while the first thread reads. DuckDB releases the interpreter while it works, so that a cancel
+is read at any time, and the end of the worker too: its side of the pipe is closed then, whatever ended it, and this
+process leaves at once. It starts no processes that could stay behind.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+from typing import BinaryIO
+
+import duckdb
+
+from noetl_activities.duckdb_confinement import confine
+from noetl_activities.duckdb_instance import Instance
+from noetl_activities.duckdb_once import LEDGER, keeps, run_once
+from noetl_activities.duckdb_running import CancelledCallError, Running, Turns
+from noetl_activities.duckdb_statements import outcome_of, run_statements
+from noetl_activities.duckdb_wire import (
+    Call,
+    Cancel,
+    Done,
+    Failed,
+    Find,
+    Keep,
+    Noting,
+    Reply,
+    Setup,
+    Store,
+    framed,
+    read_frame,
+)
+from noetl_activities.errors import ConfigError
+from noetl_activities.once import Answer, Once
+from noetl_activities.outcome import Outcome
+from noetl_activities.sinks import duckdb_ledger as ledger
+from noetl_activities.sinks.duckdb_rows import store_rows
+from noetl_activities.sinks.ledger import Stored
+
+
+def main() -> None:
+    """Serve until the worker closes the pipe."""
+    reading, writing = _taken(0, os.O_RDONLY, "rb"), _taken(1, os.O_WRONLY, "wb")
+    try:
+        setup = read_frame(reading)
+        if isinstance(setup, Setup):
+            confine(setup.directories, setup.memory)
+            service = Service(setup, writing)
+            while (message := read_frame(reading)) is not None:
+                service.take(message)
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+    os._exit(0)  # also while calls run
+
+
+def _taken(descriptor: int, flags: int, mode: str) -> BinaryIO:
+    """The pipe at this descriptor, which becomes /dev/null: what a library prints is no frame."""
+    kept = os.dup(descriptor)
+    null = os.open(os.devnull, flags)
+    os.dup2(null, descriptor)
+    os.close(null)
+    return os.fdopen(kept, mode)  # type: ignore[return-value]
+
+
+class Service:
+    """The calls of this process."""
+
+    def __init__(self, setup: Setup, out: BinaryIO) -> None:
+        self._setup = setup
+        self._instance = Instance(setup)
+        self._turns = Turns()
+        self._running: dict[int, Running] = {}
+        self._out = out
+        self._sending = threading.Lock()
+
+    def take(self, message: Setup | Call | Find | Store | Keep | Cancel) -> None:
+        """Do what the worker asks; returns at once."""
+        if isinstance(message, Setup):
+            return
+        running = self._running.get(message.number)
+        if isinstance(message, Call | Find | Store):
+            running = self._running[message.number] = Running(self._turns)
+            threading.Thread(target=self._serve, args=(message, running), daemon=True).start()
+        elif running is not None and isinstance(message, Keep):
+            running.answer(message.text)
+        elif running is not None:
+            running.cancel()
+
+    def _serve(self, message: Call | Find | Store, running: Running) -> None:
+        try:
+            reply: Reply = self._reply(message, running)
+        finally:
+            del self._running[message.number]
+        try:
+            self._send(reply)
+        except (ValueError, RecursionError, MemoryError) as error:
+            self._send(Failed(message.number, f"the result cannot be passed on: {_words(error)}"))
+
+    def _reply(self, message: Call | Find | Store, running: Running) -> Reply:
+        try:
+            with self._instance.connection() as connection, running.using(connection):
+                return self._performed(message, connection, running)
+        except duckdb.Error as error:
+            retryable = isinstance(error, duckdb.IOException | duckdb.TransactionException)
+            return Failed(message.number, str(error), type(error).__name__, retryable)
+        except CancelledCallError:
+            return Failed(message.number, "cancelled")
+        except ConfigError as error:
+            return Failed(message.number, str(error))
+        except Exception as error:  # of what Python makes of a value: too deep, too large, no valid date
+            return Failed(message.number, f"the result cannot be read: {_words(error)}", type(error).__name__)
+
+    def _performed(
+        self, message: Call | Find | Store, connection: duckdb.DuckDBPyConnection, running: Running
+    ) -> Reply:
+        if isinstance(message, Find):
+            return Done(message.number, text=ledger.find(connection, message.key, message.n))
+        if isinstance(message, Call):
+            return Done(message.number, answer=self._called(message, connection, running))
+        with running.turn(LEDGER):
+            return Done(message.number, stored=_stored(message, connection))
+
+    def _called(self, call: Call, connection: duckdb.DuckDBPyConnection, running: Running) -> Answer:
+        def run() -> Outcome:
+            results = run_statements(connection, call.statements, call.params, running)
+            return outcome_of(results, self._setup.database)
+
+        def text(outcome: Outcome) -> str:
+            self._send(Noting(call.number, outcome))
+            return running.answered()
+
+        if call.key is None or not keeps(connection, call.statements):
+            return Answer(run())
+        return run_once(connection, run, Once(call.key, call.n, text), running)
+
+    def _send(self, reply: Reply) -> None:
+        frame = framed(reply)
+        with self._sending:
+            self._out.write(frame)
+            self._out.flush()
+
+
+def _stored(store: Store, connection: duckdb.DuckDBPyConnection) -> Stored:
+    return store_rows(connection, store.table, store.rows, store.mode, store.keys, store.entry)
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""One DuckDB database in the process that serves it: opened by the first call, closed after the last.
+
+Between calls nobody holds the file, so a tool of the user's own may open it. While calls run they share one instance,
+each with a connection of its own.
+
+What SQL may do is set before any SQL runs, and then locked. DuckDB resolves links and ``..`` before it compares a path
+with ``allowed_directories``, for whatever it reads or writes: files, COPY, EXPORT, ATTACH, logs, profiles. Extensions
+are code from elsewhere, most of which opens connections past the address guard: those that are built in are all.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import duckdb
+
+from noetl_activities.duckdb_wire import MEMORY, Setup
+
+__all__ = ["Instance"]
+
+MAX_SPILLED = "16GB"
+"""What a query may write to disk when it needs more than its memory."""
+
+CONFIG = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "allow_unsigned_extensions": "false",
+    "allow_persistent_secrets": "false",  # they are files in the user's home
+    "python_enable_replacements": "false",  # a table name would read this module's variables
+    "max_temp_directory_size": MAX_SPILLED,
+}
+
+CHANGEABLE = (
+    "threads",
+    "TimeZone",
+    "Calendar",
+    "default_collation",
+    "default_null_order",
+    "default_order",
+    "ieee_floating_point_ops",
+    "integer_division",
+    "old_implicit_casting",
+    "order_by_non_integer_literal",
+    "pivot_limit",
+    "preserve_insertion_order",
+    "scalar_subquery_error_on_multiple_rows",
+)
+"""The settings that SQL may change: how a query computes, not what it reaches. The number of threads is bounded by the
+address space of the process.
+"""
+
+
+class Instance:
+    """The database of one process."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._lock = threading.Lock()
+        self._users = 0
+        self._root: duckdb.DuckDBPyConnection | None = None
+
+    @contextmanager
+    def connection(self) -> Generator[duckdb.DuckDBPyConnection]:
+        """A connection of its own for one call. Raises duckdb.Error when the database cannot be opened."""
+        if self._setup.database == MEMORY:
+            with _opened(self._setup) as connection:
+                yield connection
+            return
+        connection = self._enter()
+        try:
+            yield connection
+        finally:
+            self._leave(connection)
+
+    def _enter(self) -> duckdb.DuckDBPyConnection:
+        with self._lock:
+            if self._root is None:
+                self._root = _opened(self._setup)
+            connection = self._root.cursor()
+            self._users += 1
+            return connection
+
+    def _leave(self, connection: duckdb.DuckDBPyConnection) -> None:
+        with self._lock:
+            connection.close()
+            self._users -= 1
+            if self._root is not None and not self._users:
+                self._root.close()
+                self._root = None
+
+
+def _opened(setup: Setup) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(setup.database, config={**CONFIG, "memory_limit": f"{setup.memory}B"})
+    try:
+        connection.execute(f"set global allowed_directories = {_list(setup.directories)}")
+        connection.execute(f"set global allowed_configs = {_list(CHANGEABLE)}")
+        connection.execute("set global enable_external_access = false")
+        connection.execute("set global lock_configuration = true")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _list(texts: tuple[str, ...]) -> str:
+    return "[" + ", ".join("'" + text.replace("'", "''") + "'" for text in texts) + "]"

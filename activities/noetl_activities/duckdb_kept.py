@@ -1,0 +1,125 @@
+"""One DuckDB process a database, shared by all calls that need it and kept for the next, while a worker serves.
+
+DuckDB lets one process have a file open for writing; calls of the same file share a process, however they are made. To
+start one takes a fifth of a second, so it stays for a while, without the file (duckdb_instance.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from weakref import WeakKeyDictionary
+
+from noetl_activities.duckdb_place import Place
+from noetl_activities.duckdb_process import DuckdbProcess, started
+
+__all__ = ["MAX_IDLE", "duckdb_process", "keeping_processes"]
+
+IDLE_SECONDS = 10.0
+
+MAX_IDLE = 4
+"""Idle processes of one worker; each has some 60 MB."""
+
+
+class _Kept:
+    """The process of one place, and how many calls use it."""
+
+    def __init__(self, place: Place) -> None:
+        self.users = 0
+        self.idle_since = 0.0
+        self._starting = asyncio.create_task(started(place))
+
+    async def process(self) -> DuckdbProcess:
+        return await asyncio.shield(self._starting)
+
+    def is_usable(self) -> bool:
+        if not self._starting.done():
+            return True
+        return not self._starting.cancelled() and not self._starting.exception() and not self._starting.result().is_over
+
+    async def close(self) -> None:
+        done, _ = await asyncio.wait([self._starting])
+        for one in done:
+            if one.exception() is None:
+                await one.result().close()
+
+
+class _Processes:
+    """Those of one event loop."""
+
+    def __init__(self) -> None:
+        self.keepers = 0
+        self.by_place: dict[Place, _Kept] = {}
+
+    def take(self, place: Place) -> _Kept:
+        kept = self.by_place.get(place)
+        if kept is None or not kept.is_usable():
+            kept = self.by_place[place] = _Kept(place)
+        kept.users += 1
+        return kept
+
+    async def give_back(self, place: Place, kept: _Kept) -> None:
+        kept.users -= 1
+        if kept.users:
+            return
+        kept.idle_since = _now()
+        if not (self.keepers and kept.is_usable() and self.by_place.get(place) is kept):
+            await self._close(place, kept)
+        elif len(idle := self._idle()) > MAX_IDLE:
+            await self._close(*idle[0])
+
+    async def close_older(self, seconds: float) -> None:
+        """End what has been idle for so long."""
+        for place, kept in self._idle():
+            if _now() - kept.idle_since >= seconds:
+                await self._close(place, kept)
+
+    def _idle(self) -> list[tuple[Place, _Kept]]:
+        found = [(place, kept) for place, kept in self.by_place.items() if not kept.users]
+        return sorted(found, key=lambda one: one[1].idle_since)
+
+    async def _close(self, place: Place, kept: _Kept) -> None:
+        """Nobody is given it any more; ends also when who waits for that is cancelled."""
+        if self.by_place.get(place) is kept:
+            del self.by_place[place]
+        await asyncio.shield(asyncio.create_task(kept.close()))
+
+
+_BY_LOOP: WeakKeyDictionary[asyncio.AbstractEventLoop, _Processes] = WeakKeyDictionary()
+
+
+@asynccontextmanager
+async def duckdb_process(place: Place) -> AsyncGenerator[DuckdbProcess]:
+    """The process of this database, for one call. Raises ConfigError."""
+    processes = _BY_LOOP.setdefault(asyncio.get_running_loop(), _Processes())
+    kept = processes.take(place)
+    try:
+        yield await kept.process()
+    finally:
+        await processes.give_back(place, kept)
+
+
+@asynccontextmanager
+async def keeping_processes() -> AsyncGenerator[None]:
+    """Keep processes while the block runs; without it they end with the last call that uses them."""
+    processes = _BY_LOOP.setdefault(asyncio.get_running_loop(), _Processes())
+    processes.keepers += 1
+    sweeping = asyncio.create_task(_sweep(processes))
+    try:
+        yield
+    finally:
+        sweeping.cancel()
+        processes.keepers -= 1
+        if not processes.keepers:
+            await processes.close_older(0)
+
+
+async def _sweep(processes: _Processes) -> None:
+    while True:
+        await asyncio.sleep(IDLE_SECONDS / 2)
+        await processes.close_older(IDLE_SECONDS)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,129 @@
+"""Where a call's DuckDB is, and which directories its SQL may use.
+
+Each execution has a folder of its own, in which its database is and in which relative paths start. The deployment may
+name more directories in NOETL_DUCKDB_DIRECTORIES, for all executions. Nothing else is read or written. A database in
+one of those is served by one process for all executions, so what SQL reaches from there are those directories alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from noetl_activities.duckdb_wire import MEMORY
+from noetl_activities.errors import ConfigError, RefusedError
+from noetl_activities.tool import Json
+
+__all__ = ["DIRECTORIES_VARIABLE", "MEMORY_VARIABLE", "Place", "has_file", "memory_limit", "place_of"]
+
+DIRECTORIES_VARIABLE = "NOETL_DUCKDB_DIRECTORIES"
+"""Absolute directories, with ``:`` between them."""
+
+MEMORY_VARIABLE = "NOETL_DUCKDB_MEMORY"
+"""GiB of memory that DuckDB may use in one process."""
+
+DEFAULT_MEMORY = 2.0
+_LEAST, _MOST = 1 / 16, 1 << 20
+
+_COMPANIONS = (".wal", ".tmp", ".wal.checkpoint", ".wal.recovery")
+"""What DuckDB writes beside a database."""
+
+_EXECUTION = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+
+class Place(NamedTuple):
+    """``database``: an absolute path without links, or MEMORY. ``folder``: where relative paths start."""
+
+    database: str
+    folder: str
+    directories: tuple[str, ...]
+
+
+def place_of(config: dict[str, Json], execution_id: str) -> Place:
+    """The place of a call; makes the execution's folder. Reads the file system. Raises ConfigError, RefusedError."""
+    folder = _folder_of(execution_id)
+    named = _named()
+    own = (str(folder), *named)
+    given = config.get("database") or config.get("db_path") or config.get("database_path")
+    if given == MEMORY:
+        return Place(MEMORY, str(folder), own)
+    path = _resolved(folder / (str(given) if given else f"{folder.name}.duckdb"))
+    if path.is_relative_to(folder):
+        return Place(str(path), str(folder), own)
+    if any(path.is_relative_to(directory) for directory in named):
+        return Place(str(path), str(path.parent), named)
+    raise RefusedError(
+        f"the DuckDB file {str(given)!r} is outside of the execution's folder and of the directories that "
+        f"{DIRECTORIES_VARIABLE} names"
+    )
+
+
+def has_file(place: Place) -> bool:
+    """Whether the database is there already."""
+    return place.database != MEMORY and Path(place.database).exists()
+
+
+def memory_limit() -> int:
+    """Bytes that DuckDB may use in one process. Raises ConfigError."""
+    text = os.environ.get(MEMORY_VARIABLE, str(DEFAULT_MEMORY))
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0
+    if not _LEAST <= found <= _MOST:
+        raise ConfigError(f"{MEMORY_VARIABLE} of the worker is {text!r}: write a number of GiB, at least {_LEAST}")
+    return int(found * 1024**3)
+
+
+def _folder_of(execution_id: str) -> Path:
+    name = execution_id or "adhoc"
+    if not _EXECUTION.fullmatch(name):
+        raise ConfigError(f"{name!r} cannot be the name of a folder")
+    folder = _home() / "duckdb" / name
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return _resolved(folder)
+
+
+def _home() -> Path:
+    """NOETL_HOME, else the user's folder for data: never one of the folder that the worker was started in."""
+    given = os.environ.get("NOETL_HOME")
+    if given:
+        return Path(given).absolute()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "noetl"
+    data = os.environ.get("XDG_DATA_HOME", "")
+    return (Path(data) if Path(data).is_absolute() else Path.home() / ".local" / "share") / "noetl"
+
+
+def _named() -> tuple[str, ...]:
+    found = [one for one in os.environ.get(DIRECTORIES_VARIABLE, "").split(os.pathsep) if one]
+    for one in found:
+        if not Path(one).is_absolute():
+            raise ConfigError(f"{DIRECTORIES_VARIABLE} of the worker names {one!r}: write absolute directories")
+        for secret in _secret():
+            if Path(os.path.realpath(secret)).is_relative_to(os.path.realpath(one)):
+                raise ConfigError(
+                    f"{DIRECTORIES_VARIABLE} of the worker names {one!r}, in which {secret} lies: move it"
+                )
+    return tuple(os.path.realpath(one) for one in found)
+
+
+def _secret() -> list[Path]:
+    """What no SQL may read: the folder of the stack, with its passwords, and the credentials file."""
+    credentials = os.environ.get("NOETL_CREDENTIALS")
+    return [_home(), *([Path(credentials)] if credentials else [])]
+
+
+def _resolved(path: Path) -> Path:
+    """Without links and ``..``. DuckDB opens the database, and what lies beside it, before its own check is on."""
+    try:
+        real = Path(os.path.realpath(path))
+        links = [name for name in _COMPANIONS if real.with_name(real.name + name).is_symlink()]
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the DuckDB file {str(path)!r} cannot be used: {error}") from error
+    if links:
+        raise RefusedError(f"{real.name}{links[0]} beside the DuckDB file is a link")
+    return real

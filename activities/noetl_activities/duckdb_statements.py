@@ -1,0 +1,82 @@
+"""The statements of a call as they run in the DuckDB process, and their result within a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import duckdb
+import msgspec
+
+from noetl_activities.duckdb_running import Running
+from noetl_activities.errors import ConfigError
+from noetl_activities.outcome import Json, Outcome
+from noetl_activities.rows import Statement, sql_result, statement
+
+__all__ = ["MAX_BYTES", "MAX_ROWS", "outcome_of", "run_statements"]
+
+MAX_ROWS = 100_000
+"""Of one statement."""
+
+MAX_BYTES = 32_000_000
+"""Of the results of one call, as JSON: no larger value can be reported."""
+
+MAX_CONTAINERS = 1_000_000
+"""Lists and maps in the results of one call. Each takes the worker, which reads them, much more than its bytes."""
+
+_REMEDY = "aggregate them, or COPY them to a file"
+
+_PORTION = 256
+"""Rows that are fetched before their size is known."""
+
+
+def run_statements(
+    connection: duckdb.DuckDBPyConnection, statements: Sequence[str], params: Sequence[Any], running: Running
+) -> list[Statement]:
+    """Their results. Raises duckdb.Error, ConfigError for a result that is too large, CancelledCallError."""
+    budget = _Budget()
+    found: list[Statement] = []
+    for text in statements:
+        running.check()
+        found.append(_one(connection, text, params, budget))
+    return found
+
+
+def outcome_of(results: list[Statement], database: str) -> Outcome:
+    """The outcome of a call whose statements gave these results."""
+    return Outcome("ok", {**sql_result(results), "database_path": database})
+
+
+class _Budget:
+    """What the results of a call may still take."""
+
+    def __init__(self) -> None:
+        self._bytes = MAX_BYTES
+        self._containers = MAX_CONTAINERS
+
+    def spend(self, rows: Json) -> None:
+        self._bytes -= len(msgspec.json.encode(rows))
+        self._containers -= _containers(rows)
+        if self._bytes < 0:
+            raise ConfigError(f"the results are over {MAX_BYTES // 10**6} MB: {_REMEDY}")
+        if self._containers < 0:
+            raise ConfigError(f"the results have over {MAX_CONTAINERS:,} lists and maps: {_REMEDY}")
+
+
+def _containers(value: Json) -> int:
+    """How many lists and maps it has, itself included."""
+    inside = cast("dict[str, Json]", value).values() if isinstance(value, dict) else cast("list[Json]", value)
+    return 1 + sum(_containers(one) for one in inside if isinstance(one, dict | list))
+
+
+def _one(connection: duckdb.DuckDBPyConnection, text: str, params: Sequence[Any], budget: _Budget) -> Statement:
+    cursor = connection.execute(text, list(params))
+    columns = [str(column[0]) for column in cursor.description or []]
+    found = statement(columns, [])
+    while portion := cursor.fetchmany(_PORTION):
+        rows = statement(columns, portion)["rows"]
+        budget.spend(rows)
+        found["rows"] += rows
+        if len(found["rows"]) > MAX_ROWS:
+            raise ConfigError(f"the statement gives over {MAX_ROWS:,} rows: {_REMEDY}")
+    return {**found, "row_count": len(found["rows"])}

@@ -1,0 +1,83 @@
+"""The http tool's transport: nothing is called that the guards refuse.
+
+A host is resolved once, every address is judged, and the connection goes to the address that was judged, so a name
+that answers differently the second time gains nothing. Redirects come through here again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import ssl
+from typing import cast
+
+import httpx
+
+from noetl_activities.address_guard import AddressGuard
+from noetl_activities.address_ranges import Address
+from noetl_activities.errors import RefusedError
+from noetl_activities.name_lookup import addresses_of
+from noetl_activities.stack_ports import StackPorts
+
+__all__ = ["GuardedTransport"]
+
+
+@functools.cache
+def _tls(verify: bool) -> ssl.SSLContext:
+    """Made once: reading the certificate authorities takes a tenth of a second."""
+    return httpx.create_ssl_context(verify=verify, trust_env=False)
+
+
+class GuardedTransport(httpx.AsyncBaseTransport):
+    """Resolves, judges, and calls the address in place of the name; TLS and the Host header still have the name."""
+
+    def __init__(self, guard: AddressGuard, stack: StackPorts, verify: bool) -> None:
+        self._guard = guard
+        self._stack = stack
+        self._inner = httpx.AsyncHTTPTransport(verify=_tls(verify))
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """See httpx.AsyncBaseTransport. Addresses are tried in turn, as a name may have one that nobody listens on."""
+        url = request.url
+        if url.scheme not in ("http", "https"):
+            shown = url.copy_with(query=None)
+            raise RefusedError(f'"{shown}" is not an http(s) address: begin it with http:// or https://')
+        host, port = url.raw_host.decode(), url.port or (443 if url.scheme == "https" else 80)
+        addresses = await addresses_of(host, port)
+        for address in addresses:
+            self._guard.check(host, address)
+            await self._stack.check(host, address, port)
+        for address in addresses[:-1]:
+            with contextlib.suppress(httpx.ConnectError, httpx.ConnectTimeout):
+                return await self._inner.handle_async_request(_pinned(request, host, address))
+        try:
+            return await self._inner.handle_async_request(_pinned(request, host, addresses[-1]))
+        except httpx.ConnectError as error:
+            if _is_refused(error):
+                raise httpx.ConnectError("connection refused: nothing listens there") from error
+            raise
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _is_refused(error: BaseException | None) -> bool:
+    """Whether somewhere beneath a connection was refused: httpx says only that all attempts failed."""
+    while error is not None:
+        if isinstance(error, ConnectionRefusedError):
+            return True
+        if isinstance(error, BaseExceptionGroup):
+            return any(map(_is_refused, cast("BaseExceptionGroup[BaseException]", error).exceptions))
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _pinned(request: httpx.Request, host: str, address: Address) -> httpx.Request:
+    """A request of its own: the client goes on from the one it made, to the name, when it follows a redirect."""
+    return httpx.Request(
+        request.method,
+        request.url.copy_with(host=str(address)),
+        headers=request.headers,
+        stream=request.stream,
+        extensions={**request.extensions, "sni_hostname": host},
+    )

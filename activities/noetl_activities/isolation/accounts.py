@@ -1,0 +1,135 @@
+"""Whose a task is, as the kernel sees it.
+
+A worker that runs as root gives each task an account of its own, which no file and no other process belongs to: the
+number of an unused range plus the task's process id. Its group is the same for all tasks, so that a deployment can
+open a directory to them (``chgrp 1879048192``), and a task can write to what another has left there. The account has no
+capabilities, save that it may read where Python itself lies where only root may look (/root/.pyenv): then landlock
+alone decides which files are readable, and without landlock the task stays root's, without root's capabilities.
+
+Any other worker gives its tasks a user namespace with its own account in it. That gives no rights away and takes none,
+but the kernel counts a limit on processes for each namespace, where otherwise it would count all that this user runs.
+
+Both come with namespaces in which shared memory is the task's own, System V's and /dev/shm, if the kernel lets them:
+multiprocessing needs it, and that of all holds memory of others, of Postgres for example.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+
+from noetl_activities.isolation import system
+
+FIRST_ACCOUNT = 0x70000000
+"""1879048192. From here on, systemd's and common Linux systems' ranges of accounts and containers have ended."""
+
+TASK_GROUP = FIRST_ACCOUNT
+
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the place itself, no file in it
+SHARED_MEMORY_SIZE = "1g"
+
+_NEW_MOUNTS, _NEW_IPC, _NEW_USER = 0x00020000, 0x08000000, 0x10000000
+_PRIVATE, _RECURSIVE, _NO_SUID, _NO_DEVICES = 1 << 18, 1 << 14, 1 << 1, 1 << 2
+_CHOWN, _OVERRIDE, _READ_ANY, _KILL, _SETGID, _SETUID = (1 << bit for bit in (0, 1, 2, 5, 6, 7))
+
+
+class Identity:
+    """``held``: in words. ``counted``: a limit on processes counts the task's alone. ``shared_memory``: /dev/shm shows
+    it nothing of others.
+    """
+
+    def __init__(self, held: str, *, counted: bool, shared_memory: bool) -> None:
+        self.held, self.counted, self.shared_memory = held, counted, shared_memory
+
+
+def become_own(folder: str, *, landlock: bool) -> Identity:
+    """Change to an account or a namespace of its own; ``folder`` then belongs to it."""
+    if os.geteuid() != 0:
+        return _own_namespace()
+    shared = _own_shared_memory()
+    keep = _to_keep(folder)
+    own = (keep == 0 or landlock) and _own_account(folder, keep)
+    if not own:
+        system.keep_capabilities(0)
+        return Identity("", counted=False, shared_memory=shared)
+    return Identity("own account", counted=True, shared_memory=shared or keep == 0)
+
+
+def end_all_of(task: int) -> None:
+    """Become the account of ``task``, for good, and send SIGKILL to all other processes of it."""
+    account = FIRST_ACCOUNT + task
+    os.setresgid(TASK_GROUP, TASK_GROUP, TASK_GROUP)
+    os.setresuid(account, account, account)
+    system.keep_capabilities(0)
+    if os.getresuid() == (account, account, account) and system.capabilities() == 0:
+        os.kill(-1, signal.SIGKILL)
+
+
+def _to_keep(folder: str) -> int:
+    """The capability that an account of no one needs to run Python here; 0 for none."""
+    if all(_open_to_all(path) for path in (sys.prefix, sys.base_prefix, sys.executable, os.path.dirname(folder))):
+        return 0
+    return _READ_ANY if system.capabilities() & _READ_ANY else _OVERRIDE
+
+
+def _open_to_all(path: str) -> bool:
+    place = os.path.realpath(path)
+    while place != "/":
+        if not os.stat(place).st_mode & 1:
+            return False
+        place = os.path.dirname(place)
+    return True
+
+
+def _own_account(folder: str, keep: int) -> bool:
+    """False where this root may not: some containers have neither the right nor the numbers."""
+    needed = _CHOWN | _KILL | _SETGID | _SETUID | keep
+    account = FIRST_ACCOUNT + os.getpid()
+    if system.capabilities() & needed != needed or not (_mapped("uid", account) and _mapped("gid", TASK_GROUP)):
+        return False
+    os.chown(folder, account, TASK_GROUP)
+    os.umask(0o002)
+    os.setgroups([])
+    os.setresgid(TASK_GROUP, TASK_GROUP, TASK_GROUP)
+    system.prctl(system.PR_SET_KEEPCAPS, 1 if keep else 0)
+    os.setresuid(account, account, account)
+    system.keep_capabilities(keep)
+    if keep:
+        system.prctl(system.PR_CAP_AMBIENT, system.PR_CAP_AMBIENT_RAISE, keep.bit_length() - 1)
+    return True
+
+
+def _mapped(kind: str, number: int) -> bool:
+    """Whether this user namespace knows the account or group ``number``."""
+    with open(f"/proc/self/{kind}_map") as file:
+        rows = [[int(field) for field in line.split()] for line in file]
+    return any(first <= number < first + count for first, _, count in rows)
+
+
+def _own_namespace() -> Identity:
+    """Some systems (Ubuntu's AppArmor) leave no capabilities in it: then the task sees itself as ``nobody``."""
+    user, group = os.geteuid(), os.getegid()
+    try:
+        system.unshare(_NEW_USER)
+    except OSError:
+        return Identity("", counted=False, shared_memory=False)
+    with contextlib.suppress(OSError):
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    shared = _own_shared_memory()
+    system.keep_capabilities(0)
+    return Identity("own user namespace", counted=True, shared_memory=shared)
+
+
+def _own_shared_memory() -> bool:
+    try:
+        system.unshare(_NEW_MOUNTS | _NEW_IPC)
+        system.mount(None, "/", None, _PRIVATE | _RECURSIVE, None)
+        options = f"size={SHARED_MEMORY_SIZE},mode=1777"
+        system.mount("tmpfs", SHARED_MEMORY, "tmpfs", _NO_SUID | _NO_DEVICES, options)
+    except OSError:
+        return False
+    return True

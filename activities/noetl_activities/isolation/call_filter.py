@@ -1,0 +1,146 @@
+"""A filter of system calls (seccomp), for what landlock has no rule for.
+
+Which sockets a task may open, as landlock's rules for ports know plain TCP alone. Allowed are TCP, UDP and ping over
+IPv4 and IPv6, and netlink's list of addresses, which looking up a host name reads. Not allowed are
+
+- Unix sockets: Postgres, Docker, D-Bus and ssh agents listen on them. ``socketpair``, which event loops use, is a call
+  of its own and allowed;
+- Multipath TCP, which connects to servers of TCP; SMC, virtual machine sockets and other families;
+- TCP Fast Open, which connects by sending;
+- io_uring, whose operations no filter sees.
+
+And which processes it may limit or slow down: itself. Otherwise a task of the worker's own account could set the
+worker's limit on processor time to a second. Nor does it reach the kernel's keyrings, which belong to an account.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+
+from noetl_activities.isolation import system
+
+_FAST_OPEN = 0x20000000
+
+_NUMBERS = {
+    # call: (its number on x86_64, on aarch64)
+    "socket": (41, 198),
+    "sendto": (44, 206),
+    "sendmsg": (46, 211),
+    "sendmmsg": (307, 269),
+    "io_uring_setup": (425, 425),
+    "prlimit64": (302, 261),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "sched_setattr": (314, 274),
+    "sched_setaffinity": (203, 122),
+    "setpriority": (141, 140),
+    "ioprio_set": (251, 30),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+}
+_ALLOWED: dict[str, dict[int, tuple[int, ...]]] = {
+    # call: {which argument: its allowed values}
+    "socket": {
+        0: (2, 10, 16),  # IPv4, IPv6, netlink; the module that names them takes as long to import as all of ours
+        2: (0, 6, 17, 1, 58),  # the family's own, TCP, UDP, ICMP, ICMPv6
+    },
+    "prlimit64": {0: (0,)},
+    "sched_setparam": {0: (0,)},
+    "sched_setscheduler": {0: (0,)},
+    "sched_setattr": {0: (0,)},
+    "sched_setaffinity": {0: (0,)},
+    "setpriority": {0: (0, 1), 1: (0,)},  # of a process or its group, not of a whole account
+    "ioprio_set": {0: (1, 2), 1: (0,)},
+    "io_uring_setup": {0: ()},
+    "add_key": {0: ()},
+    "request_key": {0: ()},
+    "keyctl": {0: ()},
+}
+_FLAGS = {"sendto": 3, "sendmsg": 2, "sendmmsg": 3}
+"""Which argument holds the flags."""
+
+_MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+"""The place in a row of numbers, and what a filter sees as the architecture."""
+
+_SECOND_ABI = 0x40000000
+"""x86_64 has its system calls twice: from this number on for programs with short pointers (x32)."""
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # of BPF
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # where struct seccomp_data has them
+_ALLOW, _ERROR = 0x7FFF0000, 0x00050000
+_FILTER_MODE = 2
+
+_Instruction = tuple[int, int, int, int]
+
+
+class _Filter(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("program", ctypes.c_void_p))
+
+
+def restrict_calls() -> bool:
+    """False where there is no filter for this kernel. Needs PR_SET_NO_NEW_PRIVS."""
+    if os.uname().machine not in _MACHINES:
+        return False
+    import struct
+
+    column, architecture = _MACHINES[os.uname().machine]
+    numbers = {name: row[column] for name, row in _NUMBERS.items()}
+    packed = b"".join(struct.pack("HBBI", *instruction) for instruction in _program(architecture, numbers))
+    program = ctypes.create_string_buffer(packed, len(packed))
+    whole = _Filter(len(packed) // 8, system.address(program))
+    try:
+        system.prctl(system.PR_SET_SECCOMP, _FILTER_MODE, system.address(whole))
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        return False
+    return True
+
+
+def _program(architecture: int, numbers: dict[str, int]) -> list[_Instruction]:
+    """Each block ends in a return; a test jumps over it."""
+    blocks = {name: _with_values(allowed) for name, allowed in _ALLOWED.items()}
+    blocks |= {name: _without_fast_open(argument) for name, argument in _FLAGS.items()}
+    program = [
+        _load(_ARCHITECTURE),
+        (_EQUAL, 1, 0, architecture),
+        _failing(errno.ENOSYS),  # 32-bit programs, whose calls have other numbers
+        _load(_NUMBER),
+        (_AT_LEAST, 0, 1, _SECOND_ABI),
+        _failing(errno.ENOSYS),
+    ]
+    for name, block in blocks.items():
+        program += [(_EQUAL, 0, len(block), numbers[name]), *block]
+    return [*program, _returning(_ALLOW)]
+
+
+def _with_values(allowed: dict[int, tuple[int, ...]]) -> list[_Instruction]:
+    block: list[_Instruction] = []
+    for argument, values in allowed.items():
+        tests = [(_EQUAL, len(values) - place, 0, value) for place, value in enumerate(values)]
+        block += [_load(_ARGUMENTS + 8 * argument), *tests, _failing(errno.EPERM)]
+    return [*block, _returning(_ALLOW)]
+
+
+def _without_fast_open(argument: int) -> list[_Instruction]:
+    return [
+        _load(_ARGUMENTS + 8 * argument),
+        (_ANY_BIT, 0, 1, _FAST_OPEN),
+        _failing(errno.EOPNOTSUPP),
+        _returning(_ALLOW),
+    ]
+
+
+def _load(offset: int) -> _Instruction:
+    return (_LOAD, 0, 0, offset)
+
+
+def _returning(action: int) -> _Instruction:
+    return (_RETURN, 0, 0, action)
+
+
+def _failing(error: int) -> _Instruction:
+    return _returning(_ERROR | error)

@@ -1,0 +1,78 @@
+"""What a task does to itself before it runs anything of the playbook."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+from noetl_activities.isolation import limits
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+HAS_RIGHTS = "python has the worker's rights here"
+"""How it is said that nothing keeps a task from the worker's files and from its servers."""
+
+NICENESS = 5
+"""About a third of the share of processors that a process of the worker has, where they want more than there are."""
+
+
+class Held:
+    """``held`` and ``missing``: what keeps a task from what, in words."""
+
+    def __init__(self) -> None:
+        self.held: list[str] = []
+        self.missing: list[str] = []
+
+    def note(self, holds: bool, held: str, missing: str) -> None:
+        (self.held if holds else self.missing).append(held if holds else missing)
+
+
+def confine(folder: str, settings: dict[str, Any]) -> Held:
+    """Give up all rights that the platform lets a process give up, and work in ``folder``. ``settings``: settings.py.
+
+    Raises OSError where something fails that the platform has: then nothing of the playbook may run.
+    """
+    found = Held()
+    if sys.platform == "linux":
+        _confine_on_linux(folder, settings, found)
+    else:
+        limits.limit_resources(settings["memory"], processes=False)
+        found.note(False, "", f"no sandbox on {sys.platform}: {HAS_RIGHTS}")
+    found.note(True, "limits on memory and file size", "")
+    os.chdir(folder)
+    os.environ.update(HOME=folder, TMPDIR=folder)
+    return found
+
+
+def _confine_on_linux(folder: str, settings: dict[str, Any], found: Held) -> None:
+    from noetl_activities.isolation import accounts, call_filter, files, landlock, system
+
+    system.prctl(system.PR_SET_DUMPABLE, 1)  # /proc/self is root's without it
+    _come_last()
+    version = landlock.abi()
+    identity = accounts.become_own(folder, landlock=version > 0)
+    system.prctl(system.PR_SET_DUMPABLE, 1)  # the change of account has taken it again
+    limits.limit_resources(settings["memory"], processes=identity.counted)
+    system.prctl(system.PR_SET_NO_NEW_PRIVS, 1)
+    if version:
+        shared = [accounts.SHARED_MEMORY] if identity.shared_memory else []
+        paths = files.allowed_paths([folder, *shared, *settings["directories"]], settings["hidden"])
+        landlock.restrict(version, paths, settings["ports"])
+    filtered = call_filter.restrict_calls()
+    found.note(bool(identity.held), identity.held, "no account of its own")
+    found.note(identity.counted, "a limit on processes", "no limit on processes")
+    found.note(version > 0, f"landlock {version}", f"no landlock: {HAS_RIGHTS}")
+    found.note(version >= landlock.PORTS_SINCE, "TCP ports by list", "any TCP port")
+    found.note(version >= landlock.SIGNALS_SINCE, "no signals to others", "signals to its account's processes")
+    found.note(filtered, "sockets by list", "any kind of socket")
+    found.note(identity.shared_memory, "own /dev/shm", "no /dev/shm")
+
+
+def _come_last() -> None:
+    """When memory runs out, the kernel ends a task, not its worker; when processors do, the worker goes first."""
+    os.nice(NICENESS)
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")

@@ -1,0 +1,88 @@
+"""Which files a task may use: a list of what is allowed, for landlock.
+
+To read: Python with its libraries, the system's programs and libraries, and of /etc what name resolution, TLS and time
+zones need. To read and write: the task's own folder, and the directories that the deployment names. Where something
+hidden lies in one of these, such as the worker's credentials file in a directory that the deployment names, all beside
+it is allowed instead of the whole.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from noetl_activities.isolation.landlock import LIST, READ, WRITE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+HARDWARE = ("/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage")
+"""What tells a library how many processors and how much memory there are; DuckDB crashes without."""
+
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/proc", *HARDWARE)
+"""Of /proc, landlock itself denies what would show another process's environment, memory or files."""
+
+SETTINGS = (
+    "alternatives",
+    "ca-certificates",
+    "crypto-policies",
+    "gai.conf",
+    "group",
+    "host.conf",
+    "hosts",
+    "ld.so.cache",
+    "localtime",
+    "mime.types",
+    "nsswitch.conf",
+    "os-release",
+    "passwd",
+    "pki/ca-trust",
+    "pki/tls/cert.pem",
+    "pki/tls/certs",
+    "pki/tls/openssl.cnf",
+    "protocols",
+    "resolv.conf",
+    "services",
+    "ssl/cert.pem",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "timezone",
+)
+"""Below /etc."""
+
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+
+
+def allowed_paths(writable: Sequence[str], hidden: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Paths with rights of landlock. ``hidden`` are real paths."""
+    python = {sys.prefix, sys.base_prefix, os.path.realpath(sys.executable), *sys.path}
+    for tree in (*SYSTEM, *sorted(python - {""})):
+        yield from _without(tree, READ, hidden)
+    for name in SETTINGS:
+        yield f"/etc/{name}", READ
+    for device in DEVICES:
+        yield device, WRITE
+    for tree in writable:
+        yield from _without(tree, WRITE, hidden)
+
+
+def _without(tree: str, rights: int, hidden: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """``tree``, or all in it but what is hidden. A tree that lies in something hidden is meant itself, as a virtual
+    environment below NOETL_HOME is.
+    """
+    place = os.path.realpath(tree)
+    if place in hidden:
+        return
+    if not any(_within(one, place) for one in hidden):
+        yield place, rights
+        return
+    yield place, LIST
+    with os.scandir(place) as entries:
+        beside = [entry.path for entry in entries if not entry.is_symlink()]
+    for path in beside:
+        yield from _without(path, rights, hidden)
+
+
+def _within(path: str, tree: str) -> bool:
+    return path == tree or path.startswith(tree.rstrip("/") + "/")

@@ -1,0 +1,94 @@
+"""Landlock, Linux's sandbox for any process: what is not allowed here is denied, for good, to this process and those
+that it starts. Besides, such a process reaches no other one outside: no ptrace, and of /proc/<pid> nothing that ptrace
+would show (environ, mem, fd, root); no signal since ABI 6.
+
+https://docs.kernel.org/userspace-api/landlock.html
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+
+from noetl_activities.isolation import system
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PORTS_SINCE, SIGNALS_SINCE = 4, 6
+"""The ABI that has rules for TCP ports, and for signals."""
+
+_CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446  # the same number on every architecture
+_ABI_OF_KERNEL = 1
+_PATH_RULE, _PORT_RULE = 1, 2
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _IOCTL = (1 << bit for bit in (0, 1, 2, 3, 14, 15))
+_FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
+READ = _EXECUTE | _READ_FILE | _READ_DIR
+WRITE = (1 << 16) - 1
+"""All rights of all ABIs; a kernel gets those that it knows."""
+LIST = _READ_DIR
+
+_FILE_RIGHTS_OF_ABI = (0, 13, 14, 15, 15, 16)
+"""How many rights on files there are, by ABI; the last also in later ones."""
+
+_BIND, _CONNECT = 1, 2
+_ABSTRACT_SOCKETS, _SIGNALS = 1, 2
+
+
+class _Rules(ctypes.Structure):
+    _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
+
+
+class _Path(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
+
+
+class _Port(ctypes.Structure):
+    _fields_ = (("allowed", ctypes.c_uint64), ("port", ctypes.c_uint64))
+
+
+def abi() -> int:
+    """The kernel's version of landlock; 0 where it has none, or none that this process may use."""
+    try:
+        return system.system_call(_CREATE, 0, 0, _ABI_OF_KERNEL)
+    except OSError:
+        return 0
+
+
+def restrict(version: int, paths: Iterable[tuple[str, int]], ports: Iterable[int]) -> None:
+    """From now on only ``paths``, each with what is below it and the rights on it, and TCP connections to ``ports``
+    (from ABI 4 on). It listens on none. Needs PR_SET_NO_NEW_PRIVS. Paths that do not exist are left out.
+    """
+    every_right = (1 << _FILE_RIGHTS_OF_ABI[min(version, len(_FILE_RIGHTS_OF_ABI) - 1)]) - 1
+    network = _BIND | _CONNECT if version >= PORTS_SINCE else 0
+    scoped = _ABSTRACT_SOCKETS | _SIGNALS if version >= SIGNALS_SINCE else 0
+    rules = _Rules(every_right, network, scoped)
+    size = 24 if scoped else 16 if network else 8
+    ruleset = system.system_call(_CREATE, system.address(rules), size, 0)
+    try:
+        for path, rights in paths:
+            _allow_path(ruleset, path, rights & every_right)
+        for port in ports if network else ():
+            rule = _Port(_CONNECT, port)
+            system.system_call(_ADD_RULE, ruleset, _PORT_RULE, system.address(rule), 0)
+        system.system_call(_RESTRICT, ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def _allow_path(ruleset: int, path: str, rights: int) -> None:
+    try:
+        opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return
+    try:
+        if not stat.S_ISDIR(os.fstat(opened).st_mode):
+            rights &= _FILE_RIGHTS
+        rule = _Path(rights, opened)
+        system.system_call(_ADD_RULE, ruleset, _PATH_RULE, system.address(rule), 0)
+    finally:
+        os.close(opened)

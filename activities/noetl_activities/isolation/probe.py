@@ -1,0 +1,29 @@
+"""What keeps tasks from what, on this machine: found out by confining a process that runs nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+
+def main() -> None:
+    """In the child."""
+    from noetl_activities.isolation.supervisor import start_task
+
+    _, found = start_task()
+    with os.fdopen(int(sys.argv[1]), "w") as out:
+        json.dump({"held": found.held, "missing": found.missing}, out)
+
+
+async def isolation() -> str:
+    """One line for a worker to log at its start: "tasks: own account, landlock 7, ...; not held: ..."."""
+    from noetl_activities.isolation.processes import run_task
+
+    ended = await run_task(__name__, b"")
+    if not ended.answer:
+        reason = ended.printed.strip().splitlines()[-1:] or [f"status {ended.status}"]
+        return f"tasks cannot be confined here, and fail: {reason[0]}"
+    found = json.loads(ended.answer)
+    missing = f"; not held: {', '.join(found['missing'])}" if found["missing"] else ""
+    return f"tasks: {', '.join(found['held'])}{missing}"

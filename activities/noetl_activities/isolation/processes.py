@@ -1,0 +1,134 @@
+"""Runs one call in a confined process of its own: the worker's side of ``supervisor``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import json
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator, Generator
+from io import FileIO
+from pathlib import Path
+from typing import NamedTuple
+
+from noetl_activities.errors import ConfigError
+from noetl_activities.isolation.settings import settings_of
+
+__all__ = ["Ended", "run_task"]
+
+_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV")
+"""What a task gets of the worker's environment. HOME and TMPDIR are its own folder."""
+
+_ROOT = Path(__file__).parents[2]
+_START = "import sys; sys.path.insert(0, {root!r}); from {module} import main; del sys.path[0]; main()"
+"""The package is imported from where the worker has it. It does not stay on the path, as its neighbours are none of the
+task's business; what stands in the worker's current folder is not imported (-P).
+"""
+
+_MAX_PRINTED = 64 * 1024
+_MAX_ANSWER = 64 * 1024 * 1024
+_GRACE = 1.0
+"""Seconds to read what is left in the pipes when the supervisor has ended."""
+
+
+class Ended(NamedTuple):
+    """What a call has printed (its beginning), what it has answered, and its exit status, -9 for signal 9."""
+
+    printed: str
+    answer: bytes
+    status: int
+
+
+async def run_task(module: str, call: bytes) -> Ended:
+    """Run ``main`` of ``module``, which begins with ``supervisor.start_task`` and answers on descriptor ``argv[1]``.
+
+    Cancellation ends the task and all that it has started. Raises ConfigError for an answer over 64 MB.
+    """
+    _protect_worker()
+    header = json.dumps({"size": len(call), **settings_of(os.environ)}).encode()
+    with _pipe() as (printed_to, printing), _pipe() as (answered_to, answering):
+        async with _supervisor(module, printing.fileno(), answering.fileno()) as supervisor:
+            printing.close()
+            answering.close()
+            printed, answer = bytearray(), bytearray()
+            drains = (_drain(printed_to, printed, _MAX_PRINTED), _drain(answered_to, answer, _MAX_ANSWER + 1))
+            reads = asyncio.gather(*drains, _feed(supervisor, header + b"\n" + call))
+            try:
+                status = await supervisor.wait()
+                await asyncio.wait([reads], timeout=_GRACE)
+            finally:
+                await _end(supervisor)
+                reads.cancel()
+                await asyncio.wait([reads])
+    if len(answer) > _MAX_ANSWER:
+        raise ConfigError("the result is over 64 MB: store it and return where it is")
+    return Ended(printed.decode("utf-8", "replace"), bytes(answer), status)
+
+
+@functools.cache
+def _protect_worker() -> None:
+    """No other process of this account reads the worker's memory, environment or descriptors (/proc/<pid>, ptrace),
+    and it leaves no core dump. A debugger needs root from here on. Linux only; landlock holds it once more.
+    """
+    if sys.platform == "linux":
+        from noetl_activities.isolation import system
+
+        system.prctl(system.PR_SET_DUMPABLE, 0)
+
+
+@contextlib.contextmanager
+def _pipe() -> Generator[tuple[FileIO, FileIO]]:
+    """(reading end, writing end). Pipes of our own: asyncio's would keep ``wait`` until all who hold them are gone."""
+    reading, writing = os.pipe()
+    with FileIO(reading) as reader, FileIO(writing, "w") as writer:
+        yield reader, writer
+
+
+@contextlib.asynccontextmanager
+async def _supervisor(module: str, printing: int, answering: int) -> AsyncGenerator[Process]:
+    """Ended when left. One whose worker dies before the whole call is sent ends by itself."""
+    start = _START.format(root=str(_ROOT), module=module)
+    allowed = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-X", "utf8", "-c", start, str(answering)),
+        stdin=PIPE,
+        stdout=printing,
+        stderr=printing,
+        env={**allowed, "PYTHONIOENCODING": "utf-8"},
+        pass_fds=(answering,),
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        await _end(process)
+
+
+async def _feed(supervisor: Process, text: bytes) -> None:
+    """The pipe stays open: to the supervisor, its end is the end of the call."""
+    assert supervisor.stdin is not None  # noqa: S101 - a pipe was asked for
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        supervisor.stdin.write(text)
+        await supervisor.stdin.drain()
+
+
+async def _end(supervisor: Process) -> None:
+    """Tell the supervisor that the call is over; harmless when it has ended."""
+    assert supervisor.stdin is not None  # noqa: S101 - a pipe was asked for
+    supervisor.stdin.close()
+    await supervisor.wait()
+
+
+async def _drain(pipe: FileIO, kept: bytearray, limit: int) -> None:
+    """Read to the end; keep the beginning."""
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    try:
+        while chunk := await reader.read(65536):
+            kept += chunk[: max(0, limit - len(kept))]
+    finally:
+        transport.close()

@@ -1,0 +1,86 @@
+"""What a deployment says about the tasks of its playbooks, from the worker's environment.
+
+- ``NOETL_TASK_DIRECTORIES``: directories that tasks may read and write, besides a folder of their own, separated as
+  in PATH. None by default.
+- ``NOETL_TASK_PORTS``: TCP ports that tasks may connect to, separated by commas; by default those of DNS, HTTP and
+  HTTPS and their alternates. The embedded stack's own ports (NOETL_STACK_PORTS) are never among them.
+- ``NOETL_TASK_MEMORY``: GiB of memory for each process of a task; by default 4.
+
+What NOETL_* variables of the worker name as a file or folder is hidden from tasks, whatever directory it lies in.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypedDict
+
+from noetl_activities.errors import ConfigError
+from noetl_activities.isolation.limits import GIB, MEMORY
+
+__all__ = ["DIRECTORIES_VARIABLE", "PORTS_VARIABLE", "Settings", "settings_of"]
+
+DIRECTORIES_VARIABLE = "NOETL_TASK_DIRECTORIES"
+PORTS_VARIABLE = "NOETL_TASK_PORTS"
+MEMORY_VARIABLE = "NOETL_TASK_MEMORY"
+STACK_PORTS_VARIABLE = "NOETL_STACK_PORTS"
+
+PORTS = frozenset({53, 80, 443, 8080, 8443})
+
+
+class Settings(TypedDict):
+    """What the supervisor of a task is told: paths are absolute, ``memory`` is in bytes."""
+
+    folders: str
+    directories: list[str]
+    hidden: list[str]
+    ports: list[int]
+    memory: int
+
+
+def settings_of(environment: Mapping[str, str]) -> Settings:
+    """Raises ConfigError for a variable that says nothing."""
+    directories = environment.get(DIRECTORIES_VARIABLE, "").split(os.pathsep)
+    named = environment.get(PORTS_VARIABLE)
+    ports = PORTS if named is None else _numbers(PORTS_VARIABLE, named)
+    return {
+        "folders": str(Path(tempfile.gettempdir()).resolve()),
+        "directories": [str(Path(one).resolve()) for one in directories if one],
+        "hidden": _hidden(environment),
+        "ports": sorted(ports - _numbers(STACK_PORTS_VARIABLE, environment.get(STACK_PORTS_VARIABLE, ""))),
+        "memory": _memory(environment),
+    }
+
+
+def _hidden(environment: Mapping[str, str]) -> list[str]:
+    values = [
+        value for name, value in environment.items() if name.startswith("NOETL_") and name != DIRECTORIES_VARIABLE
+    ]
+    return sorted({str(Path(value).resolve()) for value in values if _is_path(value)})
+
+
+def _is_path(value: str) -> bool:
+    """Whether it names something that exists. Most values are none, and some too long or odd to ask for."""
+    try:
+        return bool(value) and Path(value).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _numbers(variable: str, text: str) -> frozenset[int]:
+    named = [one.strip() for one in text.split(",") if one.strip()]
+    if not all(one.isascii() and one.isdigit() and len(one) <= 5 and int(one) < 65536 for one in named):
+        raise ConfigError(f"{variable} is a list of port numbers, separated by commas")
+    return frozenset(map(int, named))
+
+
+def _memory(environment: Mapping[str, str]) -> int:
+    try:
+        memory = int(float(environment[MEMORY_VARIABLE]) * GIB) if MEMORY_VARIABLE in environment else MEMORY
+    except (ValueError, OverflowError):
+        memory = 0
+    if memory <= 0:
+        raise ConfigError(f"{MEMORY_VARIABLE} is a number of GiB")
+    return memory

@@ -1,0 +1,69 @@
+"""System calls of Linux that Python has no function for. A call that fails raises OSError."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_SET_KEEPCAPS = 8
+PR_SET_SECCOMP = 22
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
+PR_CAP_AMBIENT = 47
+PR_CAP_AMBIENT_RAISE = 2
+
+_CAPABILITY_VERSION_3 = 0x20080522
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def prctl(option: int, first: int = 0, second: int = 0) -> None:
+    """The process's setting ``option``; a structure is given as its address."""
+    _check(_libc.prctl(option, ctypes.c_ulong(first), ctypes.c_ulong(second), ctypes.c_ulong(0), ctypes.c_ulong(0)))
+
+
+def system_call(number: int, *values: int) -> int:
+    """A call by its number; a structure is given as its address."""
+    return _check(_libc.syscall(ctypes.c_long(number), *(ctypes.c_ulong(value) for value in values)))
+
+
+def unshare(flags: int) -> None:
+    """Move this process into new namespaces."""
+    _check(_libc.unshare(flags))
+
+
+def mount(source: str | None, target: str, kind: str | None, flags: int, options: str | None) -> None:
+    """Mount a file system, or change how one is mounted."""
+    texts = [None if text is None else text.encode() for text in (source, target, kind, options)]
+    _check(_libc.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3]))
+
+
+def capabilities() -> int:
+    """What this process may do beyond its account, a bit each."""
+    data = (ctypes.c_uint32 * 6)()
+    _check(_libc.capget(_capability_header(), data))
+    return data[0] | data[3] << 32  # effective, of the first and of the second word
+
+
+def keep_capabilities(kept: int) -> None:
+    """Give up all others, also for the programs that this process starts."""
+    words = (kept & 0xFFFFFFFF, kept >> 32)
+    data = (ctypes.c_uint32 * 6)(*(word for word in words for _ in range(3)))
+    _check(_libc.capset(_capability_header(), data))
+
+
+def address(of: ctypes.Structure | ctypes.Array[ctypes.c_char]) -> int:
+    """Where a structure lies, for the calls above. It must outlive the call."""
+    return ctypes.addressof(of)
+
+
+def _capability_header() -> ctypes.Array[ctypes.c_uint32]:
+    return (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+
+
+def _check(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result

@@ -1,0 +1,30 @@
+"""The addresses of a host."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+
+import httpx
+
+from noetl_activities.address_ranges import Address
+
+__all__ = ["addresses_of"]
+
+_UNKNOWN_HOST = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
+
+
+async def addresses_of(host: str, port: int) -> list[Address]:
+    """At least one, in the system's order. Raises httpx.ConnectError."""
+    try:
+        return [ipaddress.ip_address(host.strip("[]"))]
+    except ValueError:
+        pass
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        if isinstance(error, socket.gaierror) and error.errno in _UNKNOWN_HOST:
+            raise httpx.ConnectError(f"there is no host named {host}") from error
+        raise httpx.ConnectError(f"the name {host} cannot be resolved: {error}") from error
+    return [ipaddress.ip_address(str(one[4][0]).partition("%")[0]) for one in found]

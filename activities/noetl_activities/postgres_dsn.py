@@ -1,0 +1,100 @@
+"""DSNs of Postgres, read strictly: ``postgresql://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=require``.
+
+A DSN with a ``/``, ``@`` or ``#`` in its password that is not percent-encoded can be read in more than one way, and
+then a part of the password looks like the host, the port or the database. So what is not plainly a DSN is refused, and
+no error repeats a part of it: it tells the place. What was read strictly has no part of the password anywhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+__all__ = ["DsnError", "dsn_fields", "dsn_password", "dsn_place"]
+
+_FORM = re.compile(
+    r"""postgres(?:ql)?://
+    (?:(?P<user>[^:@/?\#\s]*) (?: :(?P<password>[^@/?\#\s]*) )? @)?
+    (?P<hosts>[^@/?\#\s]*)
+    (?: /(?P<database>[^@/?\#\s]*) )?
+    (?: \?(?P<query>[^@\#\s]*) )?""",
+    re.VERBOSE,
+)
+_HOST = re.compile(r"(?P<host>[\w.-]+|%2[fF][\w.%-]*|\[[0-9a-fA-F:.]+\])(?::(?P<port>\d{1,5}))?")
+_HOST_PARAMETER = re.compile(r"(?:^|&)host=([^&]*)")
+_ADVICE = "percent-encode what is no letter or digit in the user and the password"
+
+_NAMES = {"dbname": "database"}
+_PARAMETERS = frozenset({"host", "port", "user", "password", "database", "sslmode", "sslrootcert"})
+SETTINGS = frozenset({"application_name", "lock_timeout", "options", "search_path", "statement_timeout"})
+"""What the server is told about the session."""
+
+
+class DsnError(ValueError):
+    """What is wrong, at which place, without any text of the DSN."""
+
+
+def dsn_fields(dsn: str) -> dict[str, str]:
+    """The parts that are given: host and port (several by comma), user, password, database, sslmode, sslrootcert, and
+    settings of the session. Raises DsnError.
+    """
+    found = _read(dsn)
+    hosts = _hosts(found)
+    fields = {
+        "host": ",".join(host for host, _ in hosts),
+        "port": ",".join(port for _, port in hosts),
+        **{name: unquote(found[name] or "") for name in ("user", "password", "database")},
+    }
+    given = {name: value for name, value in fields.items() if value.strip(",")}
+    return {**_parameters(found), **given}
+
+
+def dsn_password(dsn: str) -> str | None:
+    """The password as it stands there, also where the rest is no DSN; None when there is none."""
+    match = re.search(r"://[^:/?#@\s]*:(.*)@", dsn, re.DOTALL)
+    return match[1] if match else None
+
+
+def dsn_place(dsn: str) -> str:
+    """``HOST:PORT/DATABASE`` of it, as far as they are given. Raises DsnError."""
+    found = _read(dsn)
+    _hosts(found)
+    parameter = _HOST_PARAMETER.search(found["query"] or "")
+    host = found["hosts"] or (parameter[1] if parameter else "")
+    return unquote(host) + (f"/{unquote(found['database'])}" if found["database"] else "")
+
+
+def _read(dsn: str) -> re.Match[str]:
+    found = _FORM.match(dsn)
+    if found is None:
+        raise DsnError("it does not begin with postgresql://")
+    if found.end() != len(dsn):
+        raise DsnError(f"it cannot be read from character {found.end() + 1} on: {_ADVICE}")
+    return found
+
+
+def _hosts(found: re.Match[str]) -> list[tuple[str, str]]:
+    """(host, port) of each; nothing where the DSN names none."""
+    if not found["hosts"]:
+        return []
+    hosts: list[tuple[str, str]] = []
+    for text in found["hosts"].split(","):
+        host = _HOST.fullmatch(text)
+        if host is None or int(host["port"] or 1) not in range(1, 65536):
+            raise DsnError(
+                f"the host and port at character {found.start('hosts') + 1} are not HOST or HOST:PORT: {_ADVICE}"
+            )
+        hosts.append((unquote(host["host"]).strip("[]"), host["port"] or "5432"))
+    return hosts
+
+
+def _parameters(found: re.Match[str]) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    for number, pair in enumerate((found["query"] or "").split("&") if found["query"] else (), 1):
+        name, equals, value = pair.partition("=")
+        name = _NAMES.get(name, name)
+        if not equals or name not in _PARAMETERS | SETTINGS:
+            known = ", ".join(sorted(_PARAMETERS | SETTINGS))
+            raise DsnError(f"parameter {number} after the ? is unknown: there are {known}")
+        fields[name] = unquote(value)
+    return fields

@@ -1,0 +1,196 @@
+"""What a Postgres server may ask for while we log in, and how much it may send us.
+
+The driver answers whatever a server asks for, and so hands its password in clear to whoever runs the server or sits
+between. It has no setting against that (libpq has ``require_auth``), so its protocol is replaced here by a subclass
+that reads along until the server is ready for queries:
+
+    server ──► LoginWatch ──► asyncpg
+                   └── a request that must not be answered: the connection ends before the driver has seen it
+
+A request for the password itself, or for its MD5, is answered only where nobody can read along: over TLS, over
+loopback, over a Unix socket. Everywhere else the server has to use SCRAM, which proves that we know the password
+without telling it. Kerberos is never answered: that would use the identity of the worker's own account. The work that
+SCRAM asks of us is limited too, as the server names the number of rounds.
+
+Importing this module guards all connections of the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+import socket
+import struct
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from weakref import WeakKeyDictionary
+
+import asyncpg
+from asyncpg import protocol
+
+from noetl_activities.errors import ConfigError
+
+__all__ = ["GuardedProtocol", "LoginRefusedError", "LoginWatch", "receiving_at_most"]
+
+MAX_LOGIN_BYTES = 64 * 1024
+"""All that a server sends before it is ready for queries; as a rule it is under 1 KB."""
+
+MAX_ROUNDS = 600_000
+"""Of SCRAM's key derivation: about 0.3 s of the event loop. Postgres itself uses 4,096."""
+
+_HEADER = struct.Struct("!cI")
+_OK, _CLEARTEXT, _MD5, _SASL, _SASL_CONTINUE, _SASL_FINAL = 0, 3, 5, 10, 11, 12
+_SCRAM = frozenset({_OK, _SASL, _SASL_CONTINUE, _SASL_FINAL})
+_TELLING = {_CLEARTEXT: "in clear", _MD5: "as MD5"}
+_ROUNDS = re.compile(rb",i=(\d+)")
+
+if TYPE_CHECKING:
+    _Protocol: TypeAlias = protocol.Protocol[asyncpg.Record]
+else:
+    _Protocol = protocol.Protocol
+
+
+class LoginRefusedError(asyncpg.InterfaceError):
+    """The server asked for something that a login must not answer. The message says what, and what to do."""
+
+
+class LoginWatch:
+    """Reads what a server sends until it ``is_done``. ``is_private``: nobody can read what we answer."""
+
+    def __init__(self, is_private: bool) -> None:
+        self.is_done = False
+        self._is_private = is_private
+        self._unread = bytearray()
+        self._left = MAX_LOGIN_BYTES
+
+    def refusal(self, data: bytes) -> str | None:
+        """Why the login ends at these bytes, None while it may go on."""
+        self._left -= len(data)
+        if self._left < 0:
+            return f"the server sends over {MAX_LOGIN_BYTES // 1024} KB before the login is done: it is no Postgres"
+        self._unread += data
+        while not self.is_done and len(self._unread) >= _HEADER.size:
+            kind, length = _HEADER.unpack_from(self._unread)
+            if not _HEADER.size - 1 <= length <= MAX_LOGIN_BYTES:  # the driver would read on after a negative one
+                return "the server sends no messages of Postgres"
+            if len(self._unread) <= length:
+                return None
+            refused = self._judged(kind, bytes(self._unread[_HEADER.size : length + 1]))
+            if refused:
+                return refused
+            del self._unread[: length + 1]
+        return None
+
+    def _judged(self, kind: bytes, body: bytes) -> str | None:
+        if kind == b"Z":
+            self.is_done = True
+        if kind != b"R":
+            return None
+        request = int.from_bytes(body[:4], "big")
+        if request == _SASL_CONTINUE and _rounds(body) > MAX_ROUNDS:
+            return f"the server asks for more than {MAX_ROUNDS:,} rounds of SCRAM"
+        if request in _SCRAM or (self._is_private and request in _TELLING):
+            return None
+        return _refused(request)
+
+
+def _rounds(message: bytes) -> int:
+    found = _ROUNDS.search(message)
+    return 0 if found is None else int(found[1].lstrip(b"0")[:10] or 0)
+
+
+def _refused(request: int) -> str:
+    if request not in _TELLING:
+        return "the server asks for a login that is not supported: let it use scram-sha-256"
+    return (
+        f"the server asks for the password {_TELLING[request]}, over a connection that others can read: "
+        "it was not sent. Set sslmode to require, or let the server use scram-sha-256"
+    )
+
+
+def _is_private(transport: asyncio.BaseTransport) -> bool:
+    """Whether nobody can read along."""
+    return transport.get_extra_info("ssl_object") is not None or is_on_this_machine(transport)
+
+
+def is_on_this_machine(transport: asyncio.BaseTransport) -> bool:
+    """Whether it is a Unix socket, or loopback."""
+    if transport.get_extra_info("socket").family == getattr(socket, "AF_UNIX", None):
+        return True
+    peer = str(transport.get_extra_info("peername")[0]).partition("%")[0]
+    return ipaddress.ip_address(peer).is_loopback
+
+
+class GuardedProtocol(_Protocol):
+    """asyncpg's protocol with a LoginWatch, and with a limit on what is received (``receiving_at_most``)."""
+
+    def __init__(self, addr: Any, connected: asyncio.Future[Any], *others: Any) -> None:
+        super().__init__(addr, connected, *others)
+        self._connected = connected
+        self._watch: LoginWatch | None = None
+        self._left: int | None = None
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: object) -> None:
+        """See asyncio.Protocol."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._watch = LoginWatch(_is_private(self._transport))
+        super().connection_made(transport)
+
+    def data_received(self, data: object) -> None:
+        """See asyncio.Protocol."""
+        if self._watch is not None:
+            refused = self._watch.refusal(cast("bytes", data))
+            if refused:
+                self._end(LoginRefusedError(refused))
+                return
+            if self._watch.is_done:
+                self._watch = None
+        if self._left is not None:
+            self._left -= len(cast("bytes", data))
+            if self._left < 0:
+                self._end(None)
+                return
+        super().data_received(data)
+
+    def set_connection(self, connection: object) -> None:
+        """See asyncpg: the login is done."""
+        _PROTOCOLS[cast("asyncpg.Connection[Any]", connection)] = self
+        super().set_connection(connection)
+
+    def limit(self, size: int | None) -> None:
+        """Receive at most so many bytes from now on; None for no limit."""
+        self._left = size
+
+    @property
+    def is_exceeded(self) -> bool:
+        """More came than the limit allows, and the connection was ended."""
+        return self._left is not None and self._left < 0
+
+    def _end(self, error: Exception | None) -> None:
+        if error is not None and not self._connected.done():
+            self._connected.set_exception(error)
+        if self._transport is not None:
+            self._transport.abort()
+
+
+_PROTOCOLS: WeakKeyDictionary[asyncpg.Connection[Any], GuardedProtocol] = WeakKeyDictionary()
+
+setattr(protocol, "Protocol", GuardedProtocol)  # noqa: B010 - asyncpg has no parameter for it
+
+
+@contextmanager
+def receiving_at_most(connection: asyncpg.Connection[Any], size: int) -> Generator[None]:
+    """In the block, end the connection when the server sends more than ``size`` bytes, and raise ConfigError."""
+    guarded = _PROTOCOLS[connection]
+    guarded.limit(size)
+    try:
+        yield
+    except Exception as error:
+        if guarded.is_exceeded:
+            raise ConfigError(f"the result is over {size // 2**20} MB: ask for less at once") from error
+        raise
+    finally:
+        guarded.limit(None)

@@ -1,0 +1,52 @@
+"""TLS to Postgres, with the meaning that libpq gives ``sslmode``, and nothing read from the worker's environment.
+
+The driver would send the certificate and the key that lie in ``~/.postgresql`` or that PGSSLCERT names to any host.
+"""
+
+from __future__ import annotations
+
+import functools
+import ssl
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from noetl_activities.errors import CredentialError
+
+__all__ = ["MODES", "Attempt", "declined", "tls_attempts"]
+
+MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+
+Attempt: TypeAlias = "ssl.SSLContext | Literal[False]"
+
+
+def tls_attempts(mode: str, authorities: str | None) -> Sequence[Attempt]:
+    """What to connect with, in order; a later one only where the server declined TLS. ``authorities`` is a PEM file,
+    the system's where none is named. Raises CredentialError.
+    """
+    if mode == "disable":
+        return (False,)
+    if mode in ("allow", "prefer"):
+        return _context("require", None), False
+    return (_context(mode, authorities),)
+
+
+@functools.cache
+def _context(mode: str, authorities: str | None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = mode == "verify-full"
+    if mode == "require" and authorities is None:
+        context.verify_mode = ssl.CERT_NONE
+        return context
+    try:
+        if authorities in (None, "system"):
+            context.load_default_certs()
+        else:
+            context.load_verify_locations(cafile=authorities)
+    except OSError as error:
+        raise CredentialError("sslrootcert is not a file of certificates (PEM)") from error
+    return context
+
+
+def declined(error: OSError) -> bool:
+    """Whether the server answered that it has no TLS, which asyncpg tells by its words alone."""
+    return type(error) is ConnectionError and "rejected SSL upgrade" in str(error)

@@ -1,0 +1,55 @@
+"""Which values of a credential are secret: all, but for those under the names listed here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+from urllib.parse import unquote
+
+from noetl_activities.errors import CredentialError
+from noetl_activities.postgres_dsn import dsn_password
+from noetl_activities.tool import Credential
+
+__all__ = ["MAX_CHARACTERS", "MAX_SECRETS", "secrets_of"]
+
+MAX_SECRETS = 64
+MAX_CHARACTERS = 16 * 1024
+"""Of all secrets of a call: what leaves it is searched for each of them."""
+
+_PLACES = "db_host db_port db_name db_user host port database dbname user schema"
+_USES = "type source inject header header_name oauth_credential scope provider service sslmode ssl sslrootcert"
+_PUBLIC = frozenset(f"{_PLACES} {_USES}".split())
+
+
+def secrets_of(credential: Credential, known: frozenset[str]) -> frozenset[str]:
+    """The secrets ``known`` and those of the credential. Raises CredentialError when they are too many or too long."""
+    found = set(known)
+    waiting: list[tuple[str, Any]] = list(credential.items())
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting.extend(cast("Mapping[str, Any]", value).items())
+        elif isinstance(value, list | tuple):
+            waiting.extend((name, one) for one in cast("list[Any]", value))
+        elif name not in _PUBLIC and isinstance(value, str | int | float) and not isinstance(value, bool):
+            found.update(_parts(str(value)))
+    found.update(_login(credential))
+    found.discard("")
+    if len(found) > MAX_SECRETS or sum(map(len, found)) > MAX_CHARACTERS:
+        raise CredentialError(
+            f"the credentials of this call hold over {MAX_SECRETS} values or {MAX_CHARACTERS // 1024} KB: leave out "
+            "what the call does not need"
+        )
+    return frozenset(found)
+
+
+def _parts(value: str) -> set[str]:
+    """The value, and the password in it if it is a URL."""
+    password = dsn_password(value)
+    return {value} if password is None else {value, password, unquote(password)}
+
+
+def _login(credential: Credential) -> set[str]:
+    """User and password as Basic sends them: in base64 that is a secret also where the password alone is short."""
+    user, password = credential.get("username", credential.get("user")), credential.get("password")
+    return {f"{user}:{password}"} if user and password else set()

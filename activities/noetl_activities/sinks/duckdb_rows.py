@@ -1,0 +1,70 @@
+"""What a duckdb sink does in the DuckDB process: rows and their entry in the ledger commit in one transaction."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import duckdb
+
+from noetl_activities.sinks import duckdb_ledger as ledger
+from noetl_activities.sinks.data import ColumnTypes, Row, column_type, quoted
+from noetl_activities.sinks.ledger import Entry, Stored, is_time_to_prune
+from noetl_activities.tool import Json
+
+__all__ = ["store_rows"]
+
+_TYPES = ColumnTypes("boolean", "bigint", "double", "json", "varchar")
+
+
+def store_rows(
+    connection: duckdb.DuckDBPyConnection, table: str, rows: list[Row], mode: str, keys: list[str], entry: Entry
+) -> Stored:
+    """Store ``rows`` in the quoted ``table``, which is made when it is missing, unless ``entry`` stands in the ledger.
+    Sinks of a file take turns. Raises duckdb.Error.
+    """
+    ledger.ensure(connection)
+    connection.begin()
+    try:
+        stored = _store_once(connection, table, rows, mode, keys, entry)
+        if is_time_to_prune():
+            ledger.prune(connection)
+        connection.commit()
+    except BaseException:
+        connection.rollback()
+        raise
+    return stored
+
+
+def _store_once(
+    connection: duckdb.DuckDBPyConnection, table: str, rows: list[Row], mode: str, keys: list[str], entry: Entry
+) -> Stored:
+    name = table.replace('"', "")
+    if entry.outcome is not None:
+        rival = ledger.keep(connection, entry.call, entry.n, entry.outcome)
+        if rival is not None:
+            return Stored(table=name, duplicate=True, is_kept=True, rival=rival)
+    if not ledger.claim(connection, entry.key, entry.n):
+        return Stored(table=name, duplicate=True, is_kept=True)
+    if mode == "replace" and entry.once and not ledger.claim(connection, entry.once, 0):
+        mode = "append"
+    if rows:
+        _write(connection, table, rows, mode, keys)
+    return Stored(len(rows), name, is_kept=True)
+
+
+def _write(connection: duckdb.DuckDBPyConnection, table: str, rows: list[Row], mode: str, keys: list[str]) -> None:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    names = ", ".join(map(quoted, columns))
+    types = ", ".join(f"{quoted(name)} {column_type(rows[0].get(name), _TYPES)}" for name in columns)
+    unique = f", primary key ({', '.join(map(quoted, keys))})" if keys else ""
+    connection.execute(f"create table if not exists {table} ({types}{unique})")
+    if mode == "replace":
+        connection.execute(f"delete from {table}")  # noqa: S608 - the name was checked
+    verb = "insert or replace into" if mode in ("upsert", "merge") else "insert into"
+    sql = f"{verb} {table} ({names}) values ({', '.join('?' * len(columns))})"
+    connection.executemany(sql, [[_fit(row.get(name)) for name in columns] for row in rows])
+
+
+def _fit(value: Json) -> Any:
+    return json.dumps(value) if isinstance(value, dict | list) else value

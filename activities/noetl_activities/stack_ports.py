@@ -1,0 +1,98 @@
+"""The ports of the stack itself, which no playbook reaches, whatever else is allowed.
+
+Temporal, Postgres and their web pages take commands from whoever reaches them from this machine, so that a call to
+them could end or start runs. Refused are:
+
+* the ports of NOETL_STACK_PORTS (numbers, by comma), at every address that is not public: a port of this machine is
+  reached by more names than loopback's;
+* the ports of TEMPORAL_ADDRESS and NOETL_POSTGRES at the same addresses, and wherever these hosts are.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import msgspec
+
+from noetl_activities.address_ranges import Address, is_public, plain
+from noetl_activities.errors import RefusedError
+from noetl_activities.name_lookup import addresses_of
+
+__all__ = ["PORTS_VARIABLE", "StackPorts"]
+
+PORTS_VARIABLE = "NOETL_STACK_PORTS"
+_TEMPORAL, _POSTGRES = "TEMPORAL_ADDRESS", "NOETL_POSTGRES"
+_TEMPORAL_PORT, _POSTGRES_PORT = 7233, 5432
+"""Where the address names none."""
+
+_HOST_AND_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*)(?::(?P<port>\d{1,5}))?")
+
+
+class Service(msgspec.Struct, frozen=True):
+    """Where a server of the stack listens; ``variable`` says so."""
+
+    variable: str
+    host: str
+    port: int
+
+
+class StackPorts(msgspec.Struct, frozen=True):
+    """``ports`` of this machine, and ``services`` wherever they are."""
+
+    ports: frozenset[int] = frozenset()
+    services: tuple[Service, ...] = ()
+
+    @classmethod
+    def from_environment(cls) -> StackPorts:
+        """Raises RefusedError where NOETL_STACK_PORTS is no list of numbers."""
+        listed = [one.strip() for one in os.environ.get(PORTS_VARIABLE, "").split(",") if one.strip()]
+        if not all(one.isdecimal() for one in listed):
+            raise RefusedError(f"{PORTS_VARIABLE} of the worker is no list of port numbers: 7233, 8233")
+        temporal = os.environ.get(_TEMPORAL, "").strip()
+        services = [*([_service(_TEMPORAL, temporal, _TEMPORAL_PORT)] if temporal else []), *_of_postgres()]
+        return cls(frozenset(map(int, listed)), tuple(services))
+
+    async def check(self, host: str, address: Address, port: int) -> None:
+        """Raises RefusedError; httpx.ConnectError where a service that has this port cannot be resolved."""
+        address = plain(address)
+        if port in self.ports and not is_public(address):
+            raise _refusal(host, port, PORTS_VARIABLE)
+        for service in self.services:
+            if port == service.port and (not is_public(address) or await _is_at(service, host, address)):
+                raise _refusal(host, port, service.variable)
+
+
+async def _is_at(service: Service, host: str, address: Address) -> bool:
+    """Whether the service is what would be called."""
+    if service.host.lower() == host.lower():
+        return True
+    return address in {plain(one) for one in await addresses_of(service.host, service.port)}
+
+
+def _refusal(host: str, port: int, variable: str) -> RefusedError:
+    return RefusedError(f"port {port} of {host} is the stack's own ({variable}), which no playbook calls")
+
+
+def _of_postgres() -> Iterator[Service]:
+    """The hosts of a DSN, which may name several; a Unix socket has no port."""
+    try:
+        parts = urlsplit(os.environ.get(_POSTGRES, ""))
+    except ValueError:
+        return  # whoever connects with it says what is wrong
+    query = parse_qs(parts.query)
+    ports = [int(one) for one in ",".join(query.get("port", [])).split(",") if one.isdecimal()] or [_POSTGRES_PORT]
+    hosts = ",".join([parts.netloc.rpartition("@")[2], *query.get("host", [])])
+    for host in map(unquote, filter(None, hosts.split(","))):
+        if not host.startswith("/"):
+            yield from (_service(_POSTGRES, host, port) for port in ports)
+
+
+def _service(variable: str, text: str, port: int) -> Service:
+    """Of ``host``, ``host:port`` or ``[::1]:port``."""
+    found = _HOST_AND_PORT.fullmatch(text)
+    if found is None:
+        return Service(variable, text, port)
+    return Service(variable, found["host"], int(found["port"] or port))

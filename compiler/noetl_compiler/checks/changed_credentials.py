@@ -1,0 +1,46 @@
+"""Credentials that a playbook names and wants to change: the worker would refuse the call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from noetl_compiler.codes import Code
+from noetl_compiler.graph import Span, Value
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Playbook
+
+__all__ = ["BESIDE_A_NAME", "KINDS", "NAMES", "forbid_changed_credentials"]
+
+KINDS = frozenset({"http", "postgres"})
+"""Whose credentials are checked: those of tools that run here."""
+
+NAMES = ("credential", "key", "name")
+"""Under which a map names its credential."""
+
+BESIDE_A_NAME = frozenset(
+    {"type", "source", "inject", "header", "header_name", "oauth_credential", "provider", "schema", "scope"}
+)
+"""What may stand beside the name: how the credential is used, nothing of where it leads and as whom."""
+
+
+def forbid_changed_credentials(playbook: Playbook, report: Report) -> None:
+    """NT109. What a template yields is known at the call."""
+    for span, kind, auth in _auths(playbook):
+        data: Any = auth.data if auth is not None and kind in KINDS else None
+        if not isinstance(data, dict):
+            continue
+        fields = cast("dict[str, Any]", data)
+        changed = sorted(fields.keys() - BESIDE_A_NAME - set(NAMES))
+        if changed and any(isinstance(fields.get(name), str) for name in NAMES):
+            message = f"auth names a credential and sets {', '.join(changed)}, which are the credential's to say"
+            report.error(Code.CONFLICTING_FIELDS, span, message, "leave them out, or register another credential")
+
+
+def _auths(playbook: Playbook) -> Iterator[tuple[Span, str, Value | None]]:
+    """(place, kind, auth) of each task and sink."""
+    steps = playbook.steps
+    tasks = [*(task for step in steps for task in step.tasks), *playbook.workbook]
+    yield from ((task.span, task.kind.text, task.auth) for task in tasks)
+    sinks = [*(sink for step in steps for sink in step.sinks), *(sink for task in tasks for sink in task.sinks)]
+    yield from ((sink.span, sink.kind, sink.auth) for sink in sinks)

@@ -1,0 +1,50 @@
+"""Files that somebody names, read without waiting and never beyond what is asked for.
+
+A path may lead to a pipe that nobody writes to, to a device that gives bytes without end, or to one that acts when it
+is opened. So its kind is looked at before it is opened and, as it may be another by then, once more after; it is opened
+so that a pipe does not wait for its other end.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+__all__ = ["read_regular", "refuse_others"]
+
+_CHUNK = 1 << 20
+_KINDS = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """The first ``most`` bytes of a regular file; who asks for one more than is allowed sees that there are more.
+
+    Raises OSError, whose ``strerror`` has words for what is no regular file."""
+    refuse_others(path, path.stat())
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        refuse_others(path, os.fstat(descriptor))
+        found = bytearray()
+        while len(found) < most and (chunk := os.read(descriptor, min(_CHUNK, most - len(found)))):
+            found += chunk
+        return bytes(found)
+    finally:
+        os.close(descriptor)
+
+
+def refuse_others(path: Path, status: os.stat_result) -> None:
+    """Raises OSError for what is no regular file."""
+    mode = status.st_mode
+    if stat.S_ISREG(mode):
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    kind = next((word for is_it, word in _KINDS if is_it(mode)), "something else")
+    raise OSError(errno.EINVAL, f"it is {kind}, not a file", str(path))

@@ -1,0 +1,1 @@
+"""Generated attacks on what guards against hostile playbooks, files and answers: ``python -m dev.attack``."""

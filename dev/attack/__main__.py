@@ -1,0 +1,59 @@
+"""Attack the guards, and tell how many attacks were stopped.
+
+    python -m dev.attack                                 all classes, some 600 attacks
+    python -m dev.attack templates yaml --attacks 1000   these classes, so many attacks each
+    python -m dev.attack --seed 7                        other attacks
+
+Each class has controls, which must get through while its guard is switched off. The exit status is 1 when an attack
+gets through or a control does not. Nothing is sent anywhere: the address guard is only asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from dev.attack.classes import CLASSES
+from dev.attack.runner import Tally, run_class
+from noetl_compiler.printable import printable_line
+
+ATTACKS = 90
+"""Of a class."""
+
+
+def main() -> int:
+    """The exit status."""
+    given = _arguments()
+    tallies: list[Tally] = []
+    print(f"{'class':12} {'tried':>6} {'stopped':>8} {'controls':>9} {'seconds':>8} {'peak MB':>8}")
+    for name in given.classes or CLASSES:
+        tallies.append(run_class(CLASSES[name], given.seed, given.attacks))
+        _tell(name, tallies[-1])
+    tried, stopped = sum(one.tried for one in tallies), sum(one.stopped for one in tallies)
+    print(f"{'in all':12} {tried:6} {stopped:8}")
+    return int(not all(one.is_fine for one in tallies))
+
+
+def _tell(name: str, found: Tally) -> None:
+    controls = f"{found.controls - len(found.held)} of {found.controls}"
+    peak = f"{found.peak_bytes / 1e6:8.0f}"
+    print(f"{name:12} {found.tried:6} {found.stopped:8} {controls:>9} {found.seconds:8.1f} {peak}", flush=True)
+    for one in found.through:
+        print(printable_line(f"    not stopped: {one}"))
+    for one in found.held:
+        print(printable_line(f"    a control did not get through: {one}"))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m dev.attack", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("classes", nargs="*", metavar="CLASS", help=f"of {', '.join(CLASSES)}; all of them by default")
+    parser.add_argument("--seed", type=int, default=1, help="the same seed makes the same attacks")
+    parser.add_argument("--attacks", type=int, default=ATTACKS, metavar="N", help="attacks of a class")
+    given = parser.parse_args()
+    if unknown := set(given.classes) - CLASSES.keys():
+        parser.error(f"there is no class {', '.join(sorted(unknown))}")
+    return given
+
+
+if __name__ == "__main__":
+    sys.exit(main())

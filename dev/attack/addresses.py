@@ -1,0 +1,80 @@
+"""Addresses that are not public, in every form in which one can be written. The guard is asked; nothing is called."""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from dev.attack.attack import Attack, AttackClass
+from noetl_activities.address_guard import AddressGuard
+from noetl_activities.errors import RefusedError
+
+__all__ = ["CLASS"]
+
+NETWORKS_4 = (
+    *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24"),
+    *("192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"),
+    *("224.0.0.0/4", "240.0.0.0/4", "255.255.255.255/32", "169.254.169.254/32", "100.100.100.200/32", "127.0.0.1/32"),
+)
+NETWORKS_6 = (
+    *("::/128", "::1/128", "64:ff9b:1::/48", "100::/64", "100:0:0:1::/64", "2001:db8::/32", "3fff::/20", "5f00::/16"),
+    *("fc00::/7", "fd00:ec2::254/128", "fe80::/10", "fec0::/10", "ff00::/8", "2001:2::/48"),
+)
+CARRIED = (
+    "::ffff:{v4}",
+    "::ffff:0:{v4}",
+    "::{v4}",
+    "64:ff9b::{v4}",
+    "2002:{hex}::",
+    "64:ff9b:1::{v4}",
+)
+"""IPv6 that carries IPv4: mapped, translated, compatible, NAT64 twice and 6to4."""
+
+
+def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
+    """In turn IPv4 alone, IPv4 in IPv6 and IPv6."""
+    for index in range(count):
+        v4 = _one_of(chance, NETWORKS_4)
+        carried = chance.choice(CARRIED).format(v4=v4, hex=f"{int(v4) >> 16:x}:{int(v4) & 0xFFFF:x}")
+        yield _attack((str(v4), carried, str(_one_of(chance, NETWORKS_6)))[index % 3])
+
+
+def _one_of(chance: random.Random, networks: tuple[str, ...]) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    network = ipaddress.ip_network(chance.choice(networks))
+    return network[chance.randrange(network.num_addresses)]
+
+
+def _attack(address: str) -> Attack:
+    return Attack(address, partial(_gets_through, address))
+
+
+class _Guard:
+    """The guard of a worker whose environment allows nothing."""
+
+    asked = AddressGuard()
+
+
+def _gets_through(address: str) -> bool:
+    try:
+        _Guard.asked.check("attack.example", ipaddress.ip_address(address))
+    except RefusedError:
+        return False
+    return True
+
+
+@contextmanager
+def _unguarded() -> Generator[None]:
+    """Everything is allowed."""
+    guarded, _Guard.asked = _Guard.asked, AddressGuard.from_text("0.0.0.0/0, ::/0")
+    try:
+        yield
+    finally:
+        _Guard.asked = guarded
+
+
+CLASS = AttackClass(
+    "addresses", _attacks, (_attack("127.0.0.1"), _attack("::ffff:10.1.2.3"), _attack("fd00::1")), _unguarded
+)

@@ -1,0 +1,11 @@
+"""All classes of attacks, by name. A new class is a module with a CLASS, and a line here."""
+
+from __future__ import annotations
+
+from dev.attack import addresses, arguments, escapes, names, scrubbing, templates, yaml_texts
+
+__all__ = ["CLASSES"]
+
+CLASSES = {
+    one.CLASS.name: one.CLASS for one in (templates, yaml_texts, arguments, addresses, names, escapes, scrubbing)
+}

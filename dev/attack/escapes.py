@@ -1,0 +1,146 @@
+"""Texts that a terminal would obey, on each of the ways on which commands print."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import re
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import click
+from rich.console import Console
+from rich.pretty import Pretty
+from rich.table import Table
+
+from dev.attack.attack import Attack, AttackClass
+from noetl_compiler import compile_text
+from noetl_compiler.diagnostics import render
+from noetl_compiler.printable import printable, printable_json
+from noetl_temporal.cli.console import PrintableConsole, styled
+from noetl_temporal.cli.printed import PrintableStream
+
+__all__ = ["CLASS"]
+
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+PIECES = (
+    *("\x1b[2J", "\x1b[31m", "\x1b[8m", "\x1b]0;t\x07", "\x1b]8;;http://x\x1b\\y\x1b]8;;\x1b\\", "\x1b]52;c;eA==\x07"),
+    *(
+        "\x1bP+q\x1b\\",
+        "\x1b[6n",
+        "\x1b[?1049h",
+        "\x1bc",
+        "\x9b2J",
+        "\x9d0;t\x9c",
+        "\x90q\x9c",
+        "\x07",
+        "\x08\x08",
+        "\r",
+    ),
+    *("\x0b", "\x0c", "\x0e", "\x7f", "\x85", "\u2028", "\u2029", "\u202e", "\u202d", "\u2066", "\u2067", "\u200f"),
+    *("\u061c", "\ufeff", "\x00", "[link=http://x]y[/link]", "[red]", ":smile:", "\x1b", "\x1b[", "[/]"),
+)
+PLAIN = ("name", " ", "\n", "\t", "é", "日本", "error: ", '"', "\\", "x" * 90)
+
+
+def _to_stream(text: str, written: io.BytesIO) -> None:
+    click.echo(text, file=_Guard.stream(_text_stream(written)), color=True)
+
+
+def _to_table(text: str, written: io.BytesIO) -> None:
+    table = Table()
+    table.add_column(text)
+    table.add_row(text)
+    _Guard.console(_text_stream(written)).print(table)
+
+
+def _to_console(text: str, written: io.BytesIO) -> None:
+    console = _Guard.console(_text_stream(written))
+    console.print(text, soft_wrap=True)
+    console.print(Pretty({text: [text]}))
+
+
+def _to_styled(text: str, written: io.BytesIO) -> None:
+    line = styled((text, "red"), text) if _Guard.is_on else text
+    _Guard.console(_text_stream(written)).print(line, soft_wrap=True)
+
+
+def _to_json(text: str, written: io.BytesIO) -> None:
+    plain = json.dumps({text: text}, ensure_ascii=False)
+    shown = printable_json(plain) if _Guard.is_on else plain
+    if json.loads(shown) != json.loads(plain):
+        raise ValueError("the JSON has another value")
+    written.write(shown.encode(errors="surrogatepass"))
+
+
+def _to_finding(text: str, written: io.BytesIO) -> None:
+    result = compile_text(f"kind: Playbook\nworkflow: [{{step: {json.dumps(text)}}}]\n{text}", file=text)
+    shown = "\n".join(render(found, result.source) for found in result.diagnostics)
+    written.write((shown if _Guard.is_on else text).encode(errors="surrogatepass"))
+
+
+WAYS: tuple[Callable[[str, io.BytesIO], None], ...] = (
+    *(_to_stream, _to_table, _to_console, _to_styled, _to_json, _to_finding),
+)
+
+
+def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
+    """Each piece at least once where there are enough attacks, on all ways in turn."""
+    for index in range(count):
+        parts = [PIECES[index % len(PIECES)], *chance.choices((*PIECES, *PLAIN), k=chance.randint(0, 8))]
+        chance.shuffle(parts)
+        yield _attack("".join(parts), WAYS[index % len(WAYS)])
+
+
+def _attack(text: str, way: Callable[[str, io.BytesIO], None]) -> Attack:
+    return Attack(f"{way.__name__.strip('_')}: {printable(text)[:80]}", partial(_gets_through, text, way))
+
+
+def _gets_through(text: str, way: Callable[[str, io.BytesIO], None]) -> bool:
+    written = _Kept()
+    way(text, written)
+    return OBEYED.search(written.getvalue().decode(errors="surrogatepass")) is not None
+
+
+def _text_stream(written: io.BytesIO) -> io.TextIOWrapper:
+    return io.TextIOWrapper(written, encoding="utf-8", errors="surrogatepass", write_through=True)
+
+
+class _Kept(io.BytesIO):
+    """Bytes that outlive the streams that write to them."""
+
+    def close(self) -> None:
+        pass
+
+
+class _Guard:
+    """What stands between a command and the terminal."""
+
+    is_on = True
+
+    @classmethod
+    def stream(cls, beneath: io.TextIOWrapper) -> io.TextIOWrapper:
+        return PrintableStream(beneath) if cls.is_on else beneath
+
+    @classmethod
+    def console(cls, beneath: io.TextIOWrapper) -> Console:
+        return PrintableConsole(file=beneath) if cls.is_on else Console(file=beneath)
+
+
+@contextmanager
+def _unguarded() -> Generator[None]:
+    _Guard.is_on = False
+    try:
+        yield
+    finally:
+        _Guard.is_on = True
+
+
+CLASS = AttackClass(
+    "escapes",
+    _attacks,
+    tuple(_attack("\x1b[2J\u202e", way) for way in (_to_stream, _to_table, _to_styled)),
+    _unguarded,
+)

@@ -1,0 +1,61 @@
+"""What a python call costs beyond its code: ``python dev/bench/python_start.py``.
+
+Milliseconds a call, in a row, and for comparison those of an interpreter that runs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import sys
+import time
+from collections.abc import Awaitable, Callable
+
+from noetl_activities.credentials import Credentials, CredentialSource
+from noetl_activities.python import TOOL
+from noetl_activities.tool import Credential, Json, Request
+
+CALLS = 50
+
+
+class Context:
+    """A call without credentials."""
+
+    attempt = 1
+
+    def heartbeat(self) -> None:
+        """Nobody listens."""
+
+    async def credential(self, auth: Json) -> Credential:
+        return await Credentials(CredentialSource(environment={})).resolve(auth)
+
+
+async def call() -> None:
+    outcome = await TOOL.run(
+        Request("python", {"code": "result = 1"}, {}, None, timeout=None, execution_id="1"), Context()
+    )
+    assert outcome.result == 1, outcome.error
+
+
+async def interpreter() -> None:
+    process = await asyncio.create_subprocess_exec(sys.executable, "-P", "-X", "utf8", "-c", "")
+    await process.wait()
+
+
+async def milliseconds(one: Callable[[], Awaitable[None]]) -> list[float]:
+    found: list[float] = []
+    for _ in range(CALLS):
+        begun = time.perf_counter()
+        await one()
+        found.append(1000 * (time.perf_counter() - begun))
+    return found
+
+
+async def main() -> None:
+    for name, one in (("call", call), ("interpreter", interpreter)):
+        found = await milliseconds(one)
+        print(f"{name:12} least {min(found):6.1f} ms, median {statistics.median(found):6.1f} ms")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

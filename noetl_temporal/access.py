@@ -1,0 +1,36 @@
+"""Who can command a worker: whoever reaches its Temporal, unless something keeps others out."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+from temporalio.client import Client
+from temporalio.service import TLSConfig
+
+from noetl_temporal.codec import is_signed
+from noetl_temporal.environment import SIGNING_KEY_VARIABLE
+
+__all__ = ["access_problem"]
+
+
+def access_problem(client: Client) -> str | None:
+    """What to tell of a Temporal beyond this machine that asks for no login, where nothing is signed either."""
+    config = client.service_client.config
+    has_certificate = isinstance(config.tls, TLSConfig) and config.tls.client_cert is not None
+    if has_certificate or config.api_key or is_signed(client.data_converter) or _is_loopback(config.target_host):
+        return None
+    return (
+        f"whoever reaches Temporal at {config.target_host} can run code on this worker: use TLS with client "
+        "certificates or API keys (TEMPORAL_TLS_CLIENT_CERT_PATH, TEMPORAL_API_KEY), or let "
+        f"{SIGNING_KEY_VARIABLE} name the same key for all workers and clients (`openssl rand -hex 32`), in a file "
+        "that their account alone may read"
+    )
+
+
+def _is_loopback(address: str) -> bool:
+    """Whether HOST:PORT is on this machine."""
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

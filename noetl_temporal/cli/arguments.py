@@ -1,0 +1,30 @@
+"""Numbers on the command line, within what Temporal, Postgres and timers can take."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+__all__ = ["EXECUTION_ID", "LARGEST_ID", "LARGEST_SIZE", "Seconds"]
+
+LARGEST_ID = 2**63 - 1
+"""Execution ids are Postgres's bigint."""
+
+LARGEST_SIZE = 10**12
+"""Of items, pages and bytes in a forecast."""
+
+EXECUTION_ID = click.IntRange(0, LARGEST_ID)
+
+
+class Seconds(click.FloatRange):
+    """A time of at most ten years; no infinity, and not "nan", which is less than no bound."""
+
+    def __init__(self, *, min_open: bool = False) -> None:
+        super().__init__(0, 10 * 365 * 86_400, min_open=min_open)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Raises click.BadParameter."""
+        found = float(super().convert(value, param, ctx))
+        return self.fail(f"{value!r} is no number of seconds", param, ctx) if math.isnan(found) else found

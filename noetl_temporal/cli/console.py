@@ -1,0 +1,56 @@
+"""Rich's consoles, which show only text that is printable, with no markup in it.
+
+Rich reads ``[red]`` and ``[link=...]`` in texts as markup and ``:smile:`` as an emoji; here a text is only a text, and
+what has a style is made by :func:`styled`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
+
+from noetl_compiler.printable import printable
+from noetl_temporal.cli.printed import stream_for_console
+
+__all__ = ["PrintableConsole", "console", "error_console", "styled"]
+
+PIPE_WIDTH = 400
+
+
+class PrintableConsole(Console):
+    """Takes what Console takes, besides ``markup`` and ``emoji``."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Before it is measured, so that columns are as wide as what is shown."""
+        return super().render_str(printable(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """All that is shown passes here; what has a ``control`` are Rich's own movements of the cursor."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
+
+
+def console(**options: Any) -> PrintableConsole:
+    """Standard output, where results go. In a pipe or a file no line is cut to the width of a terminal."""
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    return PrintableConsole(file=stream_for_console(sys.stdout), width=width, **options)
+
+
+def error_console() -> PrintableConsole:
+    """Standard error, where progress goes."""
+    return PrintableConsole(file=stream_for_console(sys.stderr))
+
+
+def styled(*parts: str | tuple[str, str]) -> Text:
+    """A line of texts, each alone or with its style."""
+    return Text.assemble(
+        *(printable(part) if isinstance(part, str) else (printable(part[0]), part[1]) for part in parts)
+    )

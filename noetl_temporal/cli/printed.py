@@ -1,0 +1,78 @@
+"""Standard output and standard error, on which nothing is written that a terminal would obey.
+
+Commands print names, errors and results that they were given by others. So that no command has to remember this, and
+neither click nor logging nor a traceback can write past it, the streams themselves are replaced: each text becomes
+printable as it is written. Only Rich's consoles, which write colours and move the cursor, get the stream beneath; they
+make each piece of text printable themselves (console.py).
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+import sys
+from typing import TextIO, cast
+
+import click
+
+__all__ = ["PrintableStream", "echo_document", "echo_json", "print_safely", "stream_for_console"]
+
+_HARMLESS = re.compile(r"[\n\t -~]*")
+
+
+class PrintableStream(io.TextIOWrapper):
+    """Writes to the same file as ``beneath``. What its encoding lacks is written as an escape, not refused."""
+
+    def __init__(self, beneath: io.TextIOWrapper) -> None:
+        beneath.flush()
+        beneath.reconfigure(errors="backslashreplace")
+        # click writes UTF-8 past a stream that says it is ASCII
+        encoding = "utf-8" if codecs.lookup(beneath.encoding).name == "ascii" else beneath.encoding
+        super().__init__(
+            beneath.buffer, encoding=encoding, errors="backslashreplace", line_buffering=beneath.line_buffering
+        )
+        self.beneath = beneath
+
+    def write(self, text: str, /) -> int:
+        """As every stream; the result counts the characters of ``text``."""
+        super().write(_printable(text))
+        return len(text)
+
+
+def print_safely() -> None:
+    """Replace both streams of this process. A stream that is closed, or no file, stays as it is."""
+    sys.stdout, sys.stderr = _safe(sys.stdout), _safe(sys.stderr)
+
+
+def _safe(stream: TextIO) -> TextIO:
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream
+    return PrintableStream(cast("io.TextIOWrapper", stream))
+
+
+def stream_for_console(stream: TextIO) -> TextIO:
+    """The stream beneath, for who makes text printable before it writes."""
+    return stream.beneath if isinstance(stream, PrintableStream) else stream
+
+
+def echo_json(text: str) -> None:
+    """Print JSON that stays JSON with the same value, whatever is in its texts."""
+    from noetl_compiler.printable import printable_json
+
+    click.echo(printable_json(text))
+
+
+def echo_document(text: str) -> None:
+    """Print a file's text: byte for byte into a pipe or a file, printable on a terminal."""
+    stream = sys.stdout if sys.stdout.isatty() else stream_for_console(sys.stdout)
+    stream.write(text)
+    stream.flush()
+
+
+def _printable(text: str) -> str:
+    if _HARMLESS.fullmatch(text):
+        return text  # without an import that --help need not wait for
+    from noetl_compiler.printable import printable
+
+    return printable(text)

@@ -1,0 +1,135 @@
+"""``noetl dev list`` and ``noetl dev rm``: the stacks of this account, and what they take of its disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from noetl_temporal.cli.exits import FAILED
+from noetl_temporal.stack.errors import StackError
+from noetl_temporal.stack.files import check_folder
+from noetl_temporal.stack.home import HOME_VARIABLE, Home
+from noetl_temporal.stack.leftovers import end_leftovers
+from noetl_temporal.stack.places import folder_of, stacks_folder
+
+__all__ = ["list_command", "rm_command"]
+
+MEGABYTE = 1_000_000
+
+
+class Listed(NamedTuple):
+    """A stack's folder. ``project`` is None where it does not say so; ``size`` is in bytes."""
+
+    folder: Path
+    project: Path | None
+    size: int
+    state: str
+
+
+@click.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print an array of objects.")
+def list_command(as_json: bool) -> None:
+    """List the stacks of this account: project, size, whether it is up, and the folder of its data.
+
+    A stack that NOETL_HOME names is not among them."""
+    listed = [_listed(folder) for folder in _folders()]
+    if as_json:
+        click.echo(json.dumps([_as_json(one) for one in listed]))
+    elif not listed:
+        click.echo(f"there is no stack in {stacks_folder()}")
+    else:
+        for one in listed:
+            click.echo(f"{one.state:12} {one.size / MEGABYTE:6.0f} MB  {_shown(one.project)}")
+            click.echo(f"{'':23} {one.folder}")
+
+
+@click.command("rm")
+@click.argument("project", required=False, type=click.Path(path_type=Path))
+@click.option("--all", "of_all", is_flag=True, help="The stacks of all projects that are not running.")
+def rm_command(project: Path | None, of_all: bool) -> None:
+    """Remove the stack of PROJECT with all its data: runs, event log, the playbooks' database.
+
+    PROJECT is a project's folder, which may be gone already; without it, it is this one. A stack that is up is not
+    removed: stop it first with `noetl dev down`.
+    """
+    if project and of_all:
+        raise click.UsageError("name a project or give --all, not both")
+    if not (project or of_all) and HOME_VARIABLE in os.environ:
+        raise click.UsageError(f"{HOME_VARIABLE} names {Home().root}: remove that folder yourself, or name a project")
+    folders = list(_folders()) if of_all else [folder_of(project or Path())]
+    if not of_all and not folders[0].exists():
+        raise StackError(f"there is no stack of {(project or Path()).absolute()}")
+    kept = [folder for folder in folders if not _removed(folder)]
+    if kept:
+        sys.exit(FAILED)
+
+
+def _folders() -> Iterable[Path]:
+    folder = stacks_folder()
+    return sorted(one for one in folder.iterdir() if one.is_dir()) if folder.is_dir() else ()
+
+
+def _listed(folder: Path) -> Listed:
+    home = Home(folder)
+    try:
+        check_folder(folder)
+        owner = home.owner()
+        state = "not running" if owner is None else f"up ({owner.mode})"
+        return Listed(folder, home.named_project(), _size(folder), state)
+    except OSError as error:
+        return Listed(folder, None, 0, f"refused: {error.strerror}")
+    except StackError:
+        return Listed(folder, None, _size(folder), "locked")
+
+
+def _removed(folder: Path) -> bool:
+    """Whether it was removed; why not is told."""
+    home = Home(folder)
+    try:
+        check_folder(folder)
+        project = home.named_project()
+        with home.owner_lock("dev"):
+            end_leftovers(home.servers)
+            shutil.rmtree(folder)
+    except StackError as busy:
+        click.echo(f"not removed: {busy}", err=True)
+        return False
+    except OSError as error:
+        click.echo(f"not removed: {home.problem(error) or error}", err=True)
+        return False
+    click.echo(f"removed {folder} of {_shown(project)}")
+    return True
+
+
+def _shown(project: Path | None) -> str:
+    from noetl_compiler.diagnostics import printable  # which brings the graph along
+
+    return printable(str(project)) if project else "(unknown project)"
+
+
+def _as_json(one: Listed) -> dict[str, str | int | None]:
+    return {
+        "folder": str(one.folder),
+        "project": None if one.project is None else str(one.project),
+        "bytes": one.size,
+        "state": one.state,
+    }
+
+
+def _size(folder: Path) -> int:
+    """Bytes of all files below; those that go while they are counted have none."""
+    size = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            try:
+                size += Path(path, name).lstat().st_size
+            except FileNotFoundError:
+                continue
+    return size

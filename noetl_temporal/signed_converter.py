@@ -1,0 +1,158 @@
+"""A payload converter around another that signs what it writes and checks what it reads (signing.py).
+
+Signed are values of our own types, checked is whatever a type hint asks for one of them, before any of it is decoded.
+A worker also checks values that the SDK reads without a type hint, which are those of heartbeats: nothing else without
+a signature is one. Plain texts, such as the reason of a cancel, may come from anyone.
+
+What is refused fails at once: a workflow with the ApplicationError raised here, an activity through its guard
+(call_guard.py), as the SDK would retry an activity whose input raises.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, Self, cast, get_args, get_origin
+
+import msgspec
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import (
+    ActivitySerializationContext,
+    PayloadConverter,
+    SerializationContext,
+    WithSerializationContext,
+    WorkflowSerializationContext,
+)
+from temporalio.exceptions import ApplicationError
+
+from noetl_temporal.attempt_details import Details
+from noetl_temporal.environment import SIGNING_KEY_VARIABLE
+from noetl_temporal.frames.wire import FrameDetails, FrameInput
+from noetl_temporal.machine.call import ToolCall
+from noetl_temporal.payload_store import UNREAD
+from noetl_temporal.signing import NOWHERE, SIGNATURE, Place, Signer
+
+__all__ = ["REFUSED", "Refused", "SignedConverter", "SignedConverters", "place_of"]
+
+REFUSED = "Unsigned"
+"""Type of the failure of what is refused."""
+
+_CALLS = (ToolCall, FrameInput)
+_UNTYPED = (Details.__name__, FrameDetails.__name__)
+"""Kinds that are read without a type hint."""
+
+_LOCAL = "local "
+"""Before the type of a local activity, which has no id that both sides know. Its arguments stay in the process."""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """Stands for a call that was refused; ``why`` in words."""
+
+    why: str
+
+
+class SignedConverter(PayloadConverter, WithSerializationContext):
+    """``is_strict`` for workers, which check what comes without a type hint as well."""
+
+    def __init__(self, inner: PayloadConverter, signer: Signer, *, is_strict: bool, place: Place = NOWHERE) -> None:
+        self._inner = inner
+        self._signer = signer
+        self._is_strict = is_strict
+        self._place = place
+
+    def to_payloads(self, values: Sequence[Any]) -> list[Payload]:
+        """See temporalio.converter.PayloadConverter."""
+        payloads = self._inner.to_payloads(values)
+        kind = _kind_of(values[0]) if values else None
+        if kind is not None:
+            payloads[0].metadata[SIGNATURE] = self._signer.signature(self._place, kind, payloads)
+        return payloads
+
+    def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
+        """See temporalio.converter.PayloadConverter. Raises ApplicationError for what is refused."""
+        why = self._problem(payloads, type_hints[0] if type_hints else None)
+        if why is None:
+            return self._inner.from_payloads(payloads, type_hints)
+        if type_hints and type_hints[0] in _CALLS:
+            return [Refused(why)]
+        raise ApplicationError(why, type=REFUSED, non_retryable=True)
+
+    def with_context(self, context: SerializationContext) -> Self:
+        """The same for what belongs to one workflow or activity."""
+        return type(self)(self._inner, self._signer, is_strict=self._is_strict, place=place_of(context))
+
+    def _problem(self, payloads: Sequence[Payload], hint: Any) -> str | None:
+        """Why the list is refused. One with a value that could not be read is checked when it is read later."""
+        if any(one.metadata.get("encoding") == UNREAD.encode() for one in payloads):
+            return None
+        kinds = self._kinds(hint)
+        if not payloads or not kinds or any(self._signer.fits(self._place, kind, payloads) for kind in kinds):
+            return None
+        what = kinds[0] if len(kinds) == 1 else "value"
+        if SIGNATURE not in payloads[0].metadata:
+            return (
+                f"refused a {what} without a signature: whoever sent it has no signing key. Set {SIGNING_KEY_VARIABLE} "
+                "there to the file that the workers use"
+            )
+        return (
+            f"refused a {what} with a wrong signature: it was changed, or signed for another run or call, or with "
+            f"another key than the one in the file that {SIGNING_KEY_VARIABLE} names here"
+        )
+
+    def _kinds(self, hint: Any) -> Sequence[str]:
+        """The kinds of which the value must be one; none where it may be anyone's."""
+        kind = _kind_asked_for(hint)
+        if kind is not None:
+            return (kind,)
+        is_untyped = hint is None or hint is Any or hint is object
+        return _UNTYPED if is_untyped and self._is_strict and not self._place.activity.startswith(_LOCAL) else ()
+
+
+def place_of(context: SerializationContext) -> Place:
+    """The place of a context of the SDK."""
+    if isinstance(context, ActivitySerializationContext):
+        activity = f"{_LOCAL}{context.activity_type}" if context.is_local else f"call {context.activity_id}"
+        return Place(context.namespace, context.workflow_id or "", activity)
+    if isinstance(context, WorkflowSerializationContext):
+        return Place(context.namespace, context.workflow_id)
+    return NOWHERE
+
+
+def _kind_of(value: Any) -> str | None:
+    """The kind of a value of ours, None for any other."""
+    if isinstance(value, msgspec.Struct | msgspec.Raw):
+        return type(value).__name__
+    if isinstance(value, list) and value:
+        inner = _kind_of(cast("list[Any]", value)[0])
+        return None if inner is None else f"list of {inner}"
+    return None
+
+
+def _kind_asked_for(hint: Any) -> str | None:
+    """The kind of the values that a type hint asks for, None where it is not one of ours."""
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct | msgspec.Raw):
+        return hint.__name__
+    if get_origin(hint) is list and get_args(hint):
+        inner = _kind_asked_for(get_args(hint)[0])
+        return None if inner is None else f"list of {inner}"
+    return None
+
+
+@dataclasses.dataclass(frozen=True)
+class SignedConverters:
+    """Makes such converters: the ``payload_converter_class`` of a data converter, which the SDK calls anew wherever it
+    copies one. So the place must be in here.
+    """
+
+    inner: Callable[[], PayloadConverter]
+    signer: Signer
+    is_strict: bool = False
+    place: Place = NOWHERE
+
+    def __call__(self) -> PayloadConverter:
+        """One converter."""
+        return SignedConverter(self.inner(), self.signer, is_strict=self.is_strict, place=self.place)
+
+    def at(self, place: Place) -> SignedConverters:
+        """The same for another place."""
+        return dataclasses.replace(self, place=place)

@@ -1,0 +1,193 @@
+"""Files that nobody else can have put there: opened only when they are plain files of this account.
+
+A name may be a trap: a link that leads a write into another file, a second name (hard link) of one, a FIFO that never
+answers, a file whose owner changes it later. So a folder is opened first and everything in it is opened relative to
+that descriptor; links are never followed (O_NOFOLLOW), a FIFO is not waited for (O_NONBLOCK), and what was opened is
+looked at before a byte is read, written or cut off. A new text goes into a draft of a random name that must not exist
+(O_EXCL), which then takes the place of the old file, so a reader sees the old text or the new one.
+
+All raise UnsafeFileError, an OSError whose ``strerror`` says in words what is wrong with ``filename``.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TextIO
+
+__all__ = [
+    "DRAFT_SUFFIX",
+    "UnsafeFileError",
+    "check_entries",
+    "check_folder",
+    "make_folder",
+    "open_file",
+    "open_log",
+    "read_text",
+    "replace_text",
+    "write_whole",
+]
+
+DRAFT_SUFFIX = ".new"
+OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+OF_A_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+OF_A_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+KINDS = {
+    stat.S_IFLNK: "a link",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+class UnsafeFileError(OSError):
+    """It is no plain file or folder, or others may change it."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(errno.EPERM, problem, str(path))
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for this account alone."""
+    if not folder.parent.exists():
+        make_folder(folder.parent)
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+
+
+def check_folder(folder: Path) -> None:
+    """Raises UnsafeFileError unless it is a folder of this account that no other may write."""
+    with _opened_folder(folder):
+        pass
+
+
+def check_entries(folder: Path) -> None:
+    """The same of what lies in it: plain files of one name, and folders."""
+    with _opened_folder(folder) as descriptor, os.scandir(descriptor) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):  # its owner may be at work
+                found = entry.stat(follow_symlinks=False)
+                if not stat.S_ISDIR(found.st_mode):
+                    _refuse_unless_own(folder / entry.name, found)
+
+
+def open_file(path: Path, flags: int) -> int:
+    """A descriptor of a plain file of this account, in a folder of this account. It is made where ``flags`` say so."""
+    with _opened_folder(path.parent) as folder:
+        with suppress(FileNotFoundError):  # said of the file as it is: opening some kinds has effects, or other words
+            _refuse_unless_own(path, os.stat(path.name, dir_fd=folder, follow_symlinks=False))
+        with _full_name(path):
+            descriptor = os.open(path.name, flags | OF_A_FILE, 0o600, dir_fd=folder)
+        try:
+            _refuse_unless_own(path, os.fstat(descriptor))
+        except UnsafeFileError:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+
+def read_text(path: Path) -> str:
+    """The whole file. Raises FileNotFoundError too."""
+    with os.fdopen(open_file(path, os.O_RDONLY), encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def open_log(path: Path, *, append: bool = False) -> TextIO:
+    """A file to write to, empty unless it is to be appended to."""
+    descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    if not append:
+        os.ftruncate(descriptor, 0)
+    return os.fdopen(descriptor, "a", encoding="utf-8")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file of this account whole or not at all, readable by its owner alone."""
+    with _opened_folder(path.parent) as folder:
+        _replace(folder, path, text, 0o600)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a person's file anew, whole or not at all; permissions and line ends stay as they are.
+
+    The folder may be a shared one. A file that is no plain one, or has other names, is refused."""
+    folder = os.open(path.parent, OF_A_FOLDER)
+    try:
+        kept = None
+        with suppress(FileNotFoundError):
+            found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+            _refuse_unless_plain(path, found)
+            kept = stat.S_IMODE(found.st_mode)
+        _replace(folder, path, text, 0o666, kept)
+    finally:
+        os.close(folder)
+
+
+def _replace(folder: int, path: Path, text: str, mode: int, kept: int | None = None) -> None:
+    """``mode`` is less the umask, ``kept`` are the permissions of the file that is replaced."""
+    draft = f".{path.name}.{secrets.token_hex(8)}{DRAFT_SUFFIX}"
+    with _full_name(path):
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | OF_A_FILE, mode, dir_fd=folder)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+                if kept is not None:
+                    os.fchmod(descriptor, kept)
+            os.replace(draft, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            os.unlink(draft, dir_fd=folder)
+            raise
+
+
+@contextmanager
+def _opened_folder(folder: Path) -> Generator[int]:
+    _refuse_link(folder)
+    with _full_name(folder):
+        descriptor = os.open(folder, OF_A_FOLDER)
+    try:
+        found = os.fstat(descriptor)
+        _refuse_unless_ours(folder, found)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _refuse_link(folder: Path) -> None:
+    if folder.is_symlink():
+        raise UnsafeFileError(folder, "it is a link")
+
+
+def _refuse_unless_own(path: Path, found: os.stat_result) -> None:
+    _refuse_unless_plain(path, found)
+    _refuse_unless_ours(path, found)
+
+
+def _refuse_unless_plain(path: Path, found: os.stat_result) -> None:
+    kind = stat.S_IFMT(found.st_mode)
+    if kind != stat.S_IFREG:
+        raise UnsafeFileError(path, f"it is {KINDS.get(kind, 'no file')}")
+    if found.st_nlink > 1:
+        raise UnsafeFileError(path, f"it is a hard link: the file has {found.st_nlink} names")
+
+
+def _refuse_unless_ours(path: Path, found: os.stat_result) -> None:
+    if found.st_uid != os.geteuid():
+        raise UnsafeFileError(path, f"it belongs to another user (uid {found.st_uid})")
+    if found.st_mode & OTHERS_MAY_WRITE:
+        raise UnsafeFileError(path, "other users may write to it (chmod go-w takes that away)")
+
+
+@contextmanager
+def _full_name(path: Path) -> Generator[None]:
+    """Errors of calls relative to a folder name the whole path."""
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
+        raise

@@ -1,0 +1,59 @@
+"""Which process a process id means: ids are used again, so a signal goes to none that is not known to be the same."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["PROC", "Identity", "identity"]
+
+PROC = Path("/proc")
+PS = "/bin/ps"
+ENDED = ("Z", "X")
+"""States of a process that has ended, while nobody has asked for its exit status."""
+
+
+class Identity(NamedTuple):
+    """``uid`` is the real one. ``started`` is when it began, as the system writes it: no other process with its id has
+    the same. ``command`` is its command line; a process may change that, but only its own."""
+
+    uid: int
+    started: str
+    command: str
+
+
+def identity(pid: int) -> Identity | None:
+    """Which process it is; None when none has this id, and for init and what is no id. By /proc, else by ``ps``."""
+    if pid <= 1:
+        return None
+    return _by_proc(pid) if (PROC / "self/stat").exists() else _by_ps(pid)
+
+
+def _by_proc(pid: int) -> Identity | None:
+    folder = PROC / str(pid)
+    try:
+        uid = re.search(r"^Uid:\s+(\d+)", (folder / "status").read_text(errors="replace"), re.MULTILINE)
+        # The name, second and in brackets, may have blanks and brackets itself. The start, in ticks since boot, is the
+        # 22nd field, so the 20th after it.
+        fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    if uid is None or fields[0].startswith(ENDED):
+        return None
+    return Identity(int(uid[1]), fields[19], command.strip())
+
+
+def _by_ps(pid: int) -> Identity | None:
+    import subprocess  # every command imports this module, and few need it
+
+    ask = [PS, "-ww", "-o", "ruid=,stat=,lstart=,args=", "-p", str(pid)]
+    done = subprocess.run(
+        ask, capture_output=True, text=True, errors="replace", check=False, env={**os.environ, "LC_ALL": "C"}
+    )
+    told = done.stdout.split(maxsplit=7)
+    if len(told) < 7 or told[1].startswith(ENDED):
+        return None
+    return Identity(int(told[0]), " ".join(told[2:7]), "".join(told[7:]).strip())

@@ -1,0 +1,219 @@
+"""Secrets are planted, sent to a server that sends them back in every way, and raised; then everything that the stack
+keeps or prints is searched for them: history, each table, each log, each file.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import quote
+
+import asyncpg
+import pytest
+
+from noetl_temporal.config import connect_temporal
+from tests.acceptance.site import Site
+
+pytestmark = pytest.mark.stack
+
+PLANTS = {
+    "basic": "canary-Basic/+7f3a91",
+    "bearer": "canary.Bearer.52c0de",
+    "header": "canary_header_88ab01",
+    "neutral": "canary words of 19dd",
+    "environment": "canary~env~6e6f65746c",
+    "postgres": "canary-pg-0a1b2c3d",
+    "dsn": "canary/dsn@99e1",
+}
+
+CREDENTIALS = f"""
+basic: {{type: basic, username: someone, password: "{PLANTS["basic"]}", remark: "{PLANTS["neutral"]}"}}
+bearer: {{type: bearer, token: "{PLANTS["bearer"]}", more: [{{deep: ["{PLANTS["neutral"]}"]}}]}}
+header:
+  type: api_key
+  data: {{header_name: X-Thing, value: "{PLANTS["header"]}"}}
+wrong_login: {{type: postgres, db_host: 127.0.0.1, db_port: 1, db_user: u, db_password: "{PLANTS["postgres"]}"}}
+no_dsn: {{type: postgres, dsn: "postgresql://u:{PLANTS["dsn"]}@127.0.0.1:1/d"}}
+"""
+
+STORED = """\
+apiVersion: noetl.io/v1
+kind: Playbook
+metadata: {name: canary_stored, path: tests/canary_stored}
+workload: {url: "", ways: []}
+workflow:
+  - step: start
+    tool: postgres
+    auth: pg_local
+    command: CREATE TABLE IF NOT EXISTS canary (way text, answer text)
+    next: ask
+  - step: ask
+    tool: http
+    loop: {collection: "{{ workload.ways }}", element: way, mode: sequential}
+    url: "{{ workload.url }}/{{ way.path }}"
+    auth: "{{ way.auth }}"
+    sink:
+      tool: postgres
+      auth: pg_local
+      table: canary
+      data: {way: "{{ way.path }}", answer: "{{ result | tojson }}"}
+    next: raise
+  - step: raise
+    tool: python
+    args: {found: "{{ ask }}"}
+    code: |
+      def main(found):
+          print(found)
+          raise ValueError(found)
+"""
+
+FAILING = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: canary_failing, path: tests/canary_failing}
+workload: {url: "", ways: []}
+workflow:
+  - step: ask
+    loop:
+      in: "{{ workload.ways }}"
+      iterator: way
+      spec: {mode: sequential, policy: {failure: {mode: best_effort}}}
+    tool: {kind: http, url: "{{ workload.url }}/{{ iter.way.path }}", auth: "{{ iter.way.auth }}"}
+    next: {arcs: [{step: log_in}]}
+  - step: log_in
+    loop:
+      in:
+        - wrong_login
+        - no_dsn
+        - {credential: wrong_login, db_port: 2}
+        - {pg: {key: wrong_login, dsn: "postgresql://u@127.0.0.1:1"}}
+      iterator: login
+      spec: {mode: sequential, policy: {failure: {mode: best_effort}}}
+    tool: {kind: postgres, query: SELECT 1, auth: "{{ iter.login }}"}
+"""
+
+WELL = ("body", "json", "header", "deep")
+BADLY = ("error", "long", "redirect")
+AUTHS = ("basic", "bearer", "header", "environment")
+
+
+class Echo(BaseHTTPRequestHandler):
+    """Sends the secrets back: ``/body``, ``/json`` ... say how."""
+
+    def do_GET(self) -> None:
+        sent = self.headers.get("Authorization") or self.headers.get("X-Thing") or ""
+        kind, _, value = sent.partition(" ")
+        plain = base64.b64decode(value).decode() if kind == "Basic" else sent
+        spelled = [sent, plain, plain.upper(), quote(plain, safe=""), plain.encode().hex(), json.dumps(plain)]
+        told = {"you": spelled, PLANTS["neutral"]: PLANTS["neutral"]} if kind else {"you": spelled}
+        way = self.path.strip("/")
+        body = {
+            "json": json.dumps(told),
+            "deep": '{"a":' * 90 + json.dumps(told) + "}" * 90,
+            "long": "." * 9_995 + plain + "." * 50,
+        }.get(way, " ".join(spelled))
+        self.send_response({"error": 401, "long": 500, "redirect": 302}.get(way, 200), f"for {plain}")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-You", " ".join(spelled[:2]))
+        self.send_header("Location", f"/body?{quote(plain)}")
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_args: Any) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def echo() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Echo) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        serving.join()
+
+
+def spellings(secret: str) -> set[bytes]:
+    """Those that the server sends, and each half of the secret: it may stand before a cut."""
+    raw = secret.encode()
+    shifted = {base64.b64encode(bytes(before) + raw)[4:-4] for before in range(3)}
+    halves = {raw[: len(raw) // 2 + 1], raw[len(raw) // 2 :]} - {b"canary", b"canary-"}
+    plain = {raw, *halves, raw.hex().encode(), quote(secret, safe="").encode(), json.dumps(secret)[1:-1].encode()}
+    return {*shifted, *plain, *(one.upper() for one in plain)}
+
+
+def planted_in(text: bytes) -> set[str]:
+    """The names of the secrets that stand somewhere in it."""
+    return {name for name, secret in PLANTS.items() if any(one in text for one in spellings(secret))}
+
+
+async def tables_of(dsn: str) -> bytes:
+    """Every row of every table of a database, as text."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        named = await connection.fetch(
+            "select format('%I.%I', schemaname, tablename) from pg_tables "
+            "where schemaname not in ('pg_catalog', 'information_schema')"
+        )
+        found = [await connection.fetch(f"select t::text, to_json(t)::text from {name} t") for [name] in named]
+        stored = [await connection.fetch(f"select * from {name}") for [name] in named]
+        values = [value for rows in stored for row in rows for value in row.values() if isinstance(value, bytes)]
+        return b"\n".join([str(found).encode(), *values])
+    finally:
+        await connection.close()
+
+
+async def histories_of(address: str) -> bytes:
+    """Every payload of every run, and the rest of its history."""
+    client = await connect_temporal(address)
+    found: list[bytes] = []
+    async for run in client.list_workflows():
+        history = await client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()
+        found += (event.SerializeToString() for event in history.events)
+    return b"\n".join(found)
+
+
+async def test_planted_secrets_are_found_nowhere(bare: Site, echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = bare.write(CREDENTIALS, "mine.yaml")
+    monkeypatch.setenv("NOETL_CREDENTIAL_ENVIRONMENT", json.dumps({"access_token": PLANTS["environment"]}))
+    assert bare.noetl("dev", "up").returncode == 0
+    printed: list[str] = []
+    for name, text, ways in (("stored", STORED, WELL), ("failing", FAILING, BADLY)):
+        asked = [{"path": way, "auth": auth} for way in ways for auth in AUTHS]
+        playbook = bare.write(text, f"{name}.yaml")
+        given = ("--set", f"url={echo}", "--set", f"ways={json.dumps(asked)}", "--credentials", str(file))
+        done = bare.noetl("run", str(playbook), "--json", *given)
+        assert "***" in done.stdout, done.stderr
+        told = json.loads(done.stdout)
+        printed += [done.stdout, done.stderr]
+        for command in ("status", "events"):
+            shown = bare.noetl(command, str(told["execution_id"]))
+            printed += [shown.stdout, shown.stderr]
+        assert told["steps"]["ask"]["status"] == "completed", done.stdout
+    addresses = bare.addresses()
+    tables, log = await tables_of(addresses.playbooks), await tables_of(addresses.postgres)
+    history = await histories_of(addresses.temporal)
+    assert tables.count(b"***") >= len(WELL) * len(AUTHS)
+    assert min(log.count(b"***"), history.count(b"***")) > len(AUTHS)
+    assert bare.noetl("dev", "down").returncode == 0
+    kept = {str(path): path.read_bytes() for path in bare.folder.rglob("*") if path.is_file() and path != file}
+    searched = {"printed": "".join(printed).encode(), "tables": tables, "log": log, "history": history, **kept}
+    assert {where: found for where, text in searched.items() if (found := planted_in(text))} == {}
+
+
+def test_control_the_search_finds_what_is_planted() -> None:
+    for name, secret in PLANTS.items():
+        for spelled in (
+            secret,
+            secret.upper(),
+            quote(secret, safe=""),
+            secret.encode().hex(),
+            secret[: len(secret) - 3],
+        ):
+            assert planted_in(f"x{spelled}x".encode()) == {name}
+        encoded = base64.b64encode(f"a:{secret}".encode())
+        assert planted_in(encoded) == {name}

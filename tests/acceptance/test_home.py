@@ -1,0 +1,266 @@
+"""The folder of a stack: where it is, who may use it, and who owns it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from noetl_temporal.stack import postgres_place
+from noetl_temporal.stack.errors import BusyError, StackError
+from noetl_temporal.stack.files import make_folder, write_whole
+from noetl_temporal.stack.home import Home, Owner
+from noetl_temporal.stack.identity import identity
+from noetl_temporal.stack.locks import locked
+from noetl_temporal.stack.places import folder_of, stacks_folder
+from noetl_temporal.stack.use import running
+from tests.acceptance.site import Site
+
+HOLD = """
+import fcntl, os, sys
+file = open(sys.argv[1], "a")
+fcntl.flock(file, fcntl.LOCK_EX if sys.argv[2] == "ex" else fcntl.LOCK_SH)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path / "stack")
+    home.prepare()
+    return home
+
+
+@contextmanager
+def held(file: Path, how: str = "ex") -> Generator[int]:
+    """Another process, and no part of noetl, holds the lock of a file. Yields its id."""
+    command = [sys.executable, "-c", HOLD, str(file), how]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process.pid
+        process.kill()
+
+
+def test_a_project_has_a_folder_in_the_users_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.delenv("NOETL_HOME", raising=False)
+    project, link = tmp_path / "my project (1)", tmp_path / "link"
+    project.mkdir()
+    link.symlink_to(project)
+    monkeypatch.chdir(link)
+    root = Home().root
+    assert root.parent == tmp_path / "data/noetl/stacks"
+    assert root.name.startswith("my-project-1-")
+    assert root == folder_of(project) == folder_of(link) == folder_of(link / ".." / "my project (1)")
+    assert folder_of(tmp_path / "other/my project (1)") != root
+    assert not root.exists(), "asking for the place made it"
+
+
+def test_a_relative_data_folder_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would lie in the project."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for relative in ("", ".", "data", "~/data"):
+        monkeypatch.setenv("XDG_DATA_HOME", relative)
+        assert stacks_folder().is_relative_to(tmp_path / "home")
+    monkeypatch.delenv("XDG_DATA_HOME")
+    assert stacks_folder().is_relative_to(tmp_path / "home")
+
+
+def test_the_name_of_a_project_leads_nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    for name in ("..", "/", "-rf", "\x1b[31mred", "a\nb", "$(id)", "." * 50, "x" * 200, "caf\udce9", "ß"):
+        folder = folder_of(Path("/projects") / name)
+        assert folder.parent == stacks_folder()
+        assert folder.name.isascii()
+        assert folder.name.isprintable()
+        assert 16 <= len(folder.name) <= 57
+        assert folder.name[0] not in "-."
+
+
+def test_a_folder_says_whose_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    home = Home()
+    with home.owner_lock("run"):
+        assert Home(home.root).named_project() == tmp_path.resolve()
+    write_whole(home.root / "project.json", "no json")
+    assert Home(home.root).named_project() is None
+    with home.owner_lock("run"):
+        assert home.named_project() == tmp_path.resolve()
+    assert {path.stat().st_mode & 0o077 for path in (tmp_path / "data").rglob("*")} == {0}
+
+
+@pytest.mark.parametrize("trap", ["link", "open", "fifo"])
+def test_a_folder_that_is_not_ours_alone_is_refused(trap: str, tmp_path: Path) -> None:
+    root = tmp_path / "stack"
+    make_folder(tmp_path / "theirs")
+    if trap == "link":
+        root.symlink_to(tmp_path / "theirs")
+        told = "it is a link"
+    elif trap == "open":
+        root.mkdir()
+        root.chmod(0o777)
+        told = "other users may write to it"
+    else:
+        root.mkdir()
+        os.mkfifo(root / "temporal.db")
+        told = "temporal.db: it is a FIFO"
+    with pytest.raises(StackError, match=f"cannot use the folder {root}: {told}"), Home(root).owner_lock("run"):
+        pytest.fail("it was used")
+    assert list((tmp_path / "theirs").iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_another_user_is_told_and_not_read(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = bare.folder / "theirs"
+    make_folder(root)
+    write_whole(root / "stack.json", "{}")
+    os.chown(root, 65534, -1)
+    monkeypatch.setenv("NOETL_HOME", str(root))
+    for command in (["dev", "up"], ["dev", "status"], ["dev", "down"], ["status"]):
+        done = bare.noetl(*command)
+        assert done.returncode == 1
+        assert "it belongs to another user (uid 65534); set NOETL_HOME to a folder you own" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["stack.json", "servers.json", "owner.lock", "users.lock", "postgres.password"])
+def test_a_link_in_the_folder_is_told_and_not_followed(name: str, bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link as password file was shown by ``dev status``, one as a log was overwritten."""
+    root, victim = bare.folder / "stack", bare.write("precious", "victim")
+    make_folder(root)
+    (root / name).symlink_to(victim)
+    monkeypatch.setenv("NOETL_HOME", str(root))
+    up = bare.noetl("dev", "up")
+    assert up.returncode == 1
+    assert f"{name}: it is a link" in up.stderr
+    assert "precious" not in bare.noetl("dev", "status").stdout
+    assert victim.read_text() == "precious"
+
+
+def test_the_owner_is_told_from_who_holds_the_lock(home: Home) -> None:
+    with home.owner_lock("run"):
+        assert home.owner() == Owner(os.getpid(), "run")
+        told = rf"process {os.getpid()} \(`noetl run`\) owns the stack"
+        with pytest.raises(BusyError, match=told), home.owner_lock("run"):
+            pytest.fail("it was owned twice")
+    assert home.owner() is None
+
+
+@pytest.mark.parametrize("text", ["", "garbage", "-1 dev 1", "1 dev 1", "{pid} dev 1", "{pid} dev"])
+def test_a_lock_that_is_not_noetls_commands_nothing(home: Home, text: str) -> None:
+    before = time.monotonic()
+    with held(home.owner_file) as holder:
+        home.owner_file.write_text(text.format(pid=holder))
+        told = f"{home.owner_file} is locked by a process that is not noetl"
+        with pytest.raises(StackError, match=told):
+            home.owner()
+        with pytest.raises(BusyError, match=told), home.owner_lock("dev"):
+            pytest.fail("it was owned")
+        assert identity(holder), "the holder was ended"
+    assert time.monotonic() - before < 60
+
+
+def test_a_lock_that_is_only_shared_keeps_nobody_waiting_without_a_word(home: Home) -> None:
+    told = f"{home.owner_file} is locked by a process that is not noetl"
+    home.owner_file.touch(mode=0o600)
+    with held(home.owner_file, "sh"), pytest.raises(BusyError, match=told), home.owner_lock("dev"):
+        pytest.fail("it was owned")
+
+
+def test_a_process_that_owns_the_folder_and_serves_no_stack_is_not_ended(
+    bare: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(bare.folder / "stack")
+    home.prepare()
+    monkeypatch.setenv("NOETL_HOME", str(home.root))
+    with held(home.owner_file) as holder:
+        found = identity(holder)
+        assert found is not None
+        home.owner_file.write_text(f"{holder} dev {found.started}")
+        down = bare.noetl("dev", "down")
+        assert down.returncode == 1
+        assert f"process {holder} holds {home.owner_file}, and is not `noetl dev serve`" in down.stderr
+        assert identity(holder) == found
+
+
+@pytest.mark.parametrize("command", [["dev", "up"], ["dev", "down"], ["dev", "status"], ["status"]])
+def test_whoever_holds_the_lock_makes_nobody_wait(
+    bare: Site, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    home = Home(bare.folder / "stack")
+    home.prepare()
+    monkeypatch.setenv("NOETL_HOME", str(home.root))
+    write_whole(home.stack, json.dumps({}))
+    with held(home.owner_file):
+        done = bare.noetl(*command)
+    assert done.returncode == 1
+    assert f"{home.owner_file} is locked by a process that is not noetl: end it (`fuser -v" in done.stderr
+
+
+def test_a_wait_is_told_with_the_file(home: Home, capfd: pytest.CaptureFixture[str]) -> None:
+    users = home.root / "users.lock"
+    with held(users), pytest.raises(BlockingIOError), locked(users, fcntl.LOCK_SH, 1.5):
+        pytest.fail("it was locked")
+    assert capfd.readouterr().err == f"waiting for whoever holds {home.root / 'users.lock'}\n"
+
+
+def test_a_held_lock_keeps_the_copying_of_postgres_for_a_limited_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_place, "COPIES", tmp_path)
+    monkeypatch.setattr(postgres_place, "COPY_SECONDS", 0.5)
+    installed = postgres_place._installed()  # pyright: ignore[reportPrivateUsage]
+    with (
+        held(tmp_path / "copying.lock", "sh"),
+        pytest.raises(StackError, match=r"copying\.lock: another process holds"),
+    ):
+        postgres_place._copied(installed)  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_file_that_was_removed_while_its_lock_was_held_is_another(home: Home) -> None:
+    """What the words about a foreign lock advise: remove the file."""
+    with held(home.owner_file):
+        home.owner_file.unlink()
+        with home.owner_lock("run"):
+            assert home.owner() == Owner(os.getpid(), "run")
+            assert home.owner_file.stat().st_mode & 0o777 == 0o600, "another user can lock it"
+
+
+def test_looking_makes_nothing(tmp_path: Path) -> None:
+    home = Home(tmp_path / "stack")
+    assert (home.owner(), home.in_use(), running(home), home.named_project()) == (None, False, None, None)
+    assert not home.root.exists()
+
+
+def test_drafts_of_a_writer_that_was_killed_are_removed(home: Home) -> None:
+    (home.root / ".stack.json.0123456789abcdef.new").write_text("half")
+    with home.owner_lock("run"):
+        assert not list(home.root.glob(".*.new"))
+
+
+def test_a_password_is_made_once(home: Home) -> None:
+    password = home.password("reader")
+    assert password == home.password("reader") != home.password("playbooks")
+    assert (home.root / "reader.password").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_folder_that_is_gone_is_told(bare: Site) -> None:
+    gone = Site(bare.folder / "gone")
+    gone.folder.mkdir()
+    script = f'rmdir "$PWD"; exec "{sys.executable}" -P -m noetl_temporal.cli dev status'
+    done = subprocess.run(["sh", "-c", script], cwd=gone.folder, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "Error: the current folder was removed: change to another, or set NOETL_HOME\n",
+    )

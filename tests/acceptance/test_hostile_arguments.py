@@ -1,0 +1,194 @@
+"""Arguments, payloads and files of any shape are refused in words: quickly, and never as a bug of ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+
+from noetl_temporal.cli.payload import read_payload
+from tests.acceptance.site import NOETL, Site
+
+HELLO = """apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: hostile, path: tests/hostile}
+workload: {a: 1}
+workflow:
+  - step: start
+    tool: {kind: noop}
+"""
+BOMB = "{a0: &a0 [x, x], " + ", ".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)) + "}"
+MERGES = "{m: &m {" + ",".join(f"k{n}: 1" for n in range(999)) + "}, b: {<<: [" + "*m," * 9999 + "]}}"
+
+PAYLOADS = {
+    "lists 100,000 deep": ("[" * 100_000, "more than 100 levels"),
+    "objects 100,000 deep": ('{"a":' * 100_000 + "1" + "}" * 100_000, "more than 100 levels"),
+    "four megabytes of lists": ('{"a": [' + "[]," * 1_300_000 + "1]}", "more than 1,000,000 values"),
+    "no end of a text": ('{"a": "' + '\\"' * 2_000_000, "is not JSON"),
+    "a number beyond all": ('{"a": 1e999}', "is not JSON"),
+    "not a number": ('{"a": NaN}', "is not JSON"),
+    "an integer of 5,000 digits": ('{"a": ' + "9" * 5000 + "}", "is not JSON"),
+    "half a character": ('{"a": "\\ud800"}', "is not JSON"),
+}
+SETTINGS = {
+    "20,000 names": (".".join(["a"] * 20_000) + "=1", "more than 100 levels"),
+    "20,000 brackets": ("a=" + "[" * 20_000 + "]" * 20_000, "more than 100 levels"),
+    "20,000 braces": ("a=" + "{a: " * 20_000 + "}" * 20_000, "more than 100 levels"),
+    "60 names and 60 brackets": (".".join(["a"] * 60) + "=" + "[" * 60 + "]" * 60, "more than 100 levels"),
+    "a bomb of aliases": (f"a={BOMB}", "the aliases repeat more than"),
+    "a bomb of merges": (f"a={MERGES}", "the aliases repeat more than"),
+    "merges of merges": (
+        "a=" + "{<<: " * 95 + "{" + ",".join(f"k{n}: 1" for n in range(9000)) + "}" * 96,
+        "merges carry more than 100,000 keys",
+    ),
+    "a number of 5,000 digits": ("a=" + "9" * 5000, "the number is too long"),
+    "a tag": ("a=!!python/object:os.system x", "is not supported"),
+    "half a character in a name": ("a.\udcff=1", "--set takes name=value"),
+    "an escape in a name": ("a.\x1b[31m=1", "--set takes name=value"),
+}
+SECONDS = 20
+"""What none of these may take: each took minutes or did not end, and takes hundredths of that."""
+
+
+@pytest.mark.parametrize("name", PAYLOADS)
+def test_a_hostile_payload_is_refused_in_words(name: str, tmp_path: Path) -> None:
+    payload, says = PAYLOADS[name]
+    file = tmp_path / "payload.json"
+    file.write_text(payload)
+    began = time.process_time()
+    for given in (payload, f"@{file}"):
+        with pytest.raises(click.UsageError, match=says):
+            read_payload(given, [])
+    assert time.process_time() - began < SECONDS
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_hostile_setting_is_refused_in_words(name: str) -> None:
+    setting, says = SETTINGS[name]
+    began = time.process_time()
+    with pytest.raises(click.UsageError, match=says) as told:
+        read_payload(None, [setting])
+    assert time.process_time() - began < SECONDS
+    assert len(str(told.value)) < 400
+
+
+def test_many_settings_have_one_bound_together() -> None:
+    repeating = "{x: &a [" + "1," * 3000 + "], y: [" + "*a," * 30 + "]}"
+    with pytest.raises(click.UsageError, match="more than 1,000,000 values in all"):
+        read_payload(None, [f"a{index}={repeating}" for index in range(20)])
+
+
+def test_20_000_settings_cost_20_times_those_of_1_000() -> None:
+    def seconds(count: int) -> float:
+        began = time.process_time()
+        assert len(read_payload(None, [f"a{index}=1" for index in range(count)])) == count
+        return time.process_time() - began
+
+    seconds(100)
+    assert seconds(20_000) < 100 * min(seconds(1_000), seconds(1_000))
+
+
+def test_the_deepest_payload_that_is_read_can_be_sent_on() -> None:
+    deepest = '{"a":' + "[" * 99 + "]" * 99 + "}"
+    assert json.dumps(read_payload(deepest, []), separators=(",", ":")) == deepest
+
+
+# ---- the command, with its memory limited -----------------------------------------------------------------------
+
+MEMORY = 1 << 30
+
+
+def refused(site: Site, *args: str, stdin: int = subprocess.DEVNULL) -> str:
+    """What a command says that ends by itself, with status 2 and within 1 GB."""
+    done = subprocess.run(
+        [*NOETL, *args],
+        cwd=site.folder,
+        stdin=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        preexec_fn=limit_memory if sys.platform == "linux" else None,  # macOS has no such limit
+    )
+    assert "Traceback" not in done.stderr
+    assert "bug" not in done.stderr
+    assert done.returncode == 2, done.stderr
+    return done.stderr
+
+
+def limit_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+@pytest.fixture
+def pipe(bare: Site) -> str:
+    """A pipe that nobody writes to."""
+    os.mkfifo(bare.folder / "pipe.yaml")
+    return "pipe.yaml"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("run", "FILE"),
+        ("compile", "FILE"),
+        ("migrate", "FILE"),
+        ("migrate", "--write", "FILE"),
+        ("replay", "FILE"),
+        ("run", "hello.yaml", "--payload", "@FILE"),
+        ("compile", "hello.yaml", "--forecast", "--payload", "@FILE"),
+        ("run", "hello.yaml", "--credentials", "FILE"),
+        ("compile", "hello.yaml", "--catalog", "FILE"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_only_files_are_read(bare: Site, pipe: str, args: tuple[str, ...], kind: str) -> None:
+    bare.write(HELLO, "hello.yaml")
+    file = {"pipe": pipe, "device": "/dev/zero"}[kind]
+    assert file in refused(bare, *(arg.replace("FILE", file) for arg in args))
+
+
+def test_a_pipe_in_a_folder_is_no_playbook(bare: Site, pipe: str) -> None:
+    bare.write(HELLO, "hello.yaml")
+    done = bare.noetl("compile", ".", "--catalog", ".")
+    assert done.returncode == 0
+    assert pipe not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("command", ["compile", "migrate"])
+def test_standard_input_without_end_is_read_as_far_as_a_playbook_may_reach(bare: Site, command: str) -> None:
+    with Path("/dev/zero").open("rb") as endless:
+        done = subprocess.run(
+            [*NOETL, command, "-"], cwd=bare.folder, stdin=endless, capture_output=True, text=True, timeout=60
+        )
+    assert done.returncode == 1
+    assert "the text is longer than 16,000,000 bytes" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("status", "9" * 5000),
+        ("status", "9" * 30),
+        ("events", "9" * 30),
+        ("cancel", "9" * 30),
+        ("terminate", "9" * 30),
+        ("replay", "9" * 5000),
+        ("run", "hello.yaml", "--timeout", "nan"),
+        ("run", "hello.yaml", "--timeout", "1e99"),
+        ("worker", "--grace", "nan"),
+        ("compile", "hello.yaml", "--forecast", "--items", "start=" + "9" * 5000),
+        ("compile", "hello.yaml", "--forecast", "--result-bytes", "start=" + "9" * 15),
+        ("prune", "--older-than", "9" * 5000 + "d"),
+        ("run", "hello.yaml", "--payload", '{"' + "k" * 100_000 + '": 1}'),
+    ],
+)
+def test_numbers_and_names_beyond_all_are_refused(bare: Site, args: tuple[str, ...]) -> None:
+    bare.write(HELLO, "hello.yaml")
+    assert refused(bare, *args)

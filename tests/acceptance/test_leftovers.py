@@ -1,0 +1,169 @@
+"""A signal goes to a process that is known to be the stack's, whatever stands in the note of its processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from noetl_temporal.stack.files import UnsafeFileError, write_whole
+from noetl_temporal.stack.identity import Identity, identity
+from noetl_temporal.stack.leftovers import end_leftovers, end_processes_in, noted, record
+from noetl_temporal.stack.process import Server, start, stop
+from tests.acceptance.processes import wait_until
+
+HAS_PROC = pytest.mark.skipif(not Path("/proc/self").exists(), reason="the system does not tell folders of processes")
+
+
+@pytest.fixture
+def signals(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
+    """What would be sent. Nothing is: a guard that fails here would end the machine that tests it."""
+    sent: list[tuple[str, int, int]] = []
+
+    def kill(pid: int, how: int) -> None:
+        sent.append(("kill", pid, how))
+
+    def killpg(pid: int, how: int) -> None:
+        sent.append(("killpg", pid, how))
+
+    monkeypatch.setattr(os, "kill", kill)
+    monkeypatch.setattr(os, "killpg", killpg)
+    return sent
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as process:
+        yield process
+        process.kill()
+
+
+def note_of(process: subprocess.Popen[bytes], **changed: object) -> list[object]:
+    found = identity(process.pid)
+    assert found is not None
+    told = {"pid": process.pid, "marker": "sleep 600", "service": False, "uid": found.uid, "started": found.started}
+    return list((told | changed).values())
+
+
+def written(folder: Path, *notes: object) -> Path:
+    file = folder / "servers.json"
+    write_whole(file, json.dumps(notes))
+    return file
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        [-1, "", True],
+        [-1, "", True, 0, "1"],
+        [-1, "sleep", True, 0, "1"],
+        [0, "sleep", True, 0, "1"],
+        [1, "init", False, 0, "1"],
+        [1, "/", False, 0, "1"],
+        ["2", "sleep", True, 0, "1"],
+        [2**70, "sleep", True, 0, "1"],
+        [2, "", True, 0, "1"],
+        [2],
+        {},
+        None,
+    ],
+)
+def test_a_forged_note_signals_nobody(note: object, tmp_path: Path, signals: list[tuple[str, int, int]]) -> None:
+    end_leftovers(written(tmp_path, note))
+    assert signals == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"uid": 4_000_000}, {"started": "1"}, {"marker": "sleep 601"}],
+    ids=["another account", "another start", "another command"],
+)
+def test_a_note_of_another_process_signals_nobody(
+    changed: dict[str, object], tmp_path: Path, sleeper: subprocess.Popen[bytes], signals: list[tuple[str, int, int]]
+) -> None:
+    end_leftovers(written(tmp_path, note_of(sleeper, **changed)))
+    assert signals == []
+
+
+def test_a_process_of_the_stack_is_ended(tmp_path: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    """The control: nothing is changed in the note."""
+    note = written(tmp_path, note_of(sleeper))
+    end_leftovers(note)
+    assert sleeper.wait(30) == -signal.SIGINT
+    assert not note.exists()
+
+
+def test_a_service_is_killed_with_what_it_started(tmp_path: Path) -> None:
+    script = 'sleep 600 & echo $! > "$1"; wait'
+    child = tmp_path / "child"
+    with subprocess.Popen(["sh", "-c", script, "a-service", str(child)], start_new_session=True) as process:
+        assert wait_until(lambda: child.exists() and bool(child.read_text()))
+        end_leftovers(written(tmp_path, note_of(process, marker="a-service", service=True)))
+        assert process.wait(30) == -signal.SIGKILL
+    assert wait_until(lambda: identity(int(child.read_text())) is None)
+
+
+def test_a_note_that_is_a_link_is_refused(tmp_path: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    written(tmp_path, note_of(sleeper)).rename(tmp_path / "theirs.json")
+    (tmp_path / "servers.json").symlink_to(tmp_path / "theirs.json")
+    with pytest.raises(UnsafeFileError, match="it is a link"):
+        end_leftovers(tmp_path / "servers.json")
+    assert sleeper.poll() is None
+
+
+def test_what_is_recorded_is_found_again(tmp_path: Path) -> None:
+    server: Server = start("sleep", ["sleep", "600"], tmp_path / "log", "sleep 600")
+    try:
+        record(tmp_path / "servers.json", [server])
+        (held,) = noted(tmp_path / "servers.json")
+        assert held.runs()
+        assert held.is_marked()
+        server.release()
+        assert wait_until(lambda: (identity(held.pid) or Identity(0, "", "")).command.startswith("sleep"))
+        assert held.runs(), "it is another process once its program has begun"
+    finally:
+        stop([server])
+    assert not held.runs()
+
+
+@HAS_PROC
+def test_only_programs_of_postgres_are_ended_in_its_data(tmp_path: Path) -> None:
+    """A person may have changed to that folder."""
+    program = tmp_path / "postgres"
+    program.symlink_to("/bin/sleep")
+    data = tmp_path / "data"
+    data.mkdir()
+    with (
+        subprocess.Popen([str(program), "600"], cwd=data, start_new_session=True) as session,
+        subprocess.Popen(["sleep", "600"], cwd=data, start_new_session=True) as person,
+        subprocess.Popen([str(program), "600"], cwd=tmp_path, start_new_session=True) as elsewhere,
+    ):
+        try:
+            end_processes_in(data)
+            assert session.wait(30) == -signal.SIGKILL
+            assert (person.poll(), elsewhere.poll()) == (None, None)
+        finally:
+            for process in (session, person, elsewhere):
+                process.kill()
+
+
+@HAS_PROC
+def test_ps_tells_what_proc_tells(sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    by_proc = identity(sleeper.pid)
+    monkeypatch.setattr("noetl_temporal.stack.identity.PROC", Path("/nowhere"))
+    by_ps, again = identity(sleeper.pid), identity(sleeper.pid)
+    assert by_proc is not None
+    assert by_ps is not None
+    assert (by_ps.uid, by_ps.command) == (by_proc.uid, by_proc.command)
+    assert by_ps == again
+    sleeper.kill()
+    assert wait_until(lambda: identity(sleeper.pid) is None), "a process that has ended, and was not waited for, runs"
+
+
+def test_ids_that_mean_many_are_of_no_process() -> None:
+    assert [identity(pid) for pid in (-(2**40), -1, 0, 1, 2**40)] == [None] * 5

@@ -1,0 +1,51 @@
+"""A server that answers with whatever bytes a test likes, as no proper one would."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable
+
+__all__ = ["Answer", "answering", "head", "serving"]
+
+Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+@contextlib.asynccontextmanager
+async def serving(answer: Answer) -> AsyncGenerator[str]:
+    """The address of a server on loopback that reads the head of a request and leaves the rest to ``answer``."""
+    running: set[asyncio.Task[None]] = set()
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        running.add(task)
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            await reader.readuntil(b"\r\n\r\n")
+            await answer(writer)
+        running.discard(task)
+        writer.close()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        for task in list(running):
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+
+
+def answering(body: bytes, *headers: str, status: str = "200 OK") -> Answer:
+    """Answer with these headers and this body."""
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(head(f"Content-Length: {len(body)}", *headers, status=status) + body)
+        await writer.drain()
+
+    return answer
+
+
+def head(*headers: str, status: str = "200 OK") -> bytes:
+    return "\r\n".join([f"HTTP/1.1 {status}", *headers, "Connection: close", "", ""]).encode()

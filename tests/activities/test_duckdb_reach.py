@@ -1,0 +1,323 @@
+"""What SQL of a playbook reaches through DuckDB: the files of its execution's folder, those of directories that the
+deployment names, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from noetl_activities import duckdb as duckdb_tool
+from noetl_activities.duckdb_place import DIRECTORIES_VARIABLE
+from noetl_activities.errors import ConfigError, RefusedError, ToolError
+from noetl_activities.isolation import landlock
+from noetl_activities.outcome import Outcome
+from noetl_activities.sinks import Entry, find, store
+
+from .conftest import Context, request
+
+HAS_LANDLOCK = sys.platform == "linux" and landlock.abi() > 0
+SECRET = "canary-4711"
+
+
+class Site:
+    """A worker's home with the folder of execution 42, a directory that the deployment names, and one outside."""
+
+    def __init__(self, root: Path) -> None:
+        self.folder = root / "home" / "duckdb" / "42"
+        self.named = root / "named"
+        self.outside = root / "outside"
+        self.beside = root / "home" / "duckdb" / "421"
+        for one in (self.folder, self.named, self.outside, self.beside):
+            one.mkdir(parents=True)
+        for one in (self.outside, self.beside):
+            (one / "secret.csv").write_text(f"name,value\npassword,{SECRET}\n")
+        with duckdb.connect(str(self.outside / "other.duckdb")) as opened:
+            opened.execute(f"create table secret as select '{SECRET}' as value")
+        (self.folder / "own.csv").write_text("a\n1\n")
+        (self.named / "shared.csv").write_text("a\n2\n")
+        (self.folder / "link.csv").symlink_to(self.outside / "secret.csv")
+        (self.folder / "relative.csv").symlink_to("../../../outside/secret.csv")
+        (self.folder / "linked").symlink_to(self.outside)
+        (self.folder / "linked.duckdb").symlink_to(self.outside / "other.duckdb")
+        (self.folder / "logged.duckdb.wal").symlink_to(self.outside / "written")
+        self.before = self.content()
+
+    def content(self) -> dict[str, bytes]:
+        """The files outside."""
+        return {str(path): path.read_bytes() for path in self.outside.rglob("*") if path.is_file()}
+
+    def sql(self, text: str) -> str:
+        return text.format(
+            folder=self.folder, named=self.named, outside=self.outside, beside=self.beside, secret=SECRET
+        )
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    found = Site(tmp_path)
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(DIRECTORIES_VARIABLE, str(found.named))
+    monkeypatch.setenv("CANARY", SECRET)
+    return found
+
+
+async def run(sql: str, **config: Any) -> Outcome:
+    return await duckdb_tool.TOOL.run(request("duckdb", command=sql, **config), Context())
+
+
+READS = [
+    "select content from read_text('/proc/self/environ')",
+    "select content from read_text('{outside}/secret.csv')",
+    "from '{outside}/secret.csv'",
+    "from read_csv('file://{outside}/secret.csv')",
+    "from '{beside}/secret.csv'",
+    "from '{folder}/../421/secret.csv'",
+    "from '{folder}/link.csv'",
+    "from '{folder}/relative.csv'",
+    "from '{folder}/linked/secret.csv'",
+    "from read_csv(['{folder}/own.csv', '{outside}/secret.csv'], union_by_name = true)",
+    "create table t (name varchar, value varchar); copy t from '{outside}/secret.csv'; from t",
+    "from glob('{outside}/sec*')",
+    "from glob('{folder}/linked/sec*')",
+    "from sniff_csv('{outside}/secret.csv')",
+    "attach '{outside}/other.duckdb' as o (read_only); from o.secret",
+    "attach '{folder}/linked.duckdb' as o (read_only); from o.secret",
+]
+
+WRITES = [
+    "copy (select 1) to '{outside}/written'",
+    "copy (select 1) to '{folder}/linked/written'",
+    "copy (select 1) to '{outside}/secret.csv'",
+    "copy (select 1 as a, 2 as b) to '{folder}/linked' (partition_by (a), overwrite_or_ignore)",
+    "export database '{outside}/written'",
+    "export database '{folder}/linked/written'",
+    "attach '{outside}/written' as o; create table o.t as select 1 as a",
+    "set enable_profiling = 'json'; set profiling_output = '{outside}/written.json'; select 1",
+    "call enable_logging('QueryLog', storage = 'file', storage_config = {{'path': '{outside}/written'}}); select 1",
+    "set log_query_path = '{outside}/written'; select 1",
+]
+
+
+def plain(site: Site, sql: str) -> list[Any]:
+    """What the same SQL does in a DuckDB without a guard."""
+    with duckdb.connect(str(site.folder / "plain.duckdb")) as opened:
+        return [row for text in site.sql(sql).split("; ") for row in opened.execute(text).fetchall()]
+
+
+@pytest.mark.parametrize("sql", READS)
+async def test_files_outside_are_not_read(site: Site, sql: str) -> None:
+    outcome = await run(site.sql(sql))
+    assert outcome.error is not None, outcome.result
+    assert outcome.error.code == "PermissionException"
+    assert "NOETL_DUCKDB_DIRECTORIES" in outcome.error.message
+    assert SECRET not in outcome.error.message
+
+
+@pytest.mark.parametrize("sql", READS)
+def test_control_without_the_guard_they_are(site: Site, sql: str) -> None:
+    if sql == READS[0]:
+        assert "PATH" in str(plain(site, sql))
+    else:
+        assert any(word in str(plain(site, sql)) for word in (SECRET, "secret.csv", "value"))
+
+
+@pytest.mark.parametrize("sql", WRITES)
+async def test_files_outside_are_not_written(site: Site, sql: str) -> None:
+    outcome = await run(site.sql(sql))
+    assert outcome.error is not None, outcome.result
+    assert outcome.error.code in ("PermissionException", "InvalidInputException", "IOException")
+    assert site.content() == site.before
+
+
+@pytest.mark.parametrize("sql", WRITES)
+def test_control_without_the_guard_they_are_written(site: Site, sql: str) -> None:
+    plain(site, sql)
+    assert site.content() != site.before
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "install httpfs",
+        "install spatial from community",
+        "install '{folder}/x.duckdb_extension'",
+        "load httpfs",
+        "load '{folder}/own.csv'",
+        "from 'https://127.0.0.1:9/x.csv'",
+        "from read_parquet('s3://bucket/x')",
+        "attach 'host=127.0.0.1 port=9' as pg (type postgres)",
+        "attach '{folder}/x.db' as lite (type sqlite)",
+        "create persistent secret s (type http)",
+        "set enable_external_access = true",
+        "set lock_configuration = false",
+        "reset lock_configuration",
+        "set allowed_directories = ['/']",
+        "set allowed_configs = ['memory_limit']",
+        "set memory_limit = '900GB'",
+        "set max_temp_directory_size = '900GB'",
+        "set temp_directory = '{outside}'",
+        "set secret_directory = '{outside}'",
+        "set home_directory = '{outside}'",
+        "set file_search_path = '{outside}'",
+        "set custom_extension_repository = 'http://127.0.0.1:9'",
+        "set autoinstall_known_extensions = true",
+        "set allow_unsigned_extensions = true",
+        "set python_enable_replacements = true",
+        "from CONFIG",
+        "call enable_profiling(save_location = '{outside}/written')",
+    ],
+)
+async def test_nothing_is_fetched_and_no_limit_is_lifted(site: Site, sql: str) -> None:
+    outcome = await run(site.sql(sql))
+    assert outcome.error is not None, outcome.result
+    assert not outcome.error.retryable
+    assert site.content() == site.before
+
+
+async def test_what_is_refused_is_told_in_words(site: Site) -> None:
+    for sql, words in (
+        ("load httpfs", "only the extensions that are built into DuckDB can be used"),
+        ("set memory_limit = '9GB'", "a playbook may not change this setting"),
+        ("from '/etc/passwd.csv'", "the directories that NOETL_DUCKDB_DIRECTORIES names"),
+    ):
+        outcome = await run(sql)
+        assert outcome.error is not None
+        assert words in outcome.error.message
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("from 'own.csv'", [{"a": 1}]),
+        ("from '{folder}/own.csv'", [{"a": 1}]),
+        ("from '{named}/shared.csv'", [{"a": 2}]),
+        ("copy (select 3 as a) to 'made.parquet'; from 'made.parquet'", [{"a": 3}]),
+        ("copy (select 4 as a) to '{named}/made.csv'; from '{named}/made.csv'", [{"a": 4}]),
+        ("create table t as select 5 as a; export database 'all'; from 'all/t.csv'", [{"a": 5}]),
+        ("attach 'more.duckdb' as o; create table o.t as select 6 as a; from o.t", [{"a": 6}]),
+        ("attach ':memory:' as o; create table o.t as select 7 as a; from o.t", [{"a": 7}]),
+        ("set threads = 2; set TimeZone = 'Asia/Tokyo'; select '2026-01-01 00:00+00'::timestamptz::text as a",
+         [{"a": "2026-01-01 09:00:00+09"}]),
+    ],
+)  # fmt: skip
+async def test_files_of_the_execution_and_of_the_deployment_are_used(
+    site: Site, sql: str, rows: list[dict[str, Any]]
+) -> None:
+    outcome = await run(site.sql(sql))
+    assert outcome.error is None, outcome.error
+    assert outcome.result["rows"] == rows
+
+
+DATABASES = [
+    "{outside}/other.duckdb",
+    "{outside}/written.duckdb",
+    "../../../outside/other.duckdb",
+    "../421/x.duckdb",
+    "linked.duckdb",
+    "linked/other.duckdb",
+    "logged.duckdb",
+    "/proc/self/environ",
+    "x\0y",
+]
+
+
+@pytest.mark.parametrize("database", DATABASES)
+async def test_a_database_elsewhere_is_refused_to_tool_and_sink(site: Site, database: str) -> None:
+    config = {"database": site.sql(database), "table": "t", "data": [{"a": 1}]}
+    for call in (
+        run("select 1", database=site.sql(database)),
+        store("duckdb", config, "append", Entry("42/k/sink0"), None, None, Context()),
+        find("duckdb", config, None, "42/k", 1, Context()),
+    ):
+        with pytest.raises((RefusedError, ConfigError)):
+            await call
+    assert site.content() == site.before
+
+
+LOGGED = "attach '{folder}/logged.duckdb' as o; create table o.t as select 1 as a; from o.t"
+
+
+@pytest.mark.skipif(not HAS_LANDLOCK, reason="the kernel has no landlock")
+async def test_a_link_that_duckdb_itself_follows_is_stopped_by_the_kernel(site: Site) -> None:
+    outcome = await run(site.sql(LOGGED))
+    assert outcome.error is not None, outcome.result
+    assert site.content() == site.before
+
+
+def test_control_without_a_guard_it_is_followed(site: Site) -> None:
+    plain(site, LOGGED)
+    assert site.content() != site.before
+
+
+async def test_a_database_of_the_deployment_reaches_its_directories_alone(site: Site) -> None:
+    outcome = await run("from 'shared.csv'", database=str(site.named / "w.duckdb"))
+    assert outcome.result["rows"] == [{"a": 2}]
+    refused = await run(site.sql("from '{folder}/own.csv'"), database=str(site.named / "w.duckdb"))
+    assert refused.error is not None
+
+
+@pytest.mark.parametrize("database", ["x.duckdb", ":memory:", "md:x", "s3://bucket/x", "postgres:host=127.0.0.1"])
+async def test_any_other_name_is_a_file_of_the_execution(site: Site, database: str) -> None:
+    if "/" in database:
+        (site.folder / "s3:" / "bucket").mkdir(parents=True)
+    outcome = await run("create table t as select 1 as a; from t", database=database)
+    assert outcome.error is None
+    assert outcome.result["rows"] == [{"a": 1}]
+
+
+async def test_each_execution_has_a_folder_that_only_its_owner_enters(site: Site) -> None:
+    called = request("duckdb", command="select 1")
+    for execution in ("43", ""):
+        outcome = await duckdb_tool.TOOL.run(type(called)("duckdb", called.config, execution_id=execution), Context())
+        folder = Path(outcome.result["database_path"]).parent
+        assert (folder.name, (await asyncio.to_thread(folder.stat)).st_mode & 0o777) == (execution or "adhoc", 0o700)
+
+
+@pytest.mark.parametrize("execution", ["..", "a/b", "../42", "\0", "x" * 101])
+async def test_an_execution_that_is_no_name_is_refused(site: Site, execution: str) -> None:
+    called = request("duckdb", command="select 1")
+    with pytest.raises(ConfigError):
+        await duckdb_tool.TOOL.run(type(called)("duckdb", called.config, execution_id=execution), Context())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(DIRECTORIES_VARIABLE, "relative"), ("NOETL_DUCKDB_MEMORY", "lots"), ("NOETL_DUCKDB_MEMORY", "nan")],
+)
+async def test_a_wrong_setting_of_the_worker_is_told(
+    site: Site, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ToolError, match=f"{name} of the worker"):
+        await run("select 1")
+
+
+@pytest.mark.parametrize("name", ["NOETL_CREDENTIALS", "NOETL_HOME"])
+async def test_a_directory_with_secrets_of_the_worker_is_refused(
+    site: Site, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (site.folder / "link").symlink_to(site.named)
+    monkeypatch.setenv(name, str(site.folder / "link" / "credentials.yaml"))
+    with pytest.raises(ConfigError, match=r"credentials\.yaml lies: move it"):
+        await run("from 'credentials.yaml'")
+
+
+async def test_without_a_home_nothing_is_kept_in_the_current_folder(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NOETL_HOME")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    monkeypatch.chdir(site.outside)
+    outcome = await run("select 1")
+    assert Path(outcome.result["database_path"]).is_relative_to(
+        tmp_path / ("data" if os.uname()[0] != "Darwin" else "user")
+    )
+    assert site.content() == site.before

@@ -1,0 +1,112 @@
+"""What a request takes along when a server sends it elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from noetl_activities.errors import RefusedError
+from noetl_activities.http import TOOL
+from noetl_activities.outcome import Outcome
+
+from .conftest import Context, request
+from .raw_server import answering, head, serving
+
+pytestmark = pytest.mark.usefixtures("loopback")
+
+SENT = {
+    "Authorization": "Bearer hush",
+    "Cookie": "session=hush",
+    "Proxy-Authorization": "Basic hush",
+    "X-Api-Token": "hush",
+    "X-Anything": "hush",
+    "Content-Language": "hush",
+    "Accept": "text/x-own",
+    "Accept-Language": "no",
+    "User-Agent": "own",
+}
+SAFE = {"accept": "text/x-own", "accept-language": "no", "user-agent": "own", "accept-encoding": "gzip, deflate"}
+
+
+async def sent_away(web: str, to: str, code: int = 307, **config: Any) -> Outcome:
+    call = request("http", "c", url=f"{web}/away", follow_redirects=True, headers=SENT, **config)
+    call = msgspec.structs.replace(call, key="1/pay/0/a", idempotency_key="X-Call")
+    call.config["params"] = {"to": to, "code": code}
+    return await TOOL.run(call, Context(c={"type": "api_key", "api_key": "hush", "header_name": "X-Mine"}))
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+async def test_to_another_origin_only_safe_headers_go_along(web: str, code: int) -> None:
+    outcome = await sent_away(web, web.replace("127.0.0.1", "localhost") + "/echo", code)
+    arrived = outcome.result["data"]["headers"]
+    assert {name: value for name, value in arrived.items() if name not in ("host", "connection")} == SAFE
+
+
+async def test_to_the_same_origin_all_go_along(web: str) -> None:
+    """The control, but for Cookie, which httpx sets from the jar of the call."""
+    arrived = (await sent_away(web, f"{web}/echo")).result["data"]["headers"]
+    assert {name for name in SENT if name.lower() not in arrived} == {"Cookie"}
+    assert {"x-mine", "x-call"} <= set(arrived)
+
+
+async def test_another_port_is_another_origin_and_has_no_cookie_of_the_first(web: str) -> None:
+    to_web = f"Location: {web}/echo"
+    async with serving(answering(b"", to_web, "Set-Cookie: session=hush; Path=/", status="302 Found")) as other:
+        call = request("http", "c", url=other, follow_redirects=True)
+        arrived = (await TOOL.run(call, Context(c={"type": "bearer", "token": "hush"}))).result["data"]["headers"]
+    assert not {"cookie", "authorization"} & set(arrived)
+
+
+async def test_who_is_sent_back_gets_nothing_back(web: str) -> None:
+    away = web.replace("127.0.0.1", "localhost")
+    outcome = await sent_away(web, f"{away}/away?to={web}/echo")
+    assert outcome.result["url"] == f"{web}/echo"
+    assert "hush" not in str(outcome.result["data"]["headers"])
+
+
+@pytest.mark.parametrize(("code", "method"), [(307, "POST"), (308, "PUT"), (301, "PUT"), (307, "DELETE")])
+async def test_no_body_and_no_command_goes_to_another_origin(web: str, code: int, method: str) -> None:
+    other = web.replace("127.0.0.1", "localhost")
+    with pytest.raises(RefusedError, match=rf"{method} was redirected to another server \({other}\)") as refused:
+        await sent_away(web, f"{other}/echo?key=hush", code, method=method, body="hush")
+    assert "hush" not in str(refused.value)
+
+
+@pytest.mark.parametrize("code", [301, 302, 303])
+async def test_a_post_that_becomes_a_get_takes_no_body_along(web: str, code: int) -> None:
+    outcome = await sent_away(web, web.replace("127.0.0.1", "localhost") + "/echo", code, method="POST", body="hush")
+    assert outcome.result["data"]["method"] == "GET"
+    assert "hush" not in str(outcome.result["data"])
+
+
+async def test_a_get_with_a_body_takes_none_along(web: str) -> None:
+    outcome = await sent_away(web, web.replace("127.0.0.1", "localhost") + "/echo", body="hush")
+    assert outcome.result["data"]["body"] == ""
+    same = await sent_away(web, f"{web}/echo", body="hush")
+    assert same.result["data"]["body"] == "hush", "the control"
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "http://[::1",
+        "http://a:99999/",
+        "//",
+        "http://" + "ü" * 300,
+        "http://" + "a" * 66_000,
+        "\\\\x",
+        "http:///x",
+        "?",
+    ],
+)
+async def test_no_location_does_harm(location: str) -> None:
+    async def answer(writer: Any) -> None:
+        writer.write(head(status="302 Found")[:-2] + b"Location: " + location.encode() + b"\r\n\r\n")
+
+    async with serving(answer) as url:
+        outcome = await TOOL.run(request("http", url=url, follow_redirects=True), Context())
+    assert outcome.error is not None
+    assert outcome.error.kind in ("connection", "http")
+    assert len(outcome.error.message) < 500

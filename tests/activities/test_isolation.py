@@ -1,0 +1,372 @@
+"""What a python task cannot reach, tried by tasks. Each attack gets through in a process that nothing confines."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl_activities.isolation.probe import isolation
+from noetl_activities.isolation.settings import PORTS_VARIABLE, STACK_PORTS_VARIABLE
+from noetl_activities.python import TOOL
+from noetl_temporal.stack.addresses import Addresses
+
+from .conftest import Context, request
+
+PR_GET_DUMPABLE = 3
+HELD = asyncio.run(isolation())
+pytestmark = pytest.mark.skipif("landlock" not in HELD, reason=HELD)
+
+LIBC = "import ctypes, errno, os\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+FAILING = "\nif failed < 0: raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))\n"
+
+
+async def attacked(code: str, **given: Any) -> str:
+    """The type of the error that a task ends with, or "got through"."""
+    outcome = await TOOL.run(request("python", code=code, input=given, limit=None), Context())
+    return outcome.error.code or outcome.error.message if outcome.error else "got through"
+
+
+def unconfined(code: str, python_path: str = "", **given: Any) -> str:
+    """The same in a process of our own account that nothing confines."""
+    program = f"import json, os, sys\nglobals().update(json.loads(sys.argv[1]))\n{code}"
+    command, environment = [sys.executable, "-c", program, json.dumps(given)], {**os.environ, "PYTHONPATH": python_path}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    return done.stderr.strip().splitlines()[-1] if done.returncode else "got through"
+
+
+@pytest.fixture
+def victim() -> Iterator[int]:
+    """A process of the worker's account with a secret in its environment: another worker, the stack's."""
+    environment = {**os.environ, "NOETL_CREDENTIAL_PG": "secret"}
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=environment) as process:
+        yield process.pid
+        process.kill()
+
+
+PROCESSES = {
+    "environment": "assert b'secret' in open(f'/proc/{victim}/environ', 'rb').read()",
+    "memory": "open(f'/proc/{victim}/mem', 'rb').close()",
+    "maps": "assert open(f'/proc/{victim}/maps').read()",
+    "descriptors": "os.readlink(f'/proc/{victim}/fd/0')",
+    "files through its root": "os.listdir(f'/proc/{victim}/root/')",
+    "its folder": "os.listdir(f'/proc/{victim}/cwd/')",
+    "a signal": "os.kill(victim, 0)",
+    "limits": "import resource; resource.prlimit(victim, resource.RLIMIT_CORE)",
+    "priority": "os.setpriority(os.PRIO_PROCESS, victim, 19)",
+    "processors": "os.sched_setaffinity(victim, {0})",
+    "ptrace": LIBC + "failed = libc.ptrace(16, victim, None, None)" + FAILING,
+    "memory by a call": LIBC
+    + "class Vector(ctypes.Structure): _fields_ = [('base', ctypes.c_void_p), ('size', ctypes.c_size_t)]\n"
+    + "byte = ctypes.create_string_buffer(1)\n"
+    + "here, there = Vector(ctypes.addressof(byte), 1), Vector(address, 1)\n"
+    + "failed = libc.process_vm_readv(victim, ctypes.byref(here), 1, ctypes.byref(there), 1, 0)"
+    + FAILING,
+}
+TRACED = {"memory", "ptrace", "memory by a call"} if Path("/proc/sys/kernel/yama").exists() else set[str]()
+"""What Yama, where there is one, keeps from any process but a parent."""
+
+
+@pytest.mark.parametrize("attack", PROCESSES)
+async def test_another_process_is_out_of_reach(attack: str, victim: int) -> None:
+    given: dict[str, Any] = {"victim": victim, "address": first_address(victim)}
+    assert await attacked(PROCESSES[attack], **given) in ("PermissionError", "ProcessLookupError")
+    if attack not in TRACED:
+        assert unconfined(PROCESSES[attack], **given) == "got through"
+
+
+def first_address(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/maps").read_text().split("-")[0], 16)
+
+
+@pytest.mark.parametrize("attack", ["environment", "memory", "ptrace"])
+async def test_the_supervisor_of_the_task_is_out_of_reach(attack: str) -> None:
+    assert await attacked("victim = os.getppid()\n" + PROCESSES[attack]) == "PermissionError"
+
+
+async def test_the_worker_itself_is_closed_to_its_own_account() -> None:
+    """Also where there is no landlock: /proc/<worker> belongs to root, and no one traces it."""
+    await attacked("result = 1")
+    assert ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0
+    assert unconfined("") == "got through"  # it starts processes as before
+
+
+FILES = {
+    "read": "open(secret).read()",
+    "listed": "os.listdir(os.path.dirname(secret))",
+    "through a link": "os.symlink(secret, 'link'); open('link').read()",
+    "through a hard link": "os.link(secret, folder + '/link'); open(folder + '/link').read()",
+    "moved": "os.rename(secret, folder + '/moved')",
+    "removed": "os.remove(secret)",
+    "overwritten": "open(secret, 'w').close()",
+    "beside": "open(os.path.dirname(secret) + '/new', 'w').close()",
+    "through /proc": "open('/proc/self/root' + secret).read()",
+    "cut": "os.truncate(secret, 0)",
+    "by a program": "import subprocess; subprocess.run(['cat', secret], check=True)",
+    "made readable": "os.chmod(secret, 0o666); open(secret).read()",
+}
+
+
+@pytest.mark.parametrize("attack", FILES)
+async def test_files_outside_are_out_of_reach(
+    attack: str, task_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The credentials file, and the stack's folder."""
+    monkeypatch.chdir(tmp_path)
+    secret = tmp_path / "credentials.yaml"
+    secret.write_text("pg: {password: secret}")
+    reached = {"secret": str(secret), "folder": str(task_folder)}
+    found = await attacked(FILES[attack], **reached)
+    assert found in ("PermissionError", "OSError", "CalledProcessError")
+    assert unconfined(FILES[attack], **reached) == "got through"
+
+
+OTHERS = ("/root", "/home", "/etc/shadow", "/tmp", "/var/log", "/proc/1/environ", "/dev/mem", str(Path.home()))
+
+
+@pytest.mark.parametrize("path", OTHERS)
+async def test_what_belongs_to_no_task_is_out_of_reach(path: str) -> None:
+    attack = "os.listdir(path) if os.path.isdir(path) else open(path)"
+    assert await attacked(attack, path=path) in ("PermissionError", "FileNotFoundError")
+
+
+async def test_what_the_deployment_names_is_open_but_for_the_credentials_in_it(
+    task_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, data = task_folder / "credentials.yaml", task_folder / "data"
+    for file in (secret, data):
+        file.write_text("text")
+        file.chmod(0o666)
+    named = {"secret": str(secret), "data": str(data), "folder": str(task_folder)}
+    assert await attacked("open(data, 'a').write(open(secret).read())", **named) == "got through"
+    monkeypatch.setenv("NOETL_CREDENTIALS", str(secret))
+    assert await attacked("open(data, 'a').write('more')\nassert os.listdir(folder)", **named) == "got through"
+    for attack in ("open(secret)", "os.rename(secret, data)", "os.rename(data, secret)", "os.link(secret, data + '2')"):
+        assert await attacked(attack, **named) in ("PermissionError", "OSError")
+
+
+async def test_a_task_goes_on_with_the_files_of_another(task_folder: Path) -> None:
+    code = "os.makedirs(folder + '/made', exist_ok=True); open(folder + '/made/file', 'a').write('x')"
+    assert [await attacked(code, folder=str(task_folder)) for _ in range(2)] == ["got through"] * 2
+    assert (task_folder / "made/file").read_text() == "xx"
+
+
+async def test_what_the_playbook_sets_takes_no_effect_before_the_confinement(tmp_path: Path, task_folder: Path) -> None:
+    """Python imports sitecustomize at its start."""
+    (task_folder / "sitecustomize.py").write_text(f"open({str(tmp_path / 'reached')!r}, 'w').close()")
+    environment = {"PYTHONPATH": str(task_folder), "LD_PRELOAD": "/nothing.so", "PYTHONHOME": "/nothing"}
+    outcome = await TOOL.run(request("python", code="result = 1", env=environment), Context())
+    assert outcome.result == 1
+    assert not (tmp_path / "reached").exists()
+    assert unconfined("", python_path=str(task_folder)) == "got through"
+    assert (tmp_path / "reached").exists()
+
+
+async def test_its_account_and_its_rights_are_its_own() -> None:
+    code = "result = {line.split(':')[0]: line.split()[1:] for line in open('/proc/self/status')}"
+    [first, second] = [(await TOOL.run(request("python", code=code), Context())).result for _ in range(2)]
+    assert first["NoNewPrivs"] == ["1"]
+    assert int(first["CapEff"][0], 16) in (0, 1 << 1, 1 << 2)  # to read where only root finds Python, if it must
+    if os.getuid() == 0 and "own account" in HELD:
+        assert int(first["Uid"][0]) >= 0x70000000
+        assert first["Uid"] != second["Uid"]
+
+
+@pytest.mark.parametrize(
+    ("attack", "error"),
+    [
+        ("bytearray(100 << 30)", "MemoryError"),
+        ("import mmap; mmap.mmap(-1, 100 << 30)", "OSError"),
+        ("open('file', 'w').truncate(100 << 30)", "OSError"),
+        ("file = open('file', 'w'); file.seek(100 << 30); file.write('x'); file.flush()", "OSError"),
+        ("file = open('/dev/shm/file', 'w'); file.truncate(100 << 30)", "OSError"),
+        ("os.truncate(os.memfd_create('x'), 100 << 30)", "OSError"),
+        ("kept = [open(os.devnull) for _ in range(100_000)]", "OSError"),
+        ("import resource; resource.setrlimit(resource.RLIMIT_DATA, (-1, -1))", "ValueError"),
+        ("import resource; assert resource.getrlimit(resource.RLIMIT_CORE) != (0, 0)", "AssertionError"),
+        ("assert open('/proc/self/oom_score_adj').read() != '1000\\n'", "AssertionError"),
+        ("open('/proc/self/oom_score_adj', 'w').write('0')", "PermissionError"),
+    ],
+)
+async def test_it_takes_only_a_part_of_the_machine(attack: str, error: str) -> None:
+    assert await attacked(attack) == error
+
+
+FORKS = """
+import os, time
+started = 0
+while True:
+    try:
+        if os.fork() == 0:
+            time.sleep(600)
+        started += 1
+    except OSError:
+        break
+result = started
+"""
+IN_A_NAMESPACE = LIBC + "libc.unshare(0x10000000)\n"
+
+
+@pytest.mark.skipif("a limit on processes" not in HELD.split(";")[0], reason=HELD)
+@pytest.mark.parametrize("prefix", ["", IN_A_NAMESPACE])
+async def test_its_processes_are_limited_and_end_with_it(prefix: str) -> None:
+    outcome = await TOOL.run(request("python", code=prefix + FORKS, limit=None), Context())
+    assert outcome.error is None
+    assert 100 < outcome.result < 512
+
+
+ALL_FORK = """
+import os, time
+open(file, 'a').write(os.getcwd() + '\\n')
+while True:
+    try:
+        if os.fork() == 0:
+            os.setsid()
+    except OSError:
+        time.sleep(0.5)
+"""
+
+
+@pytest.mark.skipif("a limit on processes" not in HELD.split(";")[0], reason=HELD)
+async def test_a_fork_bomb_ends_when_its_call_does(task_folder: Path) -> None:
+    code = {"code": ALL_FORK, "input": {"file": str(task_folder / "folder")}}
+    running = asyncio.create_task(TOOL.run(request("python", limit=None, **code), Context()))
+    async with asyncio.timeout(60):
+        while len(working_in(task_folder / "folder")) < 100:
+            await asyncio.sleep(0.1)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert not working_in(task_folder / "folder")
+
+
+def working_in(named: Path) -> list[int]:
+    """The processes whose folder is the one that ``named`` holds."""
+    folder = named.read_text().splitlines()[:1] if named.exists() else []
+    return [int(process.name) for process in Path("/proc").glob("[0-9]*") if folder and folder[0] == cwd(process)]
+
+
+def cwd(process: Path) -> str:
+    try:
+        return str((process / "cwd").readlink()).removesuffix(" (deleted)")
+    except OSError:
+        return ""
+
+
+@pytest.fixture
+def listening() -> Iterator[socket.socket]:
+    """A server on loopback that accepts, as the kernel does for it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+HAS_MULTIPATH = Path("/proc/sys/net/mptcp").exists()
+CONNECTS = {
+    "TCP": "import socket; socket.create_connection(('127.0.0.1', port), 5)",
+    "Multipath TCP": "import socket; socket.socket(2, 1, 262).connect(('127.0.0.1', port))",
+    "Fast Open": "import socket; socket.socket().sendto(b'x', 0x20000000, ('127.0.0.1', port))",
+    "listening": "import socket; socket.create_server(('127.0.0.1', 0))",
+}
+
+
+@pytest.mark.skipif("TCP ports by list" not in HELD, reason=HELD)
+@pytest.mark.parametrize("attack", CONNECTS)
+async def test_ports_that_are_not_named_are_out_of_reach(attack: str, listening: socket.socket) -> None:
+    given: dict[str, Any] = {"port": listening.getsockname()[1]}
+    assert await attacked(CONNECTS[attack], **given) in ("PermissionError", "OSError")
+    if attack != "Multipath TCP" or HAS_MULTIPATH:
+        assert unconfined(CONNECTS[attack], **given) == "got through"
+
+
+@pytest.mark.stack
+@pytest.mark.skipif("TCP ports by list" not in HELD, reason=HELD)
+async def test_the_stacks_servers_are_out_of_reach(servers: Addresses) -> None:
+    """Temporal's has no login: whoever connects terminates runs."""
+    for address in (servers.temporal, servers.postgres.rpartition("@")[2].partition("/")[0]):
+        given: dict[str, Any] = {"port": int(address.rpartition(":")[2])}
+        assert await attacked(CONNECTS["TCP"], **given) == "PermissionError"
+        assert unconfined(CONNECTS["TCP"], **given) == "got through"
+
+
+@pytest.mark.skipif("TCP ports by list" not in HELD, reason=HELD)
+async def test_a_port_that_is_named_is_in_reach_unless_it_is_the_stacks(
+    listening: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = listening.getsockname()[1]
+    monkeypatch.setenv(PORTS_VARIABLE, f"443, {port}")
+    assert await attacked(CONNECTS["TCP"], port=port) == "got through"
+    monkeypatch.setenv(STACK_PORTS_VARIABLE, str(port))
+    assert await attacked(CONNECTS["TCP"], port=port) == "PermissionError"
+
+
+@pytest.mark.skipif("sockets by list" not in HELD, reason=HELD)
+async def test_keys_of_the_account_are_out_of_reach() -> None:
+    """keyctl's first operation: the id of a keyring."""
+    attack = f"{LIBC}failed = libc.syscall({250 if os.uname().machine == 'x86_64' else 219}, 0, -4, 1){FAILING}"
+    assert await attacked(attack) == "PermissionError"
+    assert unconfined(attack) == "got through"
+
+
+@pytest.mark.skipif("sockets by list" not in HELD, reason=HELD)
+async def test_unix_sockets_are_out_of_reach(task_folder: Path) -> None:
+    """Postgres, Docker and D-Bus listen on them. Pairs, which event loops use, are allowed."""
+    path = str(task_folder / "socket")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        (task_folder / "socket").chmod(0o777)
+        attack = "import socket; socket.socket(socket.AF_UNIX).connect(path)"
+        assert await attacked(attack, path=path) == "PermissionError"
+        assert unconfined(attack, path=path) == "got through"
+    assert await attacked("import asyncio, socket; socket.socketpair(); asyncio.run(asyncio.sleep(0))") == "got through"
+
+
+@pytest.fixture
+def segment() -> Iterator[int]:
+    """The key of shared memory of System V, and name of a file of POSIX's, that belong to our account."""
+    libc, key = ctypes.CDLL(None), os.getpid()
+    made, file = libc.shmget(key, 4096, 0o1600), Path("/dev/shm", str(key))
+    assert made >= 0
+    file.touch()
+    yield key
+    libc.shmctl(made, 0, None)
+    file.unlink()
+
+
+@pytest.mark.skipif("own /dev/shm" not in HELD, reason=HELD)
+@pytest.mark.parametrize("attack", [f"{LIBC}failed = libc.shmget(key, 0, 0){FAILING}", "open('/dev/shm/' + str(key))"])
+async def test_shared_memory_of_the_account_is_out_of_reach(attack: str, segment: int) -> None:
+    assert await attacked(attack, key=segment) == "FileNotFoundError"
+    assert unconfined(attack, key=segment) == "got through"
+
+
+async def test_common_libraries_work() -> None:
+    """Locks need /dev/shm, names need /etc and netlink, certificates and time zones their files."""
+    code = """
+import concurrent.futures, socket, ssl, tempfile, uuid, zoneinfo
+import duckdb, httpx
+with concurrent.futures.ProcessPoolExecutor(2) as pool:
+    assert list(pool.map(abs, [-1, 2])) == [1, 2]
+with concurrent.futures.ThreadPoolExecutor(32) as pool:
+    assert sum(pool.map(abs, range(100))) == 4950
+assert duckdb.sql("select sum(i) from range(1000) t(i)").fetchall() == [(499500,)]
+assert socket.getaddrinfo("localhost", 443)
+assert ssl.create_default_context()
+tempfile.TemporaryFile().write(b"text")
+"""
+    assert await attacked(code) == "got through"
+
+
+async def test_what_holds_is_told_in_a_line() -> None:
+    assert HELD.startswith("tasks: ")
+    assert "limits on memory and file size" in HELD
+    assert "\n" not in HELD

@@ -1,0 +1,46 @@
+"""Attacks of which it is known what comes of them, in a module that the attacking process can import."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from dev.attack.attack import Attack, AttackClass
+
+__all__ = ["MADE"]
+
+
+def _stopped() -> bool:
+    return False
+
+
+def _endless() -> bool:
+    while True:
+        time.monotonic()
+
+
+def _gone() -> bool:
+    os._exit(3)
+
+
+def _failing() -> bool:
+    raise KeyError("no words of ours")
+
+
+def _successful() -> bool:
+    return True
+
+
+def _attacks(_chance: random.Random, _count: int) -> list[Attack]:
+    return [Attack(way.__name__.strip("_"), way) for way in (_stopped, _endless, _gone, _failing, _successful)]
+
+
+@contextmanager
+def _nothing() -> Generator[None]:
+    yield
+
+
+MADE = AttackClass("made", _attacks, (Attack("control", _stopped),), _nothing)

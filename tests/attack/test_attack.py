@@ -1,0 +1,48 @@
+"""Generated attacks are stopped, and what is told of that can be trusted."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from dev.attack.__main__ import ATTACKS
+from dev.attack.classes import CLASSES
+from dev.attack.runner import run_class
+from tests.attack.made import MADE
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_attack_is_stopped_and_no_control(name: str) -> None:
+    found = run_class(CLASSES[name], seed=1, count=30)
+    assert found.through == []
+    assert found.held == []
+    assert (found.tried, found.controls) == (30, len(CLASSES[name].controls))
+    assert found.controls >= 2
+
+
+def test_there_are_enough_attacks() -> None:
+    assert ATTACKS >= 20
+    assert ATTACKS * len(CLASSES) >= 500
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_seed_makes_the_same_attacks_again_and_another_makes_others(name: str) -> None:
+    def made(seed: int) -> list[str]:
+        return [attack.what for attack in CLASSES[name].attacks(random.Random(seed), 22)]
+
+    assert made(1) == made(1)
+    assert made(1) != made(2)
+
+
+def test_whatever_is_no_refusal_counts_as_getting_through() -> None:
+    found = run_class(MADE, seed=1, count=5, cpu_seconds=0.5)
+    assert found.tried == 5
+    assert found.through == [
+        "endless: took more than 0.5 s",
+        "gone: ended the process",
+        "failing: KeyError: 'no words of ours'",
+        "successful: got through",
+    ]
+    assert found.held == ["control"]
+    assert not found.is_fine

@@ -1,0 +1,127 @@
+"""Whoever reaches Temporal can start a workflow that is named like ours, with any id and any input. The mirror notes
+what it cannot read as a problem, and goes on for all others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import string
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
+
+from noetl_temporal.ids import new_execution_id
+from noetl_temporal.mirror.needed import needed
+from noetl_temporal.mirror.read import problems
+from noetl_temporal.mirror.reconcile import reconcile
+from noetl_temporal.mirror.service import mirroring
+from noetl_temporal.mirror.store import UNSTORABLE, Store
+from tests.mirror.conftest import Log, Scripts
+from tests.mirror.scripted import call, playbook
+
+REPORT = {
+    "report": {
+        "outcome": {"status": "ok", "result": {"n": 1}},
+        "attempts": [{"number": 1, "started": 0, "ended": 40, "status": "ok"}],
+    }
+}
+RANDOM = "".join(random.Random(1).choices(string.ascii_letters, k=1_000_000))
+
+
+def _input(**fields: object) -> bytes:
+    return msgspec.json.encode(playbook(new_execution_id()) | fields)
+
+
+def _nested(levels: int) -> bytes:
+    return b"[" * levels + b"1" + b"]" * levels
+
+
+def _path(path: str) -> dict[str, object]:
+    graph = playbook(1)["graph"]
+    return {"graph": {**graph, "source": {**graph["source"], "path": path}}}
+
+
+UNREADABLE = {
+    "no JSON": b"{",
+    "no map": b"[1]",
+    "nothing": b"{}",
+    "no graph": b'{"graph": 3}',
+    "a graph of texts": b'{"graph": {"source": "a"}, "execution_id": 3}',
+    "an id beyond any": _input(execution_id=2**63),
+    "an id that is a text": _input(execution_id="1; DROP TABLE noetl.event"),
+    "a path beyond any index": _input(**_path(RANDOM)),
+    "a number beyond any": _input(payload={"a": 0}).replace(b'"payload":{"a":0}', b'"payload":{"a":1e99999}'),
+    "a nest beyond any": _input(payload={"a": 0}).replace(b'"payload":{"a":0}', b'"payload":' + _nested(100_000)),
+}
+READABLE = {
+    "a nest": _input(payload={"a": 0}).replace(b'"a":0', b'"a":' + _nested(700)),
+    "NUL everywhere": _input(**_path("a\0b"), payload={"\0": "\0"}, content="\0"),
+    "halves of pairs": _input(payload={"a": 0}).replace(b'"a":0', rb'"\ud83d":"\ude00"'),
+    "a long text": _input(content=RANDOM),
+}
+
+
+async def _start(scripts: Scripts, id_: str, data: bytes) -> str:
+    """A workflow that nobody runs."""
+    handle = await scripts.client.start_workflow(
+        "noetl.playbook",
+        RawValue(Payload(metadata={"encoding": b"json/plain"}, data=data)),
+        id=id_,
+        task_queue="nobody",
+        execution_timeout=timedelta(seconds=120),
+    )
+    return str(handle.first_execution_run_id)
+
+
+async def _eventually(check: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(60):
+        while not await check():
+            await asyncio.sleep(0.05)
+
+
+async def test_no_input_of_a_run_keeps_others_from_being_mirrored(
+    scripts: Scripts, dsn: str, log: Log, execution_id: int
+) -> None:
+    unreadable = {await _start(scripts, f"hostile/{name}", data): name for name, data in UNREADABLE.items()}
+    readable = {await _start(scripts, f"hostile/{name}", data): name for name, data in READABLE.items()}
+
+    async def all_told() -> bool:
+        known = {one.run_id for one in await problems(log.database)}
+        read = await log.database.fetch("SELECT run_id FROM noetl.cursor WHERE position > 0")
+        return known.issuperset(unreadable) and {one["run_id"] for one in read}.issuperset(readable)
+
+    async with mirroring(scripts.client, dsn):
+        await _eventually(all_told)
+        await _is_mirrored(scripts, log, execution_id)
+    assert not {one.run_id for one in await problems(log.database)} & readable.keys()
+
+
+async def test_no_id_of_a_run_keeps_others_from_being_mirrored(
+    scripts: Scripts, dsn: str, log: Log, execution_id: int, store: Store
+) -> None:
+    run_id = await _start(scripts, f"hostile/{execution_id}/a\0b", READABLE["a long text"])
+
+    async def is_told() -> bool:
+        return UNSTORABLE in [one.problem for one in await problems(log.database) if one.run_id == run_id]
+
+    for _ in range(2):  # also of a mirror that starts again
+        async with mirroring(scripts.client, dsn):
+            await _eventually(is_told)
+            await _is_mirrored(scripts, log, new_execution_id())
+    await scripts.client.get_workflow_handle(f"hostile/{execution_id}/a\0b", run_id=run_id).terminate()
+    await reconcile(scripts.client, store)
+    await needed(scripts.client, log.database, datetime.now(UTC))
+
+
+async def _is_mirrored(scripts: Scripts, log: Log, execution_id: int) -> None:
+    """An honest run that begins after all that is told to its end."""
+    await scripts.start(execution_id, call(execution_id, 1, REPORT))
+
+    async def has_ended() -> bool:
+        return "playbook.completed" in [type_ for type_, _ in await log.story(execution_id)]
+
+    await _eventually(has_ended)

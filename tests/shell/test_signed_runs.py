@@ -1,0 +1,366 @@
+"""Runs under a signing key: what comes from elsewhere is refused before anything runs.
+
+The foreign client reaches the same Temporal and the same payload store, and lacks the key. Each attack gets through
+where the worker has no key either, so it is the signature that stops it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from temporalio import workflow
+from temporalio.api.common.v1 import Payload
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.common import RawValue, RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.testing import FakeTool
+from noetl_activities.tool import Request, ToolContext
+from noetl_compiler import compile_or_raise
+from noetl_temporal.attempt_details import Details
+from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.codec import data_converter
+from noetl_temporal.environment import SIGNING_KEY_VARIABLE
+from noetl_temporal.machine.call import StoredRef, ToolReport
+from noetl_temporal.naming import WORKFLOW_QUEUE, tool_queue
+from noetl_temporal.replay import replay
+from noetl_temporal.signed_converter import REFUSED
+from noetl_temporal.signing import SIGNATURE
+from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.stored_values import LOAD
+from noetl_temporal.value_store import ValueStore
+from noetl_temporal.worker import serving
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: signed, path: tests/signed}\n"
+ONE = "  - step: one\n    tool: {kind: noop, message: code}\n"
+LARGE = 200_000
+
+Answer = Callable[[Request, ToolContext], Any]
+
+
+class Site:
+    """A worker and its client, with the key of the stack or without, and a foreign client."""
+
+    def __init__(self, servers: Addresses, client: NoetlClient, foreign: Client, tool: FakeTool) -> None:
+        self.servers, self.client, self.foreign, self.tool = servers, client, foreign, tool
+
+    async def submit(self, steps: str, **payload: Any) -> RunHandle:
+        """Start a run with the worker's key."""
+        return await submitted(self.client, steps, payload)
+
+    async def history(self, handle: RunHandle) -> list[HistoryEvent]:
+        return list((await handle.workflow.fetch_history()).events)
+
+
+async def submitted(client: NoetlClient, steps: str, payload: dict[str, Any]) -> RunHandle:
+    text = f"{HEAD}workflow:\n{steps}"
+    return await client.submit(compile_or_raise(text), payload, content=text)
+
+
+@asynccontextmanager
+async def site(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch, answer: Answer, *, is_keyed: bool = True
+) -> AsyncGenerator[Site]:
+    if is_keyed:
+        monkeypatch.setenv(SIGNING_KEY_VARIABLE, servers.signing_key_file)
+    tool = FakeTool("noop", answer)
+    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools={"noop": tool})
+    monkeypatch.delenv(SIGNING_KEY_VARIABLE, raising=False)
+    foreign = await Client.connect(servers.temporal, data_converter=data_converter(servers.postgres))
+    async with asyncio.timeout(120), serving(client.temporal, {"noop": tool}, CredentialSource(environment={})):
+        yield Site(servers, client, foreign, tool)
+
+
+def hello(_request: Request, _context: ToolContext) -> Any:
+    return "hello"
+
+
+# ---- what is signed runs -------------------------------------------------------------------------------------------
+
+FLAKY = """
+  - step: start
+    tool:
+      kind: noop
+      message: "{{ workload.text | length }}"
+      spec: {policy: {rules: [{when: "{{ outcome.status == 'error' }}", then: {do: retry, attempts: 3, delay: 0.01}}]}}
+    next: {arcs: [{step: each}]}
+  - step: each
+    loop: {in: "{{ range(3) | list }}", iterator: item, spec: {mode: parallel, max_in_flight: 2FRAME}}
+    tool: {kind: noop, message: "{{ iter.item }} {{ workload.text }}"}
+    next: {arcs: [{step: after}]}
+  - step: after
+    loop: {in: "{{ each.results }}", iterator: item, spec: {mode: parallel, max_in_flight: 2FRAME}}
+    tool: {kind: noop, message: "{{ iter.item | length }}"}
+    next: {arcs: [{step: last}]}
+  - step: last
+    tool: {kind: noop, message: "{{ each.results | map('length') | sum }}"}
+"""
+
+
+@pytest.mark.parametrize("frame", ["", ", frame: {max_rows: 2}"], ids=["workflow", "frame"])
+async def test_large_values_loops_and_retries_work_with_a_key(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch, frame: str
+) -> None:
+    calls = 0
+
+    def flaky(request: Request, _context: ToolContext) -> Any:
+        nonlocal calls
+        calls += 1
+        return Outcome("error", error=ErrorInfo("busy", "busy")) if calls < 3 else request.config["message"]
+
+    async with site(servers, monkeypatch, flaky) as here:
+        handle = await here.submit(FLAKY.replace("FRAME", frame), text="x" * LARGE)
+        report = await handle.result()
+        history = await handle.workflow.fetch_history()
+        assert report.status == "completed", report.failures
+        assert (await replay(history, here.client.temporal.data_converter)).problem is None
+    assert report.result == 3 * (LARGE + 2)
+    started = history.events[0].workflow_execution_started_event_attributes.input.payloads
+    calls_ = [one.activity_task_scheduled_event_attributes.input.payloads for one in history.events]
+    results = [one.activity_task_completed_event_attributes.result.payloads for one in history.events]
+    inline = [one[0] for one in (*calls_, *results) if one and "messageType" not in one[0].metadata]
+    assert inline
+    assert all(SIGNATURE in one.metadata for one in inline)
+    assert started
+
+
+# ---- runs of others ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_keyed", [True, False], ids=["guarded", "control"])
+async def test_a_run_submitted_without_the_key_runs_nothing_and_says_why(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch, is_keyed: bool
+) -> None:
+    async with site(servers, monkeypatch, hello, is_keyed=is_keyed) as here:
+        foreign = NoetlClient(here.foreign, servers.postgres, {"noop"})
+        report = await (await submitted(foreign, ONE, {})).result()
+    if is_keyed:
+        assert report.status == "failed"
+        [failure] = report.failures.kept
+        assert failure.kind == REFUSED
+        assert SIGNING_KEY_VARIABLE in failure.message
+    assert [one.config for one in here.tool.requests] == ([] if is_keyed else [{"message": "code"}])
+
+
+async def test_a_signed_input_starts_no_other_run(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does it go with the graph or the items of another."""
+    async with site(servers, monkeypatch, hello) as here:
+        handle = await here.submit(ONE)
+        await handle.result()
+        started = (await here.history(handle))[0].workflow_execution_started_event_attributes
+        given: Sequence[Payload] = started.input.payloads
+        other = await here.submit(ONE.replace("code", "another"))
+        await other.result()
+        others = (await here.history(other))[0].workflow_execution_started_event_attributes.input.payloads
+        calls = len(here.tool.requests)
+        for id_, arguments in (("tests/signed/1", given), (handle.workflow_id, [given[0], others[1]])):
+            copied = await here.foreign.start_workflow(
+                started.workflow_type.name,
+                args=[RawValue(one) for one in arguments],
+                id=id_,
+                task_queue=started.task_queue.name,
+            )
+            assert await refusal_of(copied)
+    assert len(here.tool.requests) == calls
+
+
+async def refusal_of(handle: WorkflowHandle[Any, Any]) -> bool:
+    with pytest.raises(WorkflowFailureError) as failed:
+        await handle.result()
+    assert isinstance(failed.value.cause, ApplicationError)
+    return failed.value.cause.type == REFUSED
+
+
+# ---- calls of others -----------------------------------------------------------------------------------------------
+
+
+@workflow.defn(name="foreign", sandboxed=False)
+class Foreign:
+    """Calls one activity of ours with a payload as it is."""
+
+    @workflow.run
+    async def run(self, name: str, queue: str, encoding: str, data: str, signature: str) -> Any:
+        payload = Payload(metadata={"encoding": encoding.encode()}, data=data.encode())
+        if signature:
+            payload.metadata[SIGNATURE] = bytes.fromhex(signature)
+        return await workflow.execute_activity(
+            name,
+            RawValue(payload),
+            task_queue=queue,
+            start_to_close_timeout=timedelta(seconds=30),
+            retry_policy=RetryPolicy(maximum_attempts=3),
+        )
+
+
+async def call(here: Site, name: str, queue: str, payload: Payload) -> ApplicationError | None:
+    """How the worker answers the foreign workflow; None when it does what it is told."""
+    signature = payload.metadata.get(SIGNATURE, b"").hex()
+    told = [name, queue, payload.metadata["encoding"].decode(), payload.data.decode(), signature]
+    async with Worker(
+        here.foreign, task_queue="foreign", workflows=[Foreign], workflow_runner=UnsandboxedWorkflowRunner()
+    ):
+        handle = await here.foreign.start_workflow("foreign", args=told, id=f"foreign/{name}", task_queue="foreign")
+        try:
+            await handle.result()
+        except WorkflowFailureError as error:
+            cause = error.cause.cause if isinstance(error.cause, ActivityError) else error.cause
+            assert isinstance(cause, ApplicationError)
+            return cause
+    return None
+
+
+async def call_payload(here: Site) -> Payload:
+    """The input of a call that an honest run made, signature and all."""
+    handle = await here.submit(ONE)
+    await handle.result()
+    [payload] = [
+        one.activity_task_scheduled_event_attributes.input.payloads[0]
+        for one in await here.history(handle)
+        if one.HasField("activity_task_scheduled_event_attributes")
+    ]
+    return payload
+
+
+@pytest.mark.parametrize("is_keyed", [True, False], ids=["guarded", "control"])
+@pytest.mark.parametrize("way", ["unsigned", "replayed"])
+async def test_a_call_scheduled_by_another_workflow_is_refused_at_once(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch, is_keyed: bool, way: str
+) -> None:
+    async with site(servers, monkeypatch, hello, is_keyed=is_keyed) as here:
+        payload = await call_payload(here)
+        if way == "unsigned":
+            payload.metadata.pop(SIGNATURE, None)
+        before = len(here.tool.requests)
+        answered = await call(here, "noetl.noop", tool_queue("noop"), payload)
+    assert (len(here.tool.requests) == before) is is_keyed
+    if answered is not None:
+        assert is_keyed
+        assert (answered.type, answered.non_retryable) == (REFUSED, True)
+        assert SIGNING_KEY_VARIABLE in answered.message
+
+
+async def test_stored_values_are_loaded_for_our_own_workflows_alone(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also without a key: whoever reads a digest in history would else get the value from the payload store."""
+    async with site(servers, monkeypatch, hello, is_keyed=False) as here:
+        key = await ValueStore(data_converter(servers.postgres)).put(b'"a large secret"')
+        [stored] = data_converter().payload_converter.to_payloads([StoredRef((), 9)])
+        stored.data = stored.data.replace(b"[]", b'[{"key":"%s"}]' % key.encode())
+        answered = await call(here, LOAD, WORKFLOW_QUEUE, stored)
+    assert answered is not None
+    assert (answered.type, answered.non_retryable) == (REFUSED, True)
+
+
+# ---- results of others ---------------------------------------------------------------------------------------------
+
+TWO = """
+  - step: one
+    tool: {kind: noop, message: first}
+    next: {arcs: [{step: two}]}
+  - step: two
+    tool: {kind: noop, message: second}
+    next: {arcs: [{step: three}]}
+  - step: three
+    tool: {kind: noop, message: "{{ two }}"}
+"""
+
+
+class Held:
+    """Holds the second call until it is let go."""
+
+    def __init__(self) -> None:
+        self.waits, self.let_go = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, request: Request, _context: ToolContext) -> Any:
+        if request.config["message"] == "second":
+            self.waits.set()
+            await self.let_go.wait()
+        return request.config["message"]
+
+
+@pytest.mark.parametrize("is_keyed", [True, False], ids=["guarded", "control"])
+@pytest.mark.parametrize("way", ["unsigned", "of another call"])
+async def test_a_forged_result_of_a_pending_call_is_not_believed(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch, is_keyed: bool, way: str
+) -> None:
+    held = Held()
+    async with site(servers, monkeypatch, held, is_keyed=is_keyed) as here:
+        handle = await here.submit(TWO)
+        await held.waits.wait()
+        [pending] = (await handle.workflow.describe()).raw_description.pending_activities
+        call_ = here.foreign.get_async_activity_handle(
+            workflow_id=handle.workflow_id, run_id=None, activity_id=pending.activity_id
+        )
+        if way == "unsigned":
+            await call_.complete(ToolReport({"status": "ok", "result": "forged"}))
+        else:
+            await call_.complete(RawValue(await first_result(here, handle)))
+        report = await handle.result()
+        held.let_go.set()
+    told = [one.config["message"] for one in here.tool.requests]
+    if is_keyed:
+        assert report.status == "failed"
+        assert [one.kind for one in report.failures.kept] == [REFUSED]
+        assert told == ["first", "second"]
+    else:
+        assert told == ["first", "second", "forged" if way == "unsigned" else "first"]
+
+
+async def first_result(here: Site, handle: RunHandle) -> Payload:
+    return next(
+        one.activity_task_completed_event_attributes.result.payloads[0]
+        for one in await here.history(handle)
+        if one.HasField("activity_task_completed_event_attributes")
+    )
+
+
+@pytest.mark.parametrize("is_keyed", [True, False], ids=["guarded", "control"])
+async def test_a_forged_heartbeat_makes_no_call_again(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch, is_keyed: bool
+) -> None:
+    """It would take back that a call was made which must not be repeated."""
+    held = Held()
+    steps = TWO.replace("message: second}", "message: second, spec: {idempotent: false}}")
+    async with site(servers, monkeypatch, held, is_keyed=is_keyed) as here:
+        handle = await here.submit(steps)
+        await held.waits.wait()
+        [pending] = (await handle.workflow.describe()).raw_description.pending_activities
+        call_ = here.foreign.get_async_activity_handle(
+            workflow_id=handle.workflow_id, run_id=None, activity_id=pending.activity_id
+        )
+        await call_.heartbeat(Details((), temporal=1))
+        await call_.fail(RuntimeError("the worker is gone"))
+        held.let_go.set()
+        report = await handle.result()
+    made = [one.config["message"] for one in here.tool.requests].count("second")
+    assert (made == 1, report.status) == ((True, "failed") if is_keyed else (False, "completed"))
+
+
+@pytest.mark.parametrize("is_keyed", [True, False], ids=["guarded", "control"])
+async def test_the_words_of_a_forged_failure_reach_no_template(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch, is_keyed: bool
+) -> None:
+    held = Held()
+    async with site(servers, monkeypatch, held, is_keyed=is_keyed) as here:
+        handle = await here.submit(TWO)
+        await held.waits.wait()
+        [pending] = (await handle.workflow.describe()).raw_description.pending_activities
+        call_ = here.foreign.get_async_activity_handle(
+            workflow_id=handle.workflow_id, run_id=None, activity_id=pending.activity_id
+        )
+        await call_.fail(ApplicationError("; rm -rf /", "details", type="forged", non_retryable=True))
+        report = await handle.result()
+        held.let_go.set()
+    assert report.status == "failed"
+    [failure] = report.failures.kept
+    assert ("rm -rf" in failure.message, failure.kind == "forged") == (not is_keyed, not is_keyed)

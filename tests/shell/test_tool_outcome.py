@@ -1,0 +1,42 @@
+"""What becomes of an outcome before it is reported."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from noetl_activities.credentials import Credentials, CredentialSource
+from noetl_temporal.tool_outcome import fitted, without_secrets
+
+
+async def known(*secrets: str) -> Credentials:
+    found = Credentials(CredentialSource(environment={"NOETL_CREDENTIAL_A": json.dumps({"values": secrets})}))
+    await found.resolve("a")
+    return found
+
+
+@pytest.mark.parametrize(
+    "secret", ["ok", "error", "status", "result", "message", "kind", "retryable", "503", "sql", "true", "meta"]
+)
+async def test_a_secret_that_is_a_word_of_the_engine_does_not_change_what_it_acts_on(secret: str) -> None:
+    credentials = await known(secret)
+    error = {"kind": "sql", "message": f"no {secret}!", "status": 503, "retryable": True, "code": secret}
+    outcome: dict[str, Any] = {"status": "error", "error": error, "meta": {"body": secret}}
+    left = without_secrets(outcome, credentials)
+    assert left["status"] == "error"
+    assert {**left["error"], "message": "", "code": ""} == {**error, "message": "", "code": ""}
+    assert (left["meta"], left["error"]["code"]) == ({"body": "***"}, "***")
+    assert without_secrets({"status": "ok", "result": {"a": secret}}, credentials) == {
+        "status": "ok",
+        "result": {"a": "***"},
+    }
+
+
+async def test_a_result_that_is_nested_too_deep_is_told() -> None:
+    result: Any = "hush-hush"
+    for _ in range(100_000):
+        result = [result]
+    left = fitted(without_secrets({"status": "ok", "result": result}, await known("hush-hush")), 10**9)
+    assert left["error"]["message"] == "the result is nested too deep for JSON: return a flatter one"
