@@ -99,9 +99,8 @@ def start(
 ) -> Server:
     """Start ``command``, held, in ``folder``, in a session of its own that a terminal's Ctrl-C does not reach.
 
-    Only its account reads the files that it makes.
-    ``environment`` is added to this process's own, unless it ``inherits`` none of that; ``files`` are open files that
-    it inherits in any case."""
+    Only its account reads the files that it makes. ``environment`` is added to this process's own, unless it
+    ``inherits`` none of that; ``files`` are open files that it inherits in any case."""
     with open_log(log) as output:
         process = subprocess.Popen(
             ["/bin/sh", "-c", HOLD, "sh", *(str(part) for part in command)],

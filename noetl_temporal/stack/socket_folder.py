@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from noetl_temporal.stack.errors import StackError
-from noetl_temporal.stack.files import write_whole
+from noetl_temporal.stack.files import read_text, write_whole
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.postgres_place import Place, reachable
 
@@ -47,7 +47,7 @@ def make_socket_folder(home: Home, where: Place) -> Path:
 def remove_socket_folder(home: Home) -> None:
     """Remove the folder that was made last, if it is still there."""
     with contextlib.suppress(OSError):
-        folder = Path(_note(home).read_text())
+        folder = Path(read_text(_note(home)))
         if folder.name.startswith(PREFIX) and not folder.is_symlink():
             for left in folder.glob(".s.PGSQL.*"):
                 left.unlink()

@@ -270,7 +270,7 @@ def test_links_in_the_folder_of_postgres_lead_nowhere(home: Home, tmp_path: Path
     kept = tmp_path / "kept"
     kept.write_text("mine")
     home.prepare()
-    home.postgres.mkdir()
+    home.postgres.mkdir(exist_ok=True)
     for name in ("password.new", "password.new.new"):
         (home.postgres / name).symlink_to(kept)
     with own(home, "run"):
@@ -288,7 +288,7 @@ def test_a_folder_of_postgres_that_is_a_link_is_refused(home: Home, name: str, t
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     home.prepare()
-    home.postgres.mkdir()
+    home.postgres.mkdir(exist_ok=True)
     (home.postgres / name).symlink_to(elsewhere)
     with pytest.raises(StackError, match="is not a folder"), own(home, "run"):
         pass

@@ -27,6 +27,9 @@ DIRECTORIES_VARIABLE = "NOETL_TASK_DIRECTORIES"
 PORTS_VARIABLE = "NOETL_TASK_PORTS"
 MEMORY_VARIABLE = "NOETL_TASK_MEMORY"
 
+_SHARED = (DIRECTORIES_VARIABLE, "NOETL_DUCKDB_DIRECTORIES")
+"""Variables that name what playbooks may use; what any other of ours names is hidden from them."""
+
 PORTS = frozenset({53, 80, 443, 8080, 8443})
 
 
@@ -57,9 +60,7 @@ def settings_of(environment: Mapping[str, str]) -> Settings:
 
 
 def _hidden(environment: Mapping[str, str]) -> list[str]:
-    values = [
-        value for name, value in environment.items() if name.startswith("NOETL_") and name != DIRECTORIES_VARIABLE
-    ]
+    values = [value for name, value in environment.items() if name.startswith("NOETL_") and name not in _SHARED]
     return sorted({str(Path(value).resolve()) for value in values if _is_path(value)})
 
 
