@@ -20,10 +20,10 @@ import msgspec
 from noetl_activities.address_ranges import Address, is_public, plain
 from noetl_activities.errors import RefusedError
 from noetl_activities.name_lookup import addresses_of
+from noetl_activities.stack_variable import PORTS_VARIABLE
 
-__all__ = ["PORTS_VARIABLE", "StackPorts"]
+__all__ = ["StackPorts"]
 
-PORTS_VARIABLE = "NOETL_STACK_PORTS"
 _TEMPORAL, _POSTGRES = "TEMPORAL_ADDRESS", "NOETL_POSTGRES"
 _TEMPORAL_PORT, _POSTGRES_PORT = 7233, 5432
 """Where the address names none."""

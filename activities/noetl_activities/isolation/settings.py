@@ -19,7 +19,7 @@ from typing import TypedDict
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.isolation.limits import GIB, MEMORY, PROCESSES
-from noetl_activities.stack_ports import PORTS_VARIABLE as STACK_PORTS
+from noetl_activities.stack_variable import PORTS_VARIABLE as STACK_PORTS
 
 __all__ = ["DIRECTORIES_VARIABLE", "PORTS_VARIABLE", "Settings", "settings_of"]
 
