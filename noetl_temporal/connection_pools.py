@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
-import noetl_activities.postgres_protocol  # noqa: F401 - guards the logins
+from noetl_activities.postgres_protocol import guard_logins
 from noetl_temporal.database_errors import LOST_CONNECTION_ERRORS
 
 __all__ = ["MAX_CONNECTIONS", "Connection", "run_on_pool"]
@@ -25,6 +25,8 @@ __all__ = ["MAX_CONNECTIONS", "Connection", "run_on_pool"]
 Connection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 _Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 _Key: TypeAlias = tuple[asyncio.AbstractEventLoop, str]
+
+guard_logins()
 
 MAX_CONNECTIONS = 4
 """The size of one pool; further callers wait for a free connection."""

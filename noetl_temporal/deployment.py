@@ -12,13 +12,15 @@ import asyncio
 
 import asyncpg
 
-import noetl_activities.postgres_protocol  # noqa: F401 - guards the logins
 from noetl_activities.postgres_dsn import DsnError, dsn_place
+from noetl_activities.postgres_protocol import guard_logins
 from noetl_temporal.database_errors import DATABASE_ERRORS
 
 __all__ = ["CONNECT_SECONDS", "DeploymentError", "check_postgres", "dsn_problem", "postgres_problem"]
 
 CONNECT_SECONDS = 10.0
+
+guard_logins()
 
 _FORM = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
 

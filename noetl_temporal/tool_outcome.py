@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -73,12 +73,13 @@ def without_secrets(outcome: PlainOutcome, credentials: Credentials) -> PlainOut
     """The outcome without the secrets of its call. Its own names, and the facts that the engine acts on, stay as they
     are: a password may be ``status`` or ``ok``.
     """
+    scrubbed = _scrubbed(outcome, credentials, _ENVELOPE)
     error = outcome.get("error")
-    told = {name: value for name, value in (error or {}).items() if name not in _FACTS}
-    scrubbed = {name: value if name in _ENVELOPE else credentials.scrubbed(value) for name, value in outcome.items()}
-    if error is not None:
-        scrubbed["error"] = {**error, **{name: credentials.scrubbed(value) for name, value in told.items()}}
-    return scrubbed
+    return scrubbed if error is None else {**scrubbed, "error": _scrubbed(error, credentials, _FACTS)}
+
+
+def _scrubbed(values: Mapping[str, Any], credentials: Credentials, but: frozenset[str]) -> dict[str, Any]:
+    return {name: value if name in but else credentials.scrubbed(value) for name, value in values.items()}
 
 
 def ledger_json(outcome: PlainOutcome, credentials: Credentials, limit: int, used: int) -> str:

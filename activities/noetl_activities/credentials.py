@@ -21,11 +21,11 @@ from noetl_activities.scrub import cut, scrub
 from noetl_activities.secret_values import secrets_of
 from noetl_activities.tool import Credential, Json
 
-__all__ = ["CredentialSource", "Credentials", "names_credential", "read_credentials"]
+__all__ = ["BESIDE_A_NAME", "NAMES", "CredentialSource", "Credentials", "names_credential", "read_credentials"]
 
 _MOST_NAMED = 10
-_NAMES = ("credential", "key", "name")
-_BESIDE_A_NAME = frozenset(
+NAMES = ("credential", "key", "name")
+BESIDE_A_NAME = frozenset(
     {"type", "source", "inject", "header", "header_name", "oauth_credential", "provider", "schema", "scope"}
 )
 """What a playbook may say beside a credential's name: how it is used, nothing of where and as whom."""
@@ -138,7 +138,7 @@ def _unaliased(auth: Fields) -> Fields:
 
 
 def _name_in(auth: Fields) -> str | None:
-    return next((auth[key] for key in _NAMES if isinstance(auth.get(key), str)), None)
+    return next((auth[key] for key in NAMES if isinstance(auth.get(key), str)), None)
 
 
 class Credentials:
@@ -166,8 +166,8 @@ class Credentials:
         if name is None:
             return auth
         found = self._source.find(name)
-        own = {key: value for key, value in auth.items() if key not in _NAMES}
-        replaced = sorted(key for key in own if key not in _BESIDE_A_NAME)
+        own = {key: value for key, value in auth.items() if key not in NAMES}
+        replaced = sorted(key for key in own if key not in BESIDE_A_NAME)
         if replaced:
             raise CredentialError(
                 f"auth names the credential {name!r} and sets {', '.join(replaced)}: a playbook cannot change a "

@@ -16,18 +16,21 @@ from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import asyncpg
+from asyncpg.connect_utils import SessionAttribute
 
 from noetl_activities.credentials import names_credential
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.postgres_dsn import SETTINGS, DsnError, dsn_fields
 from noetl_activities.postgres_kept import Connection, closed, kept_connections
-from noetl_activities.postgres_protocol import LoginRefusedError, receiving_at_most
-from noetl_activities.postgres_tls import MODES, declined, tls_attempts
+from noetl_activities.postgres_protocol import LoginRefusedError, guard_logins, receiving_at_most
+from noetl_activities.postgres_tls import MODES, Attempt, declined, tls_attempts
 from noetl_activities.postgres_values import NUL
 from noetl_activities.tool import Credential, Json, ToolContext
 
 __all__ = ["SQL_ERRORS", "Connection", "connected", "connected_to", "login", "sql_error"]
+
+guard_logins()
 
 SQL_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 """What a call of Postgres raises, for ``sql_error``."""
@@ -125,9 +128,9 @@ async def _logged_in(arguments: dict[str, Any], seconds: float) -> Connection:
     return await _connect(arguments, attempts[-1], seconds)
 
 
-async def _connect(arguments: dict[str, Any], tls: Any, seconds: float) -> Connection:
+async def _connect(arguments: dict[str, Any], tls: Attempt, seconds: float) -> Connection:
     """Every argument that asyncpg would otherwise look for in the environment and the home of this process."""
-    return await asyncpg.connect(
+    connection: Connection = await asyncpg.connect(
         host=arguments["host"].split(","),
         port=[int(port) for port in arguments["port"].split(",")],
         user=arguments["user"],
@@ -135,13 +138,14 @@ async def _connect(arguments: dict[str, Any], tls: Any, seconds: float) -> Conne
         database=arguments["database"],
         ssl=tls,
         direct_tls=False,
-        target_session_attrs="any",
+        target_session_attrs=SessionAttribute.any,
         krbsrvname="postgres",
         gsslib="gssapi",
         server_settings={name: arguments[name] for name in SETTINGS if name in arguments},
         timeout=seconds,
         statement_cache_size=0,
     )
+    return connection
 
 
 def _arguments(credential: Credential) -> dict[str, Any]:

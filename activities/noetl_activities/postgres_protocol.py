@@ -12,7 +12,7 @@ loopback, over a Unix socket. Everywhere else the server has to use SCRAM, which
 without telling it. Kerberos is never answered: that would use the identity of the worker's own account. The work that
 SCRAM asks of us is limited too, as the server names the number of rounds.
 
-Importing this module guards all connections of the process.
+``guard_logins`` guards all connections of the process: every module that makes some calls it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from asyncpg import protocol
 
 from noetl_activities.errors import ConfigError
 
-__all__ = ["GuardedProtocol", "LoginRefusedError", "LoginWatch", "receiving_at_most"]
+__all__ = ["GuardedProtocol", "LoginRefusedError", "LoginWatch", "guard_logins", "receiving_at_most"]
 
 MAX_LOGIN_BYTES = 64 * 1024
 """All that a server sends before it is ready for queries; as a rule it is under 1 KB."""
@@ -178,7 +178,10 @@ class GuardedProtocol(_Protocol):
 
 _PROTOCOLS: WeakKeyDictionary[asyncpg.Connection[Any], GuardedProtocol] = WeakKeyDictionary()
 
-setattr(protocol, "Protocol", GuardedProtocol)  # noqa: B010 - asyncpg has no parameter for it
+
+def guard_logins() -> None:
+    """Guard all connections that this process makes from now on. Once is enough, more do no harm."""
+    setattr(protocol, "Protocol", GuardedProtocol)  # noqa: B010 - asyncpg has no parameter for it
 
 
 @contextmanager

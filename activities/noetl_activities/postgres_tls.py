@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from noetl_activities.errors import CredentialError
 
-__all__ = ["MODES", "declined", "tls_attempts"]
+__all__ = ["MODES", "Attempt", "declined", "tls_attempts"]
 
 MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 

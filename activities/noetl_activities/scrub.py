@@ -65,8 +65,7 @@ def _copied(value: Any, pattern: SecretPattern) -> Any:
     waiting: list[Any] = [root]
     while waiting:
         container = waiting.pop()
-        items: Iterable[tuple[Any, Any]] = container.items() if isinstance(container, dict) else enumerate(container)
-        for key, item in items:
+        for key, item in _items(container):
             if isinstance(item, dict):
                 members = cast("dict[str, Any]", item).items()
                 container[key] = {_leaf(name, pattern): member for name, member in members}
@@ -77,6 +76,12 @@ def _copied(value: Any, pattern: SecretPattern) -> Any:
                 continue
             waiting.append(container[key])
     return root[0]
+
+
+def _items(container: Any) -> Iterable[tuple[Any, Any]]:
+    if isinstance(container, dict):
+        return cast("dict[str, Any]", container).items()
+    return enumerate(cast("list[Any]", container))
 
 
 def _leaf(value: Any, pattern: SecretPattern) -> Any:
@@ -107,14 +112,15 @@ def _spans(text: str, pattern: SecretPattern, levels: int = MAX_LEVELS) -> list[
     """Where secrets stand, in order; all of it where it has too many escapes to decode."""
     if len(text) < SHORTEST:
         return []
-    view: TextView | None = TextView(text)
+    view = TextView(text)
     found: list[Span] = []
-    for _ in range(levels + 1):
+    for level in range(levels + 1):
         found += ((view.origin(start), view.origin(end)) for start, end in pattern.spans(view.text))
         try:
-            view = decoded(view)
+            deeper = decoded(view) if level < levels else None
         except ValueError:
             return [(0, len(text))]
-        if view is None:
+        if deeper is None:
             break
+        view = deeper
     return sorted(found)

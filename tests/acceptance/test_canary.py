@@ -109,7 +109,9 @@ class Echo(BaseHTTPRequestHandler):
         kind, _, value = sent.partition(" ")
         plain = base64.b64decode(value).decode() if kind == "Basic" else sent
         spelled = [sent, plain, plain.upper(), quote(plain, safe=""), plain.encode().hex(), json.dumps(plain)]
-        told = {"you": spelled, PLANTS["neutral"]: PLANTS["neutral"]} if kind else {"you": spelled}
+        told: dict[str, Any] = {"you": spelled}
+        if kind == "Basic" or PLANTS["bearer"] in sent:  # whose credentials have it
+            told[PLANTS["neutral"]] = PLANTS["neutral"]
         way = self.path.strip("/")
         body = {
             "json": json.dumps(told),
@@ -123,7 +125,7 @@ class Echo(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body.encode())
 
-    def log_message(self, *_args: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as it is called there
         """Says nothing."""
 
 

@@ -178,5 +178,5 @@ async def test_an_unknown_name_is_told_with_the_names_there_are(tmp_path: Path, 
 
 
 def test_the_compiler_and_the_worker_agree_on_what_may_stand_beside_a_name() -> None:
-    ours = credentials_module._NAMES, credentials_module._BESIDE_A_NAME
+    ours = credentials_module.NAMES, credentials_module.BESIDE_A_NAME
     assert ours == (changed_credentials.NAMES, changed_credentials.BESIDE_A_NAME)

@@ -78,10 +78,8 @@ async def echo() -> AsyncGenerator[str]:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        lines = dict(line.lower().partition(": ")[::2] for line in head.splitlines()[1:] if line)
-        originals = dict(line.partition(": ")[::2] for line in head.splitlines()[1:] if line)
-        name = "authorization" if "authorization" in lines else "x-key"
-        sent = next(value for header, value in originals.items() if header.lower() == name)
+        headers = [line.partition(": ") for line in head.splitlines()[1:]]
+        sent = next(value for name, _, value in headers if name.lower() in ("authorization", "x-key"))
         answer = list(ANSWERS.values())[int(head.split(" ")[1].strip("/").partition("?")[0])]
         for piece in answer(sent):
             writer.write(piece)
@@ -121,6 +119,9 @@ async def test_nothing_of_a_secret_is_left(echo: str, way: str, credential: str)
 
 
 async def test_control_a_tool_that_cuts_first_leaves_half_a_secret(echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Context, "cut", lambda _self, text, limit: text[:limit])
+    def cut(_self: Context, text: str, limit: int) -> str:
+        return text[:limit]
+
+    monkeypatch.setattr(Context, "cut", cut)
     _, left = await answered(f"{echo}/{list(ANSWERS).index('a cut error')}", "basic")
     assert PASSWORD[:5] in left["meta"]["body"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+from typing import Any
+
 import asyncpg
 import pytest
 from asyncpg import connect_utils
@@ -31,13 +34,18 @@ def test_a_dsn_is_read(dsn: str, fields: dict[str, str]) -> None:
     assert {name: found[name] for name in fields} == fields
 
 
+def read_by_the_driver(dsn: str) -> tuple[list[Any], Any]:
+    """(addresses, parameters), without connecting."""
+    parse: Any = vars(connect_utils)["_parse_connect_dsn_and_args"]
+    given = {**dict.fromkeys(inspect.signature(parse).parameters), "dsn": dsn}
+    addresses, parameters = parse(**given)
+    return addresses, parameters
+
+
 @pytest.mark.parametrize("dsn", [dsn for dsn, _ in READ])
 def test_the_driver_reads_the_same(dsn: str) -> None:
     ours = dsn_fields(dsn)
-    names = ("host", "port", "user", "password", "passfile", "database", "ssl", "service", "servicefile", "direct_tls")
-    others = ("server_settings", "target_session_attrs", "krbsrvname", "gsslib")
-    given = {**dict.fromkeys((*names, *others)), "dsn": dsn, "gsslib": "gssapi"}
-    addresses, parameters = connect_utils._parse_connect_dsn_and_args(**given)
+    addresses, parameters = read_by_the_driver(dsn)
     for host, port, address in zip(ours["host"].split(","), ours["port"].split(","), addresses, strict=True):
         assert address == (f"{host}/.s.PGSQL.{port}" if host.startswith("/") else (host, int(port)))
     assert parameters.password == ours.get("password")
@@ -86,15 +94,4 @@ def _told(dsn: str) -> str:
 
 def test_control_the_driver_repeats_a_part_of_the_password() -> None:
     with pytest.raises((ValueError, asyncpg.InterfaceError), match="hush"):
-        connect_utils._parse_connect_arguments(
-            **dict.fromkeys(
-                (
-                    *("host", "port", "user", "password", "passfile", "database", "command_timeout", "ssl", "service"),
-                    *("direct_tls", "server_settings", "target_session_attrs", "krbsrvname", "gsslib", "servicefile"),
-                )
-            ),
-            dsn="postgresql://user:hush/x@host/base",
-            statement_cache_size=0,
-            max_cached_statement_lifetime=0,
-            max_cacheable_statement_size=0,
-        )
+        read_by_the_driver("postgresql://user:hush/x@host/base")

@@ -85,7 +85,11 @@ async def run(listener: Listener, **fields: Any) -> Outcome:
 @pytest.fixture
 def far(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loopback counts as a network that others can read."""
-    monkeypatch.setattr(postgres_protocol, "is_on_this_machine", lambda _transport: False)
+
+    def is_on_this_machine(_transport: asyncio.BaseTransport) -> bool:
+        return False
+
+    monkeypatch.setattr(postgres_protocol, "is_on_this_machine", is_on_this_machine)
 
 
 @pytest.mark.usefixtures("far")
@@ -100,7 +104,10 @@ async def test_a_password_is_not_told_where_others_can_read(asked: bytes, told: 
 
 
 async def test_control_without_the_guard_the_password_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LoginWatch, "refusal", lambda _self, _data: None)
+    def refusal(_self: LoginWatch, _data: bytes) -> None:
+        return None
+
+    monkeypatch.setattr(LoginWatch, "refusal", refusal)
     async with listening(CLEARTEXT) as listener:
         await asyncio.wait([asyncio.create_task(run(listener, db_password=SECRET))], timeout=1)
         assert SECRET.encode() in listener.received

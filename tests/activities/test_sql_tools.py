@@ -21,6 +21,7 @@ from noetl_activities.outcome import Outcome
 from noetl_activities.postgres_connect import sql_error
 from noetl_activities.postgres_kept import keeping_connections
 from noetl_activities.sql import split
+from noetl_activities.tool import Request
 
 from .conftest import Context, request
 
@@ -222,8 +223,8 @@ async def test_calls_after_each_other_have_the_limit_for_themselves(postgres: Co
 async def test_a_task_that_names_a_credential_says_nothing_else_of_where(
     postgres: Context, beside: dict[str, Any]
 ) -> None:
-    for auth, config in (("pg", beside), ({"type": "postgres", "key": "pg"}, beside), (None, {"credential": "pg"})):
-        call = request("postgres", auth, query="select 1", **{**config, **beside})
+    for auth, config in (("pg", {}), ({"type": "postgres", "key": "pg"}, {}), (None, {"credential": "pg"})):
+        call = Request("postgres", {"query": "select 1", **config, **beside}, auth=auth)
         with pytest.raises(ConfigError, match=f"names a credential and sets {next(iter(beside))} as well"):
             await postgres_tool.TOOL.run(call, postgres)
 
