@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 
 from noetl_activities.credentials import CredentialSource
+from noetl_compiler.regular_file import refuse_others
 from noetl_temporal.deployment import DeploymentError
 
 __all__ = ["credential_source"]
@@ -20,7 +21,8 @@ CREDENTIALS_VARIABLE = "NOETL_CREDENTIALS"
 
 
 def credential_source(file: Path | None = None) -> CredentialSource:
-    """Credentials by name. Raises DeploymentError when NOETL_CREDENTIALS means another file in every folder."""
+    """Credentials by name. Raises DeploymentError when NOETL_CREDENTIALS means another file in every folder, or is no
+    file at all."""
     return CredentialSource(file or _named())
 
 
@@ -32,4 +34,9 @@ def _named() -> Path | None:
         raise DeploymentError(
             f"{CREDENTIALS_VARIABLE} is {named!r}, which is another file in every folder: set it to an absolute path"
         )
-    return Path(named)
+    file = Path(named)
+    try:
+        refuse_others(file, file.stat())
+    except OSError as error:
+        raise DeploymentError(f"cannot read {CREDENTIALS_VARIABLE} ({file}): {error.strerror}") from error
+    return file

@@ -202,7 +202,9 @@ async def test_planted_secrets_are_found_nowhere(bare: Site, echo: str, monkeypa
     assert tables.count(b"***") >= len(WELL) * len(AUTHS)
     assert min(log.count(b"***"), history.count(b"***")) > len(AUTHS)
     assert bare.noetl("dev", "down").returncode == 0
-    kept = {str(path): path.read_bytes() for path in bare.folder.rglob("*") if path.is_file() and path != file}
+    files = [path for root in (bare.folder, bare.home.root) for path in root.rglob("*") if path.is_file()]
+    assert bare.home.database in files
+    kept = {str(path): path.read_bytes() for path in files if path != file}
     searched = {"printed": "".join(printed).encode(), "tables": tables, "log": log, "history": history, **kept}
     assert {where: found for where, text in searched.items() if (found := planted_in(text))} == {}
 

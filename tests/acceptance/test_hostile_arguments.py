@@ -14,6 +14,8 @@ import click
 import pytest
 
 from noetl_temporal.cli.payload import read_payload
+from noetl_temporal.credential_source import credential_source
+from noetl_temporal.deployment import DeploymentError
 from tests.acceptance.site import NOETL, Site
 
 HELLO = """apiVersion: noetl.io/v10
@@ -192,3 +194,11 @@ def test_standard_input_without_end_is_read_as_far_as_a_playbook_may_reach(bare:
 def test_numbers_and_names_beyond_all_are_refused(bare: Site, args: tuple[str, ...]) -> None:
     bare.write(HELLO, "hello.yaml")
     assert refused(bare, *args)
+
+
+def test_a_pipe_is_no_credentials_file_of_a_deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = tmp_path / "credentials.yaml"
+    os.mkfifo(pipe)
+    monkeypatch.setenv("NOETL_CREDENTIALS", str(pipe))
+    with pytest.raises(DeploymentError, match="NOETL_CREDENTIALS.*it is a pipe"):
+        credential_source()
