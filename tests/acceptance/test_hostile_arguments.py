@@ -200,5 +200,5 @@ def test_a_pipe_is_no_credentials_file_of_a_deployment(tmp_path: Path, monkeypat
     pipe = tmp_path / "credentials.yaml"
     os.mkfifo(pipe)
     monkeypatch.setenv("NOETL_CREDENTIALS", str(pipe))
-    with pytest.raises(DeploymentError, match="NOETL_CREDENTIALS.*it is a pipe"):
+    with pytest.raises(DeploymentError, match=r"NOETL_CREDENTIALS.*it is a pipe"):
         credential_source()
