@@ -139,9 +139,9 @@ def test_what_lies_in_the_folder_is_no_stack(command: list[str], bare: Site) -> 
 
 @pytest.mark.stack
 def test_history_that_came_with_the_folder_does_not_run(
-    tmp_path: Path, bare: Site, monkeypatch: pytest.MonkeyPatch
+    task_folder: Path, bare: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    canary, shipped = tmp_path / "canary", bare.folder / ".noetl"
+    canary, shipped = task_folder / "canary", bare.folder / ".noetl"
     slow = str(bare.write(SLOW))
     monkeypatch.setenv("NOETL_HOME", str(shipped))
     assert bare.noetl("dev", "up").returncode == 0
