@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 import asyncpg
+from temporalio import workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import (
     StorageDriver,
@@ -37,7 +38,8 @@ __all__ = ["STORE_NAME", "UNREAD", "PatientStore", "PayloadStore"]
 STORE_NAME = "noetl.payload"
 """As it stands in history."""
 
-UNREAD = f"noetl/unread-{secrets.token_hex(8)}"
+with workflow.unsafe.sandbox_unrestricted():  # workflows never see it: such a payload fails their task
+    UNREAD = f"noetl/unread-{secrets.token_hex(8)}"
 """The encoding of a payload that is nothing but the key of one that could not be read. It never leaves the process, and
 nobody else can make one."""
 
