@@ -12,12 +12,11 @@ import os
 from pathlib import Path
 
 from noetl_activities.credentials import CredentialSource
+from noetl_activities.variables import CREDENTIALS_VARIABLE
 from noetl_compiler.regular_file import refuse_others
 from noetl_temporal.deployment import DeploymentError
 
 __all__ = ["credential_source"]
-
-CREDENTIALS_VARIABLE = "NOETL_CREDENTIALS"
 
 
 def credential_source(file: Path | None = None) -> CredentialSource:

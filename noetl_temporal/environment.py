@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 
 from noetl_activities.postgres_dsn import DsnError, dsn_place
+from noetl_activities.variables import DSN_VARIABLE
 
-__all__ = ["DSN_VARIABLE", "SIGNING_KEY_VARIABLE", "dsn_from_environment"]
-
-DSN_VARIABLE = "NOETL_POSTGRES"
+__all__ = ["SIGNING_KEY_VARIABLE", "dsn_from_environment"]
 
 SIGNING_KEY_VARIABLE = "NOETL_SIGNING_KEY_FILE"
 """Names the file with the key under which runs and calls are signed (signing.py)."""

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from noetl_activities import duckdb_place
 from noetl_activities.isolation.settings import DIRECTORIES_VARIABLE
+from noetl_activities.variables import DUCKDB_DIRECTORIES_VARIABLE, HOME_VARIABLE
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.own import own
@@ -38,8 +38,8 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture
 def duckdb_files(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """DuckDB may use the files of the test."""
-    monkeypatch.setenv("NOETL_HOME", str(tmp_path_factory.mktemp("home")))
-    monkeypatch.setenv(duckdb_place.DIRECTORIES_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setenv(DUCKDB_DIRECTORIES_VARIABLE, str(tmp_path))
 
 
 @pytest.fixture(scope="session")

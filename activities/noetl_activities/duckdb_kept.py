@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from noetl_activities.duckdb_place import Place
 from noetl_activities.duckdb_process import DuckdbProcess, started
+from noetl_activities.kept_idle import keeping
 
 __all__ = ["MAX_IDLE", "duckdb_process", "keeping_processes"]
 
@@ -104,21 +105,8 @@ async def duckdb_process(place: Place) -> AsyncGenerator[DuckdbProcess]:
 async def keeping_processes() -> AsyncGenerator[None]:
     """Keep processes while the block runs; without it they end with the last call that uses them."""
     processes = _BY_LOOP.setdefault(asyncio.get_running_loop(), _Processes())
-    processes.keepers += 1
-    sweeping = asyncio.create_task(_sweep(processes))
-    try:
+    async with keeping(processes, IDLE_SECONDS):
         yield
-    finally:
-        sweeping.cancel()
-        processes.keepers -= 1
-        if not processes.keepers:
-            await processes.close_older(0)
-
-
-async def _sweep(processes: _Processes) -> None:
-    while True:
-        await asyncio.sleep(IDLE_SECONDS / 2)
-        await processes.close_older(IDLE_SECONDS)
 
 
 def _now() -> float:

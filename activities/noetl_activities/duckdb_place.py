@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from noetl_activities.data_folder import NoHomeError, data_folder
 from noetl_activities.duckdb_wire import MEMORY
 from noetl_activities.errors import ConfigError, RefusedError
 from noetl_activities.tool import Json
+from noetl_activities.variables import CREDENTIALS_VARIABLE, DUCKDB_DIRECTORIES_VARIABLE, HOME_VARIABLE
 
-__all__ = ["DIRECTORIES_VARIABLE", "MEMORY_VARIABLE", "Place", "has_file", "memory_limit", "place_of"]
-
-DIRECTORIES_VARIABLE = "NOETL_DUCKDB_DIRECTORIES"
-"""Absolute directories, with ``:`` between them."""
+__all__ = ["MEMORY_VARIABLE", "Place", "has_file", "memory_limit", "place_of"]
 
 MEMORY_VARIABLE = "NOETL_DUCKDB_MEMORY"
 """GiB of memory that DuckDB may use in one process."""
@@ -57,7 +55,7 @@ def place_of(config: dict[str, Json], execution_id: str) -> Place:
         return Place(str(path), str(path.parent), named)
     raise RefusedError(
         f"the DuckDB file {str(given)!r} is outside of the execution's folder and of the directories that "
-        f"{DIRECTORIES_VARIABLE} names"
+        f"{DUCKDB_DIRECTORIES_VARIABLE} names"
     )
 
 
@@ -88,32 +86,32 @@ def _folder_of(execution_id: str) -> Path:
 
 
 def _home() -> Path:
-    """NOETL_HOME, else the user's folder for data: never one of the folder that the worker was started in."""
-    given = os.environ.get("NOETL_HOME")
+    """NOETL_HOME, else our folder for data: never one of the folder that the worker was started in."""
+    given = os.environ.get(HOME_VARIABLE)
     if given:
         return Path(given).absolute()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "noetl"
-    data = os.environ.get("XDG_DATA_HOME", "")
-    return (Path(data) if Path(data).is_absolute() else Path.home() / ".local" / "share") / "noetl"
+    try:
+        return data_folder()
+    except NoHomeError as error:
+        raise ConfigError(str(error)) from None
 
 
 def _named() -> tuple[str, ...]:
-    found = [one for one in os.environ.get(DIRECTORIES_VARIABLE, "").split(os.pathsep) if one]
+    found = [one for one in os.environ.get(DUCKDB_DIRECTORIES_VARIABLE, "").split(os.pathsep) if one]
     for one in found:
         if not Path(one).is_absolute():
-            raise ConfigError(f"{DIRECTORIES_VARIABLE} of the worker names {one!r}: write absolute directories")
+            raise ConfigError(f"{DUCKDB_DIRECTORIES_VARIABLE} of the worker names {one!r}: write absolute directories")
         for secret in _secret():
             if Path(os.path.realpath(secret)).is_relative_to(os.path.realpath(one)):
                 raise ConfigError(
-                    f"{DIRECTORIES_VARIABLE} of the worker names {one!r}, in which {secret} lies: move it"
+                    f"{DUCKDB_DIRECTORIES_VARIABLE} of the worker names {one!r}, in which {secret} lies: move it"
                 )
     return tuple(os.path.realpath(one) for one in found)
 
 
 def _secret() -> list[Path]:
     """What no SQL may read: the folder of the stack, with its passwords, and the credentials file."""
-    credentials = os.environ.get("NOETL_CREDENTIALS")
+    credentials = os.environ.get(CREDENTIALS_VARIABLE)
     return [_home(), *([Path(credentials)] if credentials else [])]
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from noetl_activities.duckdb_place import DIRECTORIES_VARIABLE, Place, memory_limit
+from noetl_activities.duckdb_place import Place, memory_limit
 from noetl_activities.duckdb_wire import (
     Call,
     Cancel,
@@ -36,6 +36,7 @@ from noetl_activities.duckdb_wire import (
 )
 from noetl_activities.errors import ConfigError
 from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.variables import DUCKDB_DIRECTORIES_VARIABLE
 
 __all__ = ["DuckdbProcess", "failed", "started"]
 
@@ -54,7 +55,7 @@ _TOLD = 2048
 
 _HINTS = {
     "file system operations are disabled by configuration": "DuckDB uses the files of the execution's folder and of "
-    f"the directories that {DIRECTORIES_VARIABLE} names",
+    f"the directories that {DUCKDB_DIRECTORIES_VARIABLE} names",
     "Loading external extensions is disabled": "only the extensions that are built into DuckDB can be used",
     "the configuration has been locked": "a playbook may not change this setting",
 }

@@ -19,6 +19,8 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import asyncpg
 
+from noetl_activities.kept_idle import keeping
+
 __all__ = ["Connection", "KeptConnections", "closed", "keeping_connections", "kept_connections"]
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -46,7 +48,7 @@ class KeptConnections:
     """The idle connections of one event loop, by what they were opened with, and the slots for open ones."""
 
     def __init__(self) -> None:
-        self.users = 0
+        self.keepers = 0
         self._idle: dict[frozenset[tuple[str, Any]], list[_Idle]] = {}
         self._slots: WeakValueDictionary[frozenset[tuple[str, Any]], asyncio.Semaphore] = WeakValueDictionary()
 
@@ -74,7 +76,7 @@ class KeptConnections:
         if not await _cleaned(connection):
             return
         idle = self._idle.setdefault(frozenset(arguments.items()), [])
-        if self.users and len(idle) < MAX_IDLE:
+        if self.keepers and len(idle) < MAX_IDLE:
             idle.append(_Idle(connection, _now()))
         else:
             await closed(connection)
@@ -93,32 +95,19 @@ class KeptConnections:
 async def keeping_connections() -> AsyncGenerator[None]:
     """Keep connections while the block runs; without it each call has one of its own."""
     kept = _BY_LOOP.setdefault(asyncio.get_running_loop(), KeptConnections())
-    kept.users += 1
-    sweeping = asyncio.create_task(_sweep(kept))
-    try:
+    async with keeping(kept, IDLE_SECONDS):
         yield
-    finally:
-        sweeping.cancel()
-        kept.users -= 1
-        if not kept.users:
-            await kept.close_older(0)
 
 
 def kept_connections() -> KeptConnections | None:
     """Those of the running event loop, None where none are kept."""
     kept = _BY_LOOP.get(asyncio.get_running_loop())
-    return kept if kept is not None and kept.users else None
+    return kept if kept is not None and kept.keepers else None
 
 
 async def closed(connection: Connection) -> None:
     """Close it, also when its server no longer answers."""
     await connection.close(timeout=CLOSE_SECONDS)
-
-
-async def _sweep(kept: KeptConnections) -> None:
-    while True:
-        await asyncio.sleep(IDLE_SECONDS / 2)
-        await kept.close_older(IDLE_SECONDS)
 
 
 async def _answers(connection: Connection) -> bool:

@@ -20,11 +20,11 @@ import msgspec
 from noetl_activities.address_ranges import Address, is_public, plain
 from noetl_activities.errors import RefusedError
 from noetl_activities.name_lookup import addresses_of
-from noetl_activities.stack_variable import PORTS_VARIABLE
+from noetl_activities.variables import DSN_VARIABLE, PORTS_VARIABLE
 
 __all__ = ["StackPorts"]
 
-_TEMPORAL, _POSTGRES = "TEMPORAL_ADDRESS", "NOETL_POSTGRES"
+_TEMPORAL = "TEMPORAL_ADDRESS"
 _TEMPORAL_PORT, _POSTGRES_PORT = 7233, 5432
 """Where the address names none."""
 
@@ -79,7 +79,7 @@ def _refusal(host: str, port: int, variable: str) -> RefusedError:
 def _of_postgres() -> Iterator[Service]:
     """The hosts of a DSN, which may name several; a Unix socket has no port."""
     try:
-        parts = urlsplit(os.environ.get(_POSTGRES, ""))
+        parts = urlsplit(os.environ.get(DSN_VARIABLE, ""))
     except ValueError:
         return  # whoever connects with it says what is wrong
     query = parse_qs(parts.query)
@@ -87,7 +87,7 @@ def _of_postgres() -> Iterator[Service]:
     hosts = ",".join([parts.netloc.rpartition("@")[2], *query.get("host", [])])
     for host in map(unquote, filter(None, hosts.split(","))):
         if not host.startswith("/"):
-            yield from (_service(_POSTGRES, host, port) for port in ports)
+            yield from (_service(DSN_VARIABLE, host, port) for port in ports)
 
 
 def _service(variable: str, text: str, port: int) -> Service:

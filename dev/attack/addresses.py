@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import random
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from functools import partial
+from unittest.mock import patch
 
 from dev.attack.attack import Attack, AttackClass
 from noetl_activities.address_guard import AddressGuard
@@ -65,14 +66,9 @@ def _gets_through(address: str) -> bool:
     return True
 
 
-@contextmanager
-def _unguarded() -> Generator[None]:
+def _unguarded() -> AbstractContextManager[object]:
     """Everything is allowed."""
-    guarded, _Guard.asked = _Guard.asked, AddressGuard.from_text("0.0.0.0/0, ::/0")
-    try:
-        yield
-    finally:
-        _Guard.asked = guarded
+    return patch.object(_Guard, "asked", AddressGuard.from_text("0.0.0.0/0, ::/0"))
 
 
 CLASS = AttackClass(

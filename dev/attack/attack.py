@@ -29,4 +29,4 @@ class AttackClass(NamedTuple):
     name: str
     attacks: Callable[[random.Random, int], Iterable[Attack]]
     controls: tuple[Attack, ...]
-    unguarded: Callable[[], AbstractContextManager[None]]
+    unguarded: Callable[[], AbstractContextManager[object]]

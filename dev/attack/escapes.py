@@ -6,9 +6,10 @@ import io
 import json
 import random
 import re
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
+from unittest.mock import patch
 
 import click
 from rich.console import Console
@@ -129,13 +130,8 @@ class _Guard:
         return PrintableConsole(file=beneath) if cls.is_on else Console(file=beneath)
 
 
-@contextmanager
-def _unguarded() -> Generator[None]:
-    _Guard.is_on = False
-    try:
-        yield
-    finally:
-        _Guard.is_on = True
+def _unguarded() -> AbstractContextManager[object]:
+    return patch.object(_Guard, "is_on", False)
 
 
 CLASS = AttackClass(

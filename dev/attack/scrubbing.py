@@ -7,11 +7,12 @@ import html
 import json
 import random
 import string
-from collections.abc import Callable, Collection, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
-from urllib.parse import quote, quote_plus
+from unittest.mock import patch
+from urllib.parse import quote, quote_plus, unquote_plus
 
 from dev.attack.attack import Attack, AttackClass
 from noetl_activities.scrub import scrub
@@ -95,8 +96,6 @@ def _gets_through(value: Any, secret: str) -> bool:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    from urllib.parse import unquote_plus
-
     yield text.replace('\\"', '"').replace("\\\\", "\\")
     yield unquote_plus(text)
     yield html.unescape(text)
@@ -113,14 +112,8 @@ def _unchanged(value: Any, _secrets: Collection[str]) -> Any:
     return value
 
 
-@contextmanager
-def _unguarded() -> Generator[None]:
-    guarded = _Guard.scrub
-    _Guard.scrub = staticmethod(_unchanged)
-    try:
-        yield
-    finally:
-        _Guard.scrub = staticmethod(guarded)
+def _unguarded() -> AbstractContextManager[object]:
+    return patch.object(_Guard, "scrub", staticmethod(_unchanged))
 
 
 CLASS = AttackClass(

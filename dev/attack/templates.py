@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import product
+from unittest.mock import patch
 
 from jinja2 import Environment
 
@@ -85,15 +86,9 @@ def _plainly(source: str, scope: Mapping[str, Json]) -> Json:
     return Environment().from_string(source).render(scope)
 
 
-@contextmanager
-def _unguarded() -> Generator[None]:
+def _unguarded() -> AbstractContextManager[object]:
     """Plain Jinja."""
-    guarded = _Guard.render
-    _Guard.render = staticmethod(_plainly)
-    try:
-        yield
-    finally:
-        _Guard.render = staticmethod(guarded)
+    return patch.object(_Guard, "render", staticmethod(_plainly))
 
 
 CLASS = AttackClass(

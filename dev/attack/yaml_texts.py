@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
+from unittest.mock import patch
 
 import yaml
 
@@ -151,13 +152,8 @@ def _gets_through(text: str) -> bool:
     return _Guard.read(text) or bool(_ran)
 
 
-@contextmanager
-def _unguarded() -> Generator[None]:
-    _Guard.read = staticmethod(_loads)
-    try:
-        yield
-    finally:
-        _Guard.read = staticmethod(_compiles)
+def _unguarded() -> AbstractContextManager[object]:
+    return patch.object(_Guard, "read", staticmethod(_loads))
 
 
 CLASS = AttackClass(

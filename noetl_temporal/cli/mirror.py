@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.logs import log_to_terminal
 from noetl_temporal.cli.reach import reach_running
 from noetl_temporal.cli.until import stop_asked
+from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.stack.errors import StackError
 
 if TYPE_CHECKING:  # it brings Temporal along, which a wrong call need not wait for
@@ -88,7 +88,7 @@ def _reached() -> str:
     """The DSN of the event log. Asked for by each command, so that --help needs no stack."""
     reach_running()
     log_to_terminal()
-    dsn = os.environ.get("NOETL_POSTGRES")
+    dsn = dsn_from_environment()
     if dsn is None:
         raise StackError("no Postgres is known to mirror into: set NOETL_POSTGRES to its DSN")
     return dsn

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import click
 
+from noetl_activities.variables import DSN_VARIABLE, HOME_VARIABLE
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.errors import StackError
-from noetl_temporal.stack.home import HOME_VARIABLE, Home
+from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.process import FOR_THE_OWNER
 from noetl_temporal.stack.use import running, use
 
@@ -67,7 +68,7 @@ def reach_running() -> Reach:
 
 
 def _use(home: Home, stack: Addresses) -> None:
-    if os.environ.get("NOETL_POSTGRES", stack.postgres) != stack.postgres:
+    if os.environ.get(DSN_VARIABLE, stack.postgres) != stack.postgres:
         click.echo(
             "NOETL_POSTGRES is ignored, because TEMPORAL_ADDRESS is not set: using this folder's stack", err=True
         )

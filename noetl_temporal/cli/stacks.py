@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 import click
 
+from noetl_activities.variables import HOME_VARIABLE
 from noetl_compiler.printable import printable
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.files import check_folder
-from noetl_temporal.stack.home import HOME_VARIABLE, Home
+from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.leftovers import end_leftovers
 from noetl_temporal.stack.places import folder_of, stacks_folder
 

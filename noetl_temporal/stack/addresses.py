@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from noetl_activities.stack_variable import PORTS_VARIABLE
-from noetl_temporal.environment import DSN_VARIABLE, SIGNING_KEY_VARIABLE
+from noetl_activities.variables import DSN_VARIABLE, PORTS_VARIABLE
+from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 from noetl_temporal.queues import TOOL_QUEUES_VARIABLE
 from noetl_temporal.stack.files import read_text, write_whole
 from noetl_temporal.stack.home import Mode

@@ -22,6 +22,7 @@ from typing import TextIO
 
 __all__ = [
     "DRAFT_SUFFIX",
+    "OTHERS_MAY_WRITE",
     "UnsafeFileError",
     "check_entries",
     "check_folder",

@@ -15,15 +15,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from noetl_activities.variables import HOME_VARIABLE
 from noetl_temporal.stack.errors import BusyError, StackError
 from noetl_temporal.stack.files import DRAFT_SUFFIX, check_entries, check_folder, make_folder, read_text, write_whole
 from noetl_temporal.stack.identity import identity
 from noetl_temporal.stack.locks import Wait, is_locked, locked
 from noetl_temporal.stack.places import folder_of, real_path
 
-__all__ = ["HOME_VARIABLE", "Home", "Mode", "Owner"]
-
-HOME_VARIABLE = "NOETL_HOME"
+__all__ = ["Home", "Mode", "Owner"]
 
 Mode = Literal["dev", "run"]
 """A ``dev`` stack stays until ``noetl dev down``, a ``run`` stack ends with its run."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import sys
 from pathlib import Path
 
+from noetl_activities.data_folder import NoHomeError, data_folder
 from noetl_temporal.stack.errors import StackError
 
 __all__ = ["folder_of", "real_path", "stacks_folder"]
@@ -21,10 +21,11 @@ READABLE = 40
 
 
 def stacks_folder() -> Path:
-    """The folder of all stacks. A relative XDG_DATA_HOME is ignored, as its specification asks: it would lead into the
-    current folder. Raises StackError."""
-    given = Path(os.environ.get("XDG_DATA_HOME", ""))
-    return (given if given.is_absolute() else _home() / _data()) / "noetl" / "stacks"
+    """The folder of all stacks. Raises StackError."""
+    try:
+        return data_folder() / "stacks"
+    except NoHomeError as error:
+        raise StackError(str(error)) from None
 
 
 def folder_of(project: Path) -> Path:
@@ -41,17 +42,3 @@ def real_path(project: Path) -> Path:
         return Path(os.path.realpath(project))
     except FileNotFoundError:
         raise StackError("the current folder was removed: change to another, or set NOETL_HOME") from None
-
-
-def _home() -> Path:
-    try:
-        home = Path.home()
-    except RuntimeError:
-        home = Path()
-    if not home.is_absolute():
-        raise StackError("this account has no home folder: set XDG_DATA_HOME or NOETL_HOME to a folder you own")
-    return home
-
-
-def _data() -> Path:
-    return Path("Library/Application Support" if sys.platform == "darwin" else ".local/share")

@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from types import FrameType
 
+from noetl_activities.variables import HOME_VARIABLE
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.errors import BusyError, StackError
 from noetl_temporal.stack.fall import note_fall
 from noetl_temporal.stack.files import read_text
-from noetl_temporal.stack.home import HOME_VARIABLE, Home
+from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.own import Stack, own
 from noetl_temporal.stack.process import Server, start
 from noetl_temporal.stack.program import import_path, program

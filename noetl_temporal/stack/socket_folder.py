@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from noetl_temporal.stack.errors import StackError
-from noetl_temporal.stack.files import read_text, write_whole
+from noetl_temporal.stack.files import OTHERS_MAY_WRITE, read_text, write_whole
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.postgres_place import Place, reachable
 
@@ -27,7 +27,6 @@ __all__ = ["make_socket_folder", "remove_socket_folder"]
 PREFIX = "noetl-"
 MAX_BYTES = 103 - len("/.s.PGSQL.65535")
 RANDOM_BYTES = len("/") + len(PREFIX) + 8
-OTHERS_WRITE = 0o022
 
 
 def make_socket_folder(home: Home, where: Place) -> Path:
@@ -74,5 +73,5 @@ def _suitable(parent: Path, where: Place) -> bool:
     if len(os.fsencode(parent)) + RANDOM_BYTES > MAX_BYTES:
         return False
     found = parent.stat()
-    kept = not found.st_mode & OTHERS_WRITE or found.st_mode & stat.S_ISVTX
+    kept = not found.st_mode & OTHERS_MAY_WRITE or found.st_mode & stat.S_ISVTX
     return bool(kept) and found.st_uid in (0, os.geteuid()) and (where.account is None or reachable(parent / PREFIX))

@@ -14,11 +14,11 @@ import duckdb
 import pytest
 
 from noetl_activities import duckdb as duckdb_tool
-from noetl_activities.duckdb_place import DIRECTORIES_VARIABLE
 from noetl_activities.errors import ConfigError, RefusedError, ToolError
 from noetl_activities.isolation import landlock
 from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import Entry, find, store
+from noetl_activities.variables import DUCKDB_DIRECTORIES_VARIABLE
 
 from .conftest import Context, request
 
@@ -63,7 +63,7 @@ class Site:
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     found = Site(tmp_path)
     monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv(DIRECTORIES_VARIABLE, str(found.named))
+    monkeypatch.setenv(DUCKDB_DIRECTORIES_VARIABLE, str(found.named))
     monkeypatch.setenv("CANARY", SECRET)
     return found
 
@@ -289,7 +289,7 @@ async def test_an_execution_that_is_no_name_is_refused(site: Site, execution: st
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [(DIRECTORIES_VARIABLE, "relative"), ("NOETL_DUCKDB_MEMORY", "lots"), ("NOETL_DUCKDB_MEMORY", "nan")],
+    [(DUCKDB_DIRECTORIES_VARIABLE, "relative"), ("NOETL_DUCKDB_MEMORY", "lots"), ("NOETL_DUCKDB_MEMORY", "nan")],
 )
 async def test_a_wrong_setting_of_the_worker_is_told(
     site: Site, monkeypatch: pytest.MonkeyPatch, name: str, value: str

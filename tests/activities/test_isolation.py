@@ -19,7 +19,7 @@ from noetl_activities.isolation import settings
 from noetl_activities.isolation.probe import isolation
 from noetl_activities.isolation.settings import PORTS_VARIABLE
 from noetl_activities.python import TOOL
-from noetl_activities.stack_variable import PORTS_VARIABLE as STACK_PORTS
+from noetl_activities.variables import PORTS_VARIABLE as STACK_PORTS
 from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import Context, request

@@ -16,7 +16,7 @@ import pytest
 from temporalio import workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.client import AsyncActivityHandle, Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import RawValue, RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
@@ -297,10 +297,7 @@ async def test_a_forged_result_of_a_pending_call_is_not_believed(
     async with site(servers, monkeypatch, held, is_keyed=is_keyed) as here:
         handle = await here.submit(TWO)
         await held.waits.wait()
-        [pending] = (await handle.workflow.describe()).raw_description.pending_activities
-        call_ = here.foreign.get_async_activity_handle(
-            workflow_id=handle.workflow_id, run_id=None, activity_id=pending.activity_id
-        )
+        call_ = await pending_call(here, handle)
         if way == "unsigned":
             await call_.complete(ToolReport({"status": "ok", "result": "forged"}))
         else:
@@ -314,6 +311,14 @@ async def test_a_forged_result_of_a_pending_call_is_not_believed(
         assert told == ["first", "second"]
     else:
         assert told == ["first", "second", "forged" if way == "unsigned" else "first"]
+
+
+async def pending_call(here: Site, handle: RunHandle) -> AsyncActivityHandle:
+    """The one call that has not ended, as the foreign client may end it."""
+    [pending] = (await handle.workflow.describe()).raw_description.pending_activities
+    return here.foreign.get_async_activity_handle(
+        workflow_id=handle.workflow_id, run_id=None, activity_id=pending.activity_id
+    )
 
 
 async def first_result(here: Site, handle: RunHandle) -> Payload:
@@ -334,10 +339,7 @@ async def test_a_forged_heartbeat_makes_no_call_again(
     async with site(servers, monkeypatch, held, is_keyed=is_keyed) as here:
         handle = await here.submit(steps)
         await held.waits.wait()
-        [pending] = (await handle.workflow.describe()).raw_description.pending_activities
-        call_ = here.foreign.get_async_activity_handle(
-            workflow_id=handle.workflow_id, run_id=None, activity_id=pending.activity_id
-        )
+        call_ = await pending_call(here, handle)
         await call_.heartbeat(Details((), temporal=1))
         await call_.fail(RuntimeError("the worker is gone"))
         held.let_go.set()
@@ -354,10 +356,7 @@ async def test_the_words_of_a_forged_failure_reach_no_template(
     async with site(servers, monkeypatch, held, is_keyed=is_keyed) as here:
         handle = await here.submit(TWO)
         await held.waits.wait()
-        [pending] = (await handle.workflow.describe()).raw_description.pending_activities
-        call_ = here.foreign.get_async_activity_handle(
-            workflow_id=handle.workflow_id, run_id=None, activity_id=pending.activity_id
-        )
+        call_ = await pending_call(here, handle)
         await call_.fail(ApplicationError("; rm -rf /", "details", type="forged", non_retryable=True))
         report = await handle.result()
         held.let_go.set()

@@ -19,7 +19,8 @@ from typing import TypedDict
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.isolation.limits import GIB, MEMORY, PROCESSES
-from noetl_activities.stack_variable import PORTS_VARIABLE as STACK_PORTS
+from noetl_activities.variables import DUCKDB_DIRECTORIES_VARIABLE
+from noetl_activities.variables import PORTS_VARIABLE as STACK_PORTS
 
 __all__ = ["DIRECTORIES_VARIABLE", "PORTS_VARIABLE", "Settings", "settings_of"]
 
@@ -27,7 +28,7 @@ DIRECTORIES_VARIABLE = "NOETL_TASK_DIRECTORIES"
 PORTS_VARIABLE = "NOETL_TASK_PORTS"
 MEMORY_VARIABLE = "NOETL_TASK_MEMORY"
 
-_SHARED = (DIRECTORIES_VARIABLE, "NOETL_DUCKDB_DIRECTORIES")
+_SHARED = (DIRECTORIES_VARIABLE, DUCKDB_DIRECTORIES_VARIABLE)
 """Variables that name what playbooks may use; what any other of ours names is hidden from them."""
 
 PORTS = frozenset({53, 80, 443, 8080, 8443})
