@@ -39,7 +39,7 @@ from noetl_temporal.payload_store import UNREAD, PatientStore, PayloadStore
 from noetl_temporal.shared_part import SharedPart, is_shared, mark
 from noetl_temporal.signed_converter import SignedConverters, place_of
 from noetl_temporal.signed_failures import SignedFailureConverter
-from noetl_temporal.signing import Signer
+from noetl_temporal.signing import Place, Signer
 
 __all__ = [
     "HEADERS",
@@ -62,6 +62,9 @@ NO_STORE = "TMPRL1105"
 
 DECODED = 64
 """Shared parts, the last used, that are in memory once for all workflows which have them."""
+
+PLACES = 1_000
+"""Converters for one workflow or activity each, the last used: the SDK asks for the same one about ten times a call."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,26 +142,43 @@ _CONVERTERS = (
 
 
 class _PayloadConverter(CompositePayloadConverter):
-    """The SDK makes one for each task it takes, and asks it for one that knows where each value stands."""
-
-    def __init__(self) -> None:
-        super().__init__(*_CONVERTERS)
+    """But for its signature, no value is written differently in different places."""
 
     def with_context(self, context: SerializationContext) -> Self:
-        """The same: but for its signature, no value is written differently in different places."""
+        """The same."""
         del context
         return self
 
 
-@dataclasses.dataclass(frozen=True)
+_PLAIN = _PayloadConverter(*_CONVERTERS)
+
+
+def _plain_converter() -> PayloadConverter:
+    """The SDK asks for a converter several times a task."""
+    return _PLAIN
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class _DataConverter(DataConverter):
     """A value is written alike whosever it is, unless it is signed. The SDK asks three times a payload, which is a
     tenth of a replay.
     """
 
     def with_context(self, context: SerializationContext) -> Self:
-        signed = _signed(self)
-        return self if signed is None else _with_class(self, signed.at(place_of(context)))
+        return self if _signed(self) is None else _at(self, place_of(context))
+
+    def __hash__(self) -> int:
+        """By identity: some fields of the base class, by which it would hash, have none."""
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+@lru_cache(PLACES)
+def _at(converter: _Converter, place: Place) -> _Converter:
+    signed = _signed(converter)
+    return converter if signed is None else _with_class(converter, signed.at(place))
 
 
 def _signed(converter: DataConverter) -> SignedConverters | None:
@@ -174,11 +194,11 @@ def _with_class(converter: _Converter, made: Callable[[], PayloadConverter]) -> 
 def data_converter(dsn: str | None = None, signing_key: bytes | None = None) -> DataConverter:
     """The converter of every client, worker and mirror; ``dsn`` names the Postgres for large values."""
     storage = _storage(PayloadStore(dsn)) if dsn else None
-    plain = _DataConverter(payload_converter_class=_PayloadConverter, external_storage=storage)
+    plain = _with_class(_DataConverter(external_storage=storage), _plain_converter)
     if signing_key is None:
         return plain
     signed = dataclasses.replace(plain, failure_converter_class=SignedFailureConverter)
-    return _with_class(signed, SignedConverters(_PayloadConverter, Signer(signing_key)))
+    return _with_class(signed, SignedConverters(_plain_converter, Signer(signing_key)))
 
 
 def _storage(driver: StorageDriver) -> ExternalStorage:
@@ -214,7 +234,7 @@ def replay_converter(converter: DataConverter) -> DataConverter:
     """The same for a replay, which runs nothing: signatures are not checked, as its namespace is another."""
     if _signed(converter) is None:
         return converter
-    plain = _with_class(converter, _PayloadConverter)
+    plain = _with_class(converter, _plain_converter)
     return dataclasses.replace(plain, failure_converter_class=DefaultFailureConverter)
 
 

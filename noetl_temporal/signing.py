@@ -58,12 +58,13 @@ class Signer:
     """Signs and checks under one key."""
 
     def __init__(self, key: bytes) -> None:
-        self._key = key
+        self._keyed = hmac.new(key, digestmod="sha256")
 
     def signature(self, place: Place, kind: str, payloads: Sequence[Payload]) -> bytes:
         """Of the list, whose first value is of this kind."""
-        told = msgspec.json.encode((*place, kind, [_digest(one) for one in payloads]))
-        return hmac.digest(self._key, told, "sha256")[:_SIGNATURE_BYTES]
+        code = self._keyed.copy()  # hmac.digest releases the GIL, and waits for it 0.2 ms in a busy worker
+        code.update(msgspec.json.encode((*place, kind, [_digest(one) for one in payloads])))
+        return code.digest()[:_SIGNATURE_BYTES]
 
     def fits(self, place: Place, kind: str, payloads: Sequence[Payload]) -> bool:
         """Whether the list carries its signature."""

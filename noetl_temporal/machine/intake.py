@@ -29,7 +29,7 @@ from noetl_temporal.machine.loads import ARRIVALS, Loads
 from noetl_temporal.machine.protocol import unexpected
 from noetl_temporal.machine.rollback import Checkpoint, Runs
 from noetl_temporal.machine.state import Deferral, MachineState, Run
-from noetl_temporal.machine.stored import LoadedValue, NotLoaded, load_id, reading_from
+from noetl_temporal.machine.stored import LoadedValue, NotLoaded, ReadingFrom, load_id
 
 __all__ = ["Intake"]
 
@@ -137,7 +137,7 @@ class Intake(ABC, Generic[S, R]):
         before, size = self._checkpoint() if self.state.has_stored else None, self.budget.bytes
         self.budget.open()
         try:
-            with reading_from(self._loads.readable(missing)):
+            with ReadingFrom(self._loads.readable(missing)):
                 change()
         except NotLoaded as found:
             if before is None:
@@ -169,7 +169,8 @@ class Intake(ABC, Generic[S, R]):
 
     def _lacks_value(self, reader: str) -> bool:
         """Whether the reader, a run or ``ARRIVALS``, waits for a value."""
-        return self._loads.lacks(self.state.readers.get(reader, {}))
+        needs = self.state.readers.get(reader)
+        return needs is not None and self._loads.lacks(needs)
 
     def _start_reading(self, reader: str) -> None:
         """Make ``reader`` the one that waits if a value turns out to be missing, and clear what it waited for."""

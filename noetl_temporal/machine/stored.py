@@ -10,8 +10,7 @@ The intake rolls the fact back, and applies it again once the value is loaded (i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, NamedTuple, cast
 
@@ -27,10 +26,10 @@ __all__ = [
     "LoadedValue",
     "LoadedValues",
     "NotLoaded",
+    "ReadingFrom",
     "assembled",
     "load_id",
     "preview",
-    "reading_from",
     "result_alone",
     "result_in",
     "stored_in",
@@ -90,16 +89,21 @@ class LoadedValues(NamedTuple):
 _LOADED: ContextVar[LoadedValues | None] = ContextVar("loaded values", default=None)
 
 
-@contextmanager
-def reading_from(values: LoadedValues) -> Generator[None]:
+class ReadingFrom:
     """Read stored values from these inside of the block. Templates read through many layers of views, none of which
     knows its machine.
     """
-    token = _LOADED.set(values)
-    try:
-        yield
-    finally:
-        _LOADED.reset(token)
+
+    __slots__ = ("_token", "_values")
+
+    def __init__(self, values: LoadedValues) -> None:
+        self._values = values
+
+    def __enter__(self) -> None:
+        self._token = _LOADED.set(self._values)
+
+    def __exit__(self, *_: object) -> None:
+        _LOADED.reset(self._token)
 
 
 def load_id(stored: StoredRef) -> str:
