@@ -102,7 +102,7 @@ class CallLog:
         """Tell that the attempt lives: whoever hosts the call does that."""
 
     def tell_first(self) -> None:
-        """Leave a trace of the attempt before a call that must not be repeated: frames make none (support.py)."""
+        """Leave a trace of the attempt before a call that must not be repeated: frames make none (unsupported.py)."""
 
     def add_unrecorded_attempts(self, used: int) -> None:
         """Insert error records for the attempts that reported before the ``used``-th but whose records were lost with a

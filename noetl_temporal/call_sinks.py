@@ -19,8 +19,8 @@ from noetl_activities.once import LedgerOutcome
 from noetl_activities.sinks import Entry, Sinks, Stored
 from noetl_activities.tool import Json, ToolContext
 from noetl_compiler import templates
-from noetl_compiler.overlay import picked
 from noetl_compiler.templates import TemplateFailure
+from noetl_compiler.value_merge import picked
 from noetl_temporal.call_log import CallLog, now
 from noetl_temporal.machine.call import Outcome, SinkCall, SinkRecord, ToolCall
 from noetl_temporal.machine.policy import allows

@@ -33,8 +33,8 @@ from noetl_temporal.queues import resolved_queues
 from noetl_temporal.run_input import Playbook, RunInput, RunReport
 from noetl_temporal.runs import NoEventLogError, RunHandle, Runs, UnknownRunError
 from noetl_temporal.search_attributes import EXECUTION_ID, PATH, STATUS, VERSION
-from noetl_temporal.support import UnsupportedError, unsupported
 from noetl_temporal.temporal_problems import rpc_problem
+from noetl_temporal.unsupported import UnsupportedError, unsupported
 
 __all__ = ["NoEventLogError", "NoetlClient", "RunHandle", "UnknownRunError"]
 

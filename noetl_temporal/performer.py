@@ -49,7 +49,7 @@ from noetl_temporal.machine.commands import (
     StartTimer,
 )
 from noetl_temporal.machine.events import ChunkFinished, ChunkReport, Event, TimerFired, ToolFinished
-from noetl_temporal.machine.failing import error_outcome
+from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, child_workflow_id, summary, tool_queue
 from noetl_temporal.orphans import start_terminating_orphans
 from noetl_temporal.stored_values import loaded_fact, start_load, start_store, stored_fact

@@ -24,11 +24,11 @@ from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.naming import CANCEL_SIGNAL, LOOP_WORKFLOW, PLAYBOOK_WORKFLOW, REPORT_MEMO, keyword
 from noetl_temporal.orphans import ResetInterceptor
-from noetl_temporal.overview import Overview
 from noetl_temporal.performer import Performer, now
 from noetl_temporal.run_input import Playbook, RunInput, RunReport
 from noetl_temporal.search_attributes import STATUS, STEP
 from noetl_temporal.trail import HEADER, Trail, TrailInterceptor
+from noetl_temporal.ui_summary import Overview
 from noetl_temporal.versioning import upgrade
 from noetl_temporal.workflow_host import WorkflowHost
 

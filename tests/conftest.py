@@ -15,7 +15,7 @@ from noetl_activities.isolation.settings import DIRECTORIES_VARIABLE
 from noetl_activities.variables import DUCKDB_DIRECTORIES_VARIABLE, HOME_VARIABLE
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.own import own
+from noetl_temporal.stack.owner import own
 
 
 def pytest_configure() -> None:

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from noetl_compiler.calling.circles import Edge, way_back
-from noetl_compiler.calling.members import Call, Member, member_of
+from noetl_compiler.calling.call_cycles import Edge, way_back
+from noetl_compiler.calling.entry import Call, Member, member_of
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related, nearest, sort_and_dedupe
 from noetl_compiler.nodes import MappingNode, ScalarNode

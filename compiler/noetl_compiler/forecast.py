@@ -1,6 +1,6 @@
 """What a run of a graph will cost on Temporal, foretold: events, bytes, calls, billable actions.
 
-forecasting/counts.py tells how often each step runs, prices.py what each thing costs: both are held against real
+forecasting/counts.py tells how often each step runs, cost_model.py what each thing costs: both are held against real
 histories by tests/shell/test_forecast.py. Every number is of a run in which nothing fails, at least and at most: a
 condition may leave steps out, and what goes on at the same time shares workflow tasks.
 
@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from noetl_compiler.forecasting.cost_model import Amount, Prices
 from noetl_compiler.forecasting.counts import Counts, Sizes, count
-from noetl_compiler.forecasting.prices import Amount, Prices
 from noetl_compiler.forecasting.risks import risks
 from noetl_compiler.graph import Graph, Json, Step
 

@@ -16,9 +16,9 @@ from noetl_compiler.lowering.endings import Ending, arrival_name, ending_of
 from noetl_compiler.lowering.routes import Ways, passed_names, routers_of
 from noetl_compiler.lowering.sinks import saving_behind, saving_name
 from noetl_compiler.lowering.tasks import lower_tasks, workbook_of
-from noetl_compiler.overlay import overlay
 from noetl_compiler.regions import regions_of
 from noetl_compiler.syntax import Name
+from noetl_compiler.value_merge import overlay
 
 __all__ = ["DEFAULT_IN_FLIGHT", "END", "entry_of", "final_name", "final_of", "lower"]
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from noetl_compiler.checks import CHECKS
 from noetl_compiler.codes import Code
-from noetl_compiler.collector import collector_paused
 from noetl_compiler.diagnostics import Diagnostic, Severity, sort_and_dedupe
 from noetl_compiler.dialects import parse
 from noetl_compiler.dialects.fields import is_misspelt
+from noetl_compiler.gc_pause import collector_paused
 from noetl_compiler.lower import lower
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.reader import read

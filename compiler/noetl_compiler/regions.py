@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from noetl_compiler.syntax import Arc, Playbook, Step
-from noetl_compiler.walks import arcs_of
+from noetl_compiler.syntax_queries import arcs_of
 
 __all__ = ["MAX_REPEATED", "Crossing", "Regions", "regions_of"]
 

@@ -168,7 +168,7 @@ class Step:
     """A node of the workflow. ``next`` None: the author named no way on.
 
     ``ends`` names the loop whose region this step ends. ``sinks`` store the results of the step's loop as a whole.
-    ``defaults`` are the step's for its tasks, which have them already (dialects/layers.py).
+    ``defaults`` are the step's for its tasks, which have them already (dialects/spec_defaults.py).
     """
 
     name: Name

@@ -3,7 +3,7 @@
 How it works. A string that is nothing but one expression gives the expression's native value; a string with
 text around it, or with statements, gives text. Rendered data is never rendered again. Each source is compiled
 once per process (templating/program.py) for an environment that knows only deterministic things and charges all
-work to a budget (templating/sandbox.py, metering.py, meter.py), so rendering is a pure function of source and
+work to a budget (templating/sandbox.py, instrument.py, budget.py), so rendering is a pure function of source and
 scope: the workflow, the activity and a replay years later get the same value or the same failure.
 
 A scope is any mapping of names. Its values are JSON, or views: mappings with ``materialise()``, which returns
@@ -27,10 +27,10 @@ from noetl_compiler.graph import Json, Span, Value
 from noetl_compiler.graph.contents import at, key_in
 from noetl_compiler.templating import paths as template_paths
 from noetl_compiler.templating.absent import Absent
+from noetl_compiler.templating.budget import BudgetExceededError, Meter, NotDataError
 from noetl_compiler.templating.check import Problem, check, free_paths
 from noetl_compiler.templating.clock import Clock
 from noetl_compiler.templating.materialise import materialise
-from noetl_compiler.templating.meter import BudgetExceededError, Meter, NotDataError
 from noetl_compiler.templating.program import PathProgram, Program, compiled
 from noetl_compiler.templating.undefined import AbsentPartError, UndefinedNameError
 from noetl_compiler.templating.work import add_work_of, work_done

@@ -13,10 +13,10 @@ from functools import cached_property
 
 from noetl_compiler.graph import Assign, Value
 from noetl_compiler.lowering.endings import ALL_RESULTS, results_name
-from noetl_compiler.overlay import names_in
 from noetl_compiler.syntax import Loop, Playbook, Step, Task
-from noetl_compiler.templating.uses import Place, Use
-from noetl_compiler.walks import arcs_of, set_by_step, set_by_task
+from noetl_compiler.syntax_queries import arcs_of, set_by_step, set_by_task
+from noetl_compiler.templating.template_sites import Place, Use
+from noetl_compiler.value_merge import names_in
 
 __all__ = [
     "BEFORE",

@@ -32,7 +32,7 @@ from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.naming import activity_type, tool_queue
 from noetl_temporal.replay import histories_of
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.own import own
+from noetl_temporal.stack.owner import own
 from noetl_temporal.worker import serving
 
 COUNT = 50

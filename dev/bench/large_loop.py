@@ -29,7 +29,7 @@ from noetl_compiler.graph import Graph
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.own import own
+from noetl_temporal.stack.owner import own
 from noetl_temporal.worker import serving
 
 PLAYBOOK = """\

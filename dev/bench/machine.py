@@ -55,7 +55,7 @@ from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.replay import histories_of, history_in, replay
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.own import own
+from noetl_temporal.stack.owner import own
 from noetl_temporal.worker import serving
 
 IN_FLIGHT = 100

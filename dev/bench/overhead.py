@@ -32,7 +32,7 @@ from noetl_activities.tool import Request, Tool, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.own import own
+from noetl_temporal.stack.owner import own
 from noetl_temporal.worker import serving
 
 CHUNK = 400

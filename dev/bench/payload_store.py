@@ -22,7 +22,7 @@ from temporalio.converter import StorageDriverClaim, StorageDriverRetrieveContex
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.payload_store import PayloadStore
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.own import own
+from noetl_temporal.stack.owner import own
 
 TITLES = ("", "stored/s", "loaded/s", "loaded again/s")
 

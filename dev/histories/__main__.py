@@ -32,7 +32,7 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.own import own
+from noetl_temporal.stack.owner import own
 from noetl_temporal.worker import workflow_worker
 
 AT_ONCE = 6

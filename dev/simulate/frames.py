@@ -47,7 +47,7 @@ from noetl_temporal.frames import keeper
 from noetl_temporal.frames.wire import FrameDetails, FrameEnd, FrameInput
 from noetl_temporal.machine.commands import CallTool, ChunkInput, Command
 from noetl_temporal.machine.events import ChunkReport, Event
-from noetl_temporal.machine.failing import error_outcome
+from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.performer import HEARTBEAT_TIMEOUT
 

@@ -32,7 +32,7 @@ from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.own import own
+from noetl_temporal.stack.owner import own
 from noetl_temporal.worker import serving
 
 __all__ = ["compare"]

@@ -21,7 +21,7 @@ from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import ChunkInput, Finish
 from noetl_temporal.machine.events import ChunkReport, LimitReached, RestRequested, Started
-from noetl_temporal.machine.failing import error_outcome
+from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 

@@ -11,10 +11,10 @@ import msgspec
 from rich.table import Table
 
 from noetl_temporal.cli.arguments import EXECUTION_ID
+from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.console import console
 from noetl_temporal.cli.event_words import event_words
 from noetl_temporal.cli.printed import echo_json
-from noetl_temporal.cli.reach import reach_running
 from noetl_temporal.stack.errors import StackError
 
 if TYPE_CHECKING:  # it brings the database driver along, which --help need not wait for

@@ -17,12 +17,12 @@ import click
 from temporalio.service import RPCError
 
 from noetl_compiler.graph import Json
-from noetl_temporal.cli.ended import Ended
+from noetl_temporal.cli.connection import Reach
 from noetl_temporal.cli.event_log import EventLog, open_event_log
 from noetl_temporal.cli.following import Following
 from noetl_temporal.cli.interrupts import taken_interrupts
 from noetl_temporal.cli.playbook import Playbook, check_support
-from noetl_temporal.cli.reach import Reach
+from noetl_temporal.cli.run_report import Ended
 from noetl_temporal.cli.submission import submitted
 from noetl_temporal.cli.view import View
 from noetl_temporal.client import NoetlClient

@@ -16,12 +16,12 @@ import msgspec
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_compiler.graph import Graph
-from noetl_temporal.cli.account import account_of
 from noetl_temporal.cli.attention import attention_of
-from noetl_temporal.cli.ended import Ended
+from noetl_temporal.cli.describe_run import account_of
 from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.interrupts import Interrupts
 from noetl_temporal.cli.reading import problems_of, until_read
+from noetl_temporal.cli.run_report import Ended
 from noetl_temporal.cli.view import View
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.machine.cleanup import CLEANUP_SECONDS

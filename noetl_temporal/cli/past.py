@@ -14,11 +14,11 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
 
-from noetl_temporal.cli.account import steps_from_log
-from noetl_temporal.cli.ended import Ended
+from noetl_temporal.cli.describe_run import steps_from_log
 from noetl_temporal.cli.event_log import log_connection
 from noetl_temporal.cli.logged import logged_run
 from noetl_temporal.cli.reading import Reading, read_log
+from noetl_temporal.cli.run_report import Ended
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.read import Execution, events_of, steps_of
 from noetl_temporal.run_input import RunReport

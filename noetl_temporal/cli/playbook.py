@@ -16,7 +16,7 @@ from noetl_compiler.graph import Graph, Json
 from noetl_temporal.cli.exits import WRONG
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.payload import cut
-from noetl_temporal.support import unsupported
+from noetl_temporal.unsupported import unsupported
 
 __all__ = ["Playbook", "check_request", "check_support", "read_playbook"]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.printed import echo_json
-from noetl_temporal.cli.reach import reach_running
 from noetl_temporal.stack.errors import StackError
 
 if TYPE_CHECKING:  # it imports Temporal's SDK and asyncpg, which --help does not need

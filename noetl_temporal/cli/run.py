@@ -11,6 +11,7 @@ import click
 
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.arguments import Seconds
+from noetl_temporal.cli.connection import reach_to_run
 from noetl_temporal.cli.console import console
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED
 from noetl_temporal.cli.importing import importing
@@ -18,14 +19,13 @@ from noetl_temporal.cli.logs import log_to_file
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.playbook import Playbook, check_request, check_support, read_playbook
 from noetl_temporal.cli.printed import echo_json
-from noetl_temporal.cli.reach import reach_to_run
 from noetl_temporal.cli.view import open_view
 from noetl_temporal.stack.home import Home
-from noetl_temporal.support import tools_for
+from noetl_temporal.unsupported import tools_for
 
 if TYPE_CHECKING:  # they bring Temporal along, which a wrong call need not wait for
-    from noetl_temporal.cli.ended import Ended
     from noetl_temporal.cli.execute import Order
+    from noetl_temporal.cli.run_report import Ended
 
 __all__ = ["run_command"]
 

@@ -7,8 +7,8 @@ import sys
 
 import click
 
+from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.exits import WRONG
-from noetl_temporal.cli.reach import reach_running
 
 __all__ = ["setup_command"]
 

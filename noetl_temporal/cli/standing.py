@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 from temporalio.service import RPCError
 
-from noetl_temporal.cli.account import account_of
-from noetl_temporal.cli.ended import Ended
+from noetl_temporal.cli.connection import Reach
+from noetl_temporal.cli.describe_run import account_of
 from noetl_temporal.cli.event_log import open_event_log
 from noetl_temporal.cli.find import find_run
 from noetl_temporal.cli.past import past_account
-from noetl_temporal.cli.reach import Reach
+from noetl_temporal.cli.run_report import Ended
 from noetl_temporal.codec import data_converter
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.environment import dsn_from_environment

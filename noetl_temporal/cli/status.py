@@ -7,10 +7,10 @@ import asyncio
 import click
 
 from noetl_temporal.cli.arguments import EXECUTION_ID
+from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.console import console
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.printed import echo_json
-from noetl_temporal.cli.reach import reach_running
 
 __all__ = ["status_command"]
 

@@ -7,7 +7,7 @@ import asyncio
 import click
 
 from noetl_temporal.cli.arguments import EXECUTION_ID
-from noetl_temporal.cli.reach import reach_running
+from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.stack.errors import StackError
 
 __all__ = ["cancel_command", "terminate_command"]

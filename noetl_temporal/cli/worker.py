@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl_temporal.cli.arguments import Seconds
+from noetl_temporal.cli.connection import reach_running
 from noetl_temporal.cli.logs import log_to_terminal
-from noetl_temporal.cli.reach import reach_running
 
 if TYPE_CHECKING:  # it brings the SDK along, which --help need not wait for
     from temporalio.worker import WorkerDeploymentConfig

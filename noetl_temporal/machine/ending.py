@@ -9,7 +9,7 @@ import msgspec
 from noetl_compiler import templates
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.commands import Finish
-from noetl_temporal.machine.failing import error_outcome, failure_at
+from noetl_temporal.machine.failures import error_outcome, failure_at
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.summary import result_of, summary_of
 from noetl_temporal.machine.stored import NotLoaded

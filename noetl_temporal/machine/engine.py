@@ -45,7 +45,7 @@ from noetl_temporal.machine.events import (
     ToolFinished,
     ValuesKept,
 )
-from noetl_temporal.machine.failing import cancelled_outside
+from noetl_temporal.machine.failures import cancelled_outside
 from noetl_temporal.machine.intake import Intake
 from noetl_temporal.machine.loads import ARRIVALS
 from noetl_temporal.machine.protocol import completed_id

@@ -18,7 +18,7 @@ import msgspec
 
 from noetl_compiler.graph import Json
 from noetl_temporal.limits import STORE_FROM_BYTES
-from noetl_temporal.machine import trees
+from noetl_temporal.machine import json_merge
 from noetl_temporal.machine.call import Part, StoredRef
 from noetl_temporal.machine.deferred import Deferred, Names
 from noetl_temporal.machine.events import PayloadRef
@@ -56,7 +56,7 @@ def write(state: PlaybookState, root: str, path: str, value: Json) -> None:
     if name in kept:
         values = {**values, name: stored_value(kept[name]) if inner else None}
         state.kept = {**state.kept, root: {other: one for other, one in kept.items() if other != name}}
-    values = trees.written(values, path, value)
+    values = json_merge.written(values, path, value)
     setattr(state, root, values)
     state.keeping = ["" if one == top_level else one for one in state.keeping]
     if top_level not in state.unmeasured and _may_be_large(values[name]):

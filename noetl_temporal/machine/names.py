@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json
-from noetl_temporal.machine import large_values, trees
+from noetl_temporal.machine import json_merge, large_values
 from noetl_temporal.machine.deferred import Names, taken
 from noetl_temporal.machine.scope import Chain, Late, own_step
 from noetl_temporal.machine.state import PlaybookState, StepRecord, StepRun, TaskRecord
@@ -136,10 +136,10 @@ def _reserved(values: _Values, results: Mapping[str, Any], dialect: str, ident: 
 
 def assign(state: PlaybookState, run: StepRun | None, target: str, value: Json) -> None:
     """Write one ``set`` target: ``ctx.a.b``, ``vars.x``, ``iter.x`` or ``ctx.list[]`` (semantics.md 12)."""
-    root, path, how = trees.split_target(target)
+    root, path, how = json_merge.split_target(target)
     if root == "iter" and run is not None:
-        run.bound = trees.written(run.bound, path, trees.gathered([run.bound], path, how, value))
+        run.bound = json_merge.written(run.bound, path, json_merge.gathered([run.bound], path, how, value))
         return
     seen = ["vars"] if root == "vars" else ["ctx", "workload"]
-    found = trees.gathered([large_values.values_under(state, one) for one in seen], path, how, value)
+    found = json_merge.gathered([large_values.values_under(state, one) for one in seen], path, how, value)
     large_values.write(state, seen[0], path, found)

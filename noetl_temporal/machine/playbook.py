@@ -21,15 +21,14 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Json, Loop, Step
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine import large_values
-from noetl_temporal.machine.beginning import workload_of
 from noetl_temporal.machine.cleanup import CLEANUP_SECONDS
 from noetl_temporal.machine.commands import Cancel, KeepValues
 from noetl_temporal.machine.ending import finish
 from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import ChunkFinished, ChunkReport, LimitReached, Started, ValuesKept
-from noetl_temporal.machine.failing import cancelled_outside, error_outcome, failure_at, template_outcome
 from noetl_temporal.machine.failure_log import Failure
+from noetl_temporal.machine.failures import cancelled_outside, error_outcome, failure_at, template_outcome
 from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.join import Joins
 from noetl_temporal.machine.loads import ARRIVALS
@@ -47,6 +46,7 @@ from noetl_temporal.machine.steps.loops import begin_chunk, emit_loop_end, open_
 from noetl_temporal.machine.steps.routes import OK, Ended
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.rendering import seconds_of
+from noetl_temporal.machine.workload import workload_of
 
 __all__ = ["MAX_IDLE_STARTS", "Machine"]
 

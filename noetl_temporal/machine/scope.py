@@ -12,7 +12,7 @@ from typing import Any
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Value
-from noetl_compiler.overlay import names_in, picked, without
+from noetl_compiler.value_merge import names_in, picked, without
 from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.deferred import Names, taken
 from noetl_temporal.machine.stored import result_alone, result_in, view_of, with_result

@@ -16,7 +16,7 @@ from noetl_temporal.stack.errors import BusyError, StackError
 from noetl_temporal.stack.fall import note_fall
 from noetl_temporal.stack.files import read_text
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.own import Stack, own
+from noetl_temporal.stack.owner import Stack, own
 from noetl_temporal.stack.process import Server, start
 from noetl_temporal.stack.program import import_path, program
 

@@ -47,7 +47,7 @@ def use(home: Home, waiting: Callable[[], None]) -> Generator[Use]:
             if joined:
                 yield Use(joined, owned=False)
                 return
-            from noetl_temporal.stack.own import own  # what starts servers, for who has to
+            from noetl_temporal.stack.owner import own  # what starts servers, for who has to
 
             try:
                 _, addresses = leave.enter_context(own(home, "run"))

@@ -13,7 +13,7 @@ import pytest
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.own import own
+from noetl_temporal.stack.owner import own
 from tests.acceptance.site import Site
 
 pytestmark = pytest.mark.stack

@@ -37,7 +37,7 @@ WORKER = {
     "noetl_temporal.mirror.store",
     "noetl_temporal.workflows",
 }
-SERVERS = {"noetl_temporal.stack.own", "noetl_temporal.stack.postgres"}
+SERVERS = {"noetl_temporal.stack.owner", "noetl_temporal.stack.postgres"}
 SERVING = TOOLS | WORKER | SERVERS
 
 HELLO = """apiVersion: noetl.io/v10

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 
 from noetl_temporal.cli.console import PrintableConsole
-from noetl_temporal.cli.ended import Ended
 from noetl_temporal.cli.event_words import event_words
 from noetl_temporal.cli.log_facts import LogFacts
 from noetl_temporal.cli.progress import Progress
+from noetl_temporal.cli.run_report import Ended
 from noetl_temporal.cli.view import Lines
 from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.mirror.read import Event

@@ -27,7 +27,7 @@ from noetl_temporal.stack.databases import accepts_login
 from noetl_temporal.stack.errors import BusyError, FellError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.listening import listens
-from noetl_temporal.stack.own import Stack, own
+from noetl_temporal.stack.owner import Stack, own
 from noetl_temporal.stack.process import free_port, start
 from noetl_temporal.stack.use import running, use
 from tests.acceptance.processes import alive, wait_until
@@ -38,7 +38,7 @@ OWNER = """
 import sys, time
 from pathlib import Path
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.own import own
+from noetl_temporal.stack.owner import own
 home = Home(Path(sys.argv[1]))
 with own(home, "run") as (_, addresses):
     addresses.write(home.stack)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from noetl_compiler import compile_text
 from noetl_compiler.emission import migrate
 from noetl_compiler.emission.comments import comments_of
+from noetl_compiler.emission.context import Draft
 from noetl_compiler.emission.document import emit_document
-from noetl_compiler.emission.draft import Draft
-from noetl_compiler.emission.origins import NOWHERE, Region
-from noetl_compiler.emission.places import first_difference, without_places
+from noetl_compiler.emission.graph_diff import first_difference, without_places
+from noetl_compiler.emission.source_lookup import NOWHERE, Region
 from noetl_compiler.emission.write import write
 from noetl_compiler.graph import Json, Value
 from noetl_compiler.nodes import MappingNode, plain

@@ -9,7 +9,7 @@ import pytest
 
 from noetl_compiler import compile_or_raise
 from noetl_compiler.forecast import Forecast, Sizes, forecast
-from noetl_compiler.forecasting.prices import LOOP_EVENTS
+from noetl_compiler.forecasting.cost_model import LOOP_EVENTS
 from noetl_compiler.graph import Json
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"

@@ -6,7 +6,7 @@ from noetl_compiler import compile_or_raise, compile_text
 from noetl_compiler.emission import migrate
 from noetl_compiler.forecast import forecast
 from noetl_compiler.graph import FRAME_DEFAULTS, Frame, Graph
-from noetl_compiler.preview.words import loop_in_words
+from noetl_compiler.preview.phrases import loop_in_words
 from noetl_compiler.source import SourceFile
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: p}\nworkload: {rows: 7}\nworkflow:\n"

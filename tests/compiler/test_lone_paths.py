@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl_compiler.templating.meter import Meter
+from noetl_compiler.templating.budget import Meter
 from noetl_compiler.templating.program import PathProgram, Program, _compile, compiled  # pyright: ignore[reportPrivateUsage] - Jinja's own way
 from noetl_temporal.machine.views import result_view
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from noetl_compiler.templating.check import examine
-from noetl_compiler.templating.odd_values import OddValue
-from noetl_compiler.templating.outcomes import EVENTS_OF_CALLS, EVENTS_OF_LOOPS, SKIPPED, WORDS
+from noetl_compiler.templating.non_boolean import OddValue
+from noetl_compiler.templating.outcome_facts import EVENTS_OF_CALLS, EVENTS_OF_LOOPS, SKIPPED, WORDS
 from noetl_temporal.machine.views import EventName
 
 

@@ -17,8 +17,8 @@ from noetl_compiler.forecast import forecast
 from noetl_compiler.graph import Arc, Graph, Loop, Route, SourceRef, Span, Step, Template, Value, seal
 from noetl_compiler.preview import dot, page, svg
 from noetl_compiler.preview.arrows import Arrow
+from noetl_compiler.preview.geometry import Box, Curve
 from noetl_compiler.preview.layers import place
-from noetl_compiler.preview.shapes import Box, Curve
 
 SPAN = Span(1, 1, 1, 2)
 SVG = "{http://www.w3.org/2000/svg}"

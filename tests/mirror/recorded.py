@@ -93,7 +93,7 @@ async def _record(address: str) -> None:
 
 def _run_anew() -> None:
     from noetl_temporal.stack.home import Home
-    from noetl_temporal.stack.own import own
+    from noetl_temporal.stack.owner import own
 
     server = [sys.executable, str(HERE.parents[1] / "dev/testserver.py"), "--port", "5555"]
     with tempfile.TemporaryDirectory() as folder, own(Home(Path(folder)), "run") as (_, addresses):

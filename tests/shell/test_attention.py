@@ -15,8 +15,8 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.testing import FakeTool
 from noetl_compiler import compile_or_raise
-from noetl_temporal.cli.account import account_of
 from noetl_temporal.cli.attention import Attention, attention_of
+from noetl_temporal.cli.describe_run import account_of
 from noetl_temporal.cli.event_log import open_event_log
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.config import connect_temporal

@@ -20,7 +20,7 @@ from noetl_temporal.cli.worker import worker_command
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.own import own
+from noetl_temporal.stack.owner import own
 
 from .conftest import HEAD
 from .servers import Site, site

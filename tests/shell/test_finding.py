@@ -10,7 +10,7 @@ import pytest
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
-from noetl_temporal.cli.account import account_of
+from noetl_temporal.cli.describe_run import account_of
 from noetl_temporal.client import NoetlClient, NoEventLogError, RunHandle, UnknownRunError
 from noetl_temporal.codec import data_converter
 from noetl_temporal.replay import NoHistoryError, histories_of, history_in, open_histories, replay

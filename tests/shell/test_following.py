@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from noetl_compiler import compile_or_raise
-from noetl_temporal.cli.account import account_of
 from noetl_temporal.cli.console import PrintableConsole
+from noetl_temporal.cli.describe_run import account_of
 from noetl_temporal.cli.event_log import log_connection, open_event_log
 from noetl_temporal.cli.following import Following
 from noetl_temporal.cli.interrupts import Interrupts

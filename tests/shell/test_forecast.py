@@ -15,7 +15,7 @@ from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_compiler.forecast import Amount, Forecast, Sizes, forecast
-from noetl_compiler.forecasting import counts, prices, repeats
+from noetl_compiler.forecasting import call_counts, cost_model, counts
 from noetl_temporal import limits, workflow_host
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.machine import budget, policy
@@ -226,12 +226,12 @@ async def test_what_there_was_lies_between_least_and_most(shell: Shell, servers:
 
 
 def test_its_numbers_are_those_of_the_interpreter() -> None:
-    assert prices.LOOP_EVENTS == workflow_host.SOFT_EVENTS
-    assert prices.STORED_BYTES == limits.STORE_FROM_BYTES
-    assert prices.STORED_RESULTS_BYTES == offload.STORE_RESULTS_FROM_BYTES
+    assert cost_model.LOOP_EVENTS == workflow_host.SOFT_EVENTS
+    assert cost_model.STORED_BYTES == limits.STORE_FROM_BYTES
+    assert cost_model.STORED_RESULTS_BYTES == offload.STORE_RESULTS_FROM_BYTES
     assert counts.MAX_IN_FLIGHT == budget.MAX_PENDING
     assert counts.DEFAULT_IN_FLIGHT == items.DEFAULT_IN_FLIGHT
     for size, in_flight in ((0, 9), (1, 9), (400, 9), (401, 9), (900, 1), (10**6, 9)):
-        assert prices.chunks(size, in_flight) == max(1, len(cut([0] * size, in_flight, 10**8)))
-    assert repeats.DEFAULT_PAGES == pipeline.DEFAULT_PAGES
-    assert repeats.DEFAULT_ATTEMPTS == policy.DEFAULT_ATTEMPTS
+        assert cost_model.chunks(size, in_flight) == max(1, len(cut([0] * size, in_flight, 10**8)))
+    assert call_counts.DEFAULT_PAGES == pipeline.DEFAULT_PAGES
+    assert call_counts.DEFAULT_ATTEMPTS == policy.DEFAULT_ATTEMPTS

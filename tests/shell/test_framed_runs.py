@@ -21,7 +21,7 @@ from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.frames.wire import FRAME_ACTIVITY
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.support import UnsupportedError
+from noetl_temporal.unsupported import UnsupportedError
 from noetl_temporal.worker import frame_worker, tool_worker, workflow_worker
 from tests.audit import audit_execution
 from tests.shell.conftest import Shell, history_of

@@ -18,8 +18,8 @@ from noetl_temporal.client import RunHandle
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.packed_trail import from_payload, unpack
 from noetl_temporal.run_input import RunReport
-from noetl_temporal.support import UnsupportedError
 from noetl_temporal.trail import HEADER
+from noetl_temporal.unsupported import UnsupportedError
 
 from .conftest import HEAD, Shell, history_of
 

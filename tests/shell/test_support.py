@@ -8,7 +8,7 @@ import pytest
 
 from noetl_activities.tool import BUILT_IN, tool_names
 from noetl_compiler import compile_or_raise
-from noetl_temporal.support import tools_for, unsupported
+from noetl_temporal.unsupported import tools_for, unsupported
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
 KEYCHAIN = "keychain: [{name: key, kind: static}]\n"
@@ -86,6 +86,6 @@ def test_the_built_in_tools_are_those_that_this_distribution_registers() -> None
 def test_other_tools_are_looked_for_where_the_playbook_asks_for_one(
     tool: str, known: frozenset[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("noetl_temporal.support.tool_names", lambda: frozenset({"noop", "shell"}))
+    monkeypatch.setattr("noetl_temporal.unsupported.tool_names", lambda: frozenset({"noop", "shell"}))
     graph = compile_or_raise(f"{HEAD}workflow:\n- {{step: start, tool: {tool}}}\n", "x.yaml")
     assert tools_for(graph) == known

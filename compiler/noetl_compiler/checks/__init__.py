@@ -11,7 +11,6 @@ from noetl_compiler.checks.endless_jumps import warn_of_endless_jumps
 from noetl_compiler.checks.expected_names import warn_of_unbound_expectations
 from noetl_compiler.checks.names import forbid_duplicate_names, forbid_odd_names
 from noetl_compiler.checks.parallel_set import warn_of_parallel_set
-from noetl_compiler.checks.reach import warn_of_unreachable_steps
 from noetl_compiler.checks.regions import forbid_broken_regions
 from noetl_compiler.checks.secrets import warn_of_secret_literals
 from noetl_compiler.checks.sizes import warn_of_oversized_data
@@ -19,6 +18,7 @@ from noetl_compiler.checks.targets import forbid_unknown_targets
 from noetl_compiler.checks.templates import check_templates
 from noetl_compiler.checks.tools import forbid_unknown_tools
 from noetl_compiler.checks.unmatched_errors import warn_of_unmatched_errors
+from noetl_compiler.checks.unreachable_steps import warn_of_unreachable_steps
 from noetl_compiler.checks.unused_tasks import warn_of_unused_tasks
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook

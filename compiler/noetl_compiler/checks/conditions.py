@@ -10,7 +10,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.source import expressions
 from noetl_compiler.templates import TemplateFailure, predicate
 from noetl_compiler.templating.check import Facts
-from noetl_compiler.templating.uses import Use
+from noetl_compiler.templating.template_sites import Use
 
 __all__ = ["warn_of_odd_condition"]
 

@@ -14,7 +14,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
-from noetl_compiler.walks import arcs_of
+from noetl_compiler.syntax_queries import arcs_of
 
 __all__ = ["warn_of_endless_cycles"]
 

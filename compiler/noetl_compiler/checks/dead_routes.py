@@ -11,7 +11,7 @@ from noetl_compiler.graph import AdmitRule, Span, Template
 from noetl_compiler.lowering.routes import boundary
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Next, Playbook, Policy, Step
-from noetl_compiler.templating.outcomes import WORDS, Outcome
+from noetl_compiler.templating.outcome_facts import WORDS, Outcome
 from noetl_compiler.templating.truth import texts_in
 
 __all__ = ["warn_of_dead_routes"]

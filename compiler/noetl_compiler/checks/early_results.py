@@ -14,11 +14,11 @@ from noetl_compiler.diagnostics import Related
 from noetl_compiler.lower import final_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
+from noetl_compiler.syntax_queries import arcs_of
 from noetl_compiler.templating.check import Facts
-from noetl_compiler.templating.uses import Place, Use
-from noetl_compiler.templating.words import find_path
+from noetl_compiler.templating.locate import find_path
+from noetl_compiler.templating.template_sites import Place, Use
 from noetl_compiler.visible_names import VisibleNames
-from noetl_compiler.walks import arcs_of
 
 __all__ = ["Order", "warn_of_early_results"]
 

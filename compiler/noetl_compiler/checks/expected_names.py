@@ -9,9 +9,9 @@ from noetl_compiler.diagnostics import Related, nearest
 from noetl_compiler.graph import Json, Value
 from noetl_compiler.lowering.routes import passed_names
 from noetl_compiler.lowering.tasks import workbook_of
-from noetl_compiler.overlay import names_in
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import NOTHING, Playbook, Task
+from noetl_compiler.value_merge import names_in
 
 __all__ = ["warn_of_unbound_expectations"]
 

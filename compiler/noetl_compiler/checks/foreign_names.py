@@ -10,8 +10,8 @@ from noetl_compiler.nodes import MappingNode, Node, SequenceNode
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Dialect
 from noetl_compiler.templating.check import Facts
-from noetl_compiler.templating.uses import Use
-from noetl_compiler.templating.words import find_path
+from noetl_compiler.templating.locate import find_path
+from noetl_compiler.templating.template_sites import Use
 
 __all__ = ["warn_of_foreign_names"]
 

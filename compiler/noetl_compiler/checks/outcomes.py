@@ -6,7 +6,7 @@ from typing import Literal
 
 from noetl_compiler.graph import Template
 from noetl_compiler.templating.check import examine
-from noetl_compiler.templating.outcomes import Outcome
+from noetl_compiler.templating.outcome_facts import Outcome
 
 __all__ = ["BOTH", "holds_after", "is_impossible", "possible_outcomes"]
 

@@ -11,7 +11,7 @@ from noetl_compiler.lowering.tasks import calls_of, workbook_of
 from noetl_compiler.regions import regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
-from noetl_compiler.walks import arcs_of, set_by_task
+from noetl_compiler.syntax_queries import arcs_of, set_by_task
 
 __all__ = ["warn_of_parallel_set"]
 

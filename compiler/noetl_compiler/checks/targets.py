@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from noetl_compiler.checks.unread import names_of_unread_steps
+from noetl_compiler.checks.parse_gaps import names_of_unread_steps
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest_or_all
 from noetl_compiler.lower import END, final_of

@@ -9,10 +9,10 @@ from noetl_compiler.checks.undefined_names import warn_of_undefined_names
 from noetl_compiler.codes import Code
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
+from noetl_compiler.syntax_queries import called_tasks
 from noetl_compiler.templating.check import Facts, examine
-from noetl_compiler.templating.uses import Use, uses
+from noetl_compiler.templating.template_sites import Use, uses
 from noetl_compiler.visible_names import VisibleNames
-from noetl_compiler.walks import called_tasks
 
 __all__ = ["check_templates"]
 

@@ -11,8 +11,8 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.report import Report
 from noetl_compiler.templating.check import Facts
-from noetl_compiler.templating.uses import Use
-from noetl_compiler.templating.words import find_path
+from noetl_compiler.templating.locate import find_path
+from noetl_compiler.templating.template_sites import Use
 from noetl_compiler.visible_names import COUNTS, ITERATION, OUTCOME, VisibleNames
 
 __all__ = ["warn_of_undefined_names"]

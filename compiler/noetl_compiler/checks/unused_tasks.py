@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from noetl_compiler.checks.unread import names_of_unread_steps
+from noetl_compiler.checks.parse_gaps import names_of_unread_steps
 from noetl_compiler.codes import Code
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
-from noetl_compiler.walks import called_tasks
+from noetl_compiler.syntax_queries import called_tasks
 
 __all__ = ["warn_of_unused_tasks"]
 

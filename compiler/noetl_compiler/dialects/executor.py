@@ -9,8 +9,8 @@ from types import MappingProxyType
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.dialects.fields import Fields
-from noetl_compiler.dialects.layers import read_call_defaults, total_of
 from noetl_compiler.dialects.policies import read_failure
+from noetl_compiler.dialects.spec_defaults import read_call_defaults, total_of
 from noetl_compiler.dialects.tasks import Surroundings
 from noetl_compiler.dialects.values import timeout
 from noetl_compiler.graph import Timeout

@@ -9,8 +9,8 @@ from noetl_compiler.dialects.tasks import INPUTS, Surroundings, known_fields, re
 from noetl_compiler.dialects.values import assigns, mapping_value
 from noetl_compiler.graph import Value
 from noetl_compiler.nodes import ScalarNode, value_of
-from noetl_compiler.overlay import overlay
 from noetl_compiler.syntax import Name, Step, Task
+from noetl_compiler.value_merge import overlay
 
 __all__ = ["read_step"]
 

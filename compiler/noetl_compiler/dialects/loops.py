@@ -13,8 +13,8 @@ from noetl_compiler.diagnostics import Related
 from noetl_compiler.dialects.cursors import read_cursor
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.frames import read_frame
-from noetl_compiler.dialects.layers import read_call_defaults, total_of
 from noetl_compiler.dialects.reducers import read_reducers
+from noetl_compiler.dialects.spec_defaults import read_call_defaults, total_of
 from noetl_compiler.dialects.values import amount, expression, timeout
 from noetl_compiler.graph import Cursor, Template
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of

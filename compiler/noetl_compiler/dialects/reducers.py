@@ -20,7 +20,7 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.graph import Assign
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Reducer, Step, Task
-from noetl_compiler.walks import set_by_task
+from noetl_compiler.syntax_queries import set_by_task
 
 __all__ = ["REDUCERS", "read_reducers", "reduced"]
 

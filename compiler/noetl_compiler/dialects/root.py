@@ -11,16 +11,16 @@ from noetl_compiler.diagnostics import Diagnostic, Severity
 from noetl_compiler.dialects.executor import read_executor
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.keychain import read_keychain
-from noetl_compiler.dialects.layers import layered
 from noetl_compiler.dialects.reducers import reduced
+from noetl_compiler.dialects.spec_defaults import layered
 from noetl_compiler.dialects.tasks import Surroundings, read_workbook
 from noetl_compiler.dialects.values import mapping_value
 from noetl_compiler.graph import Value
 from noetl_compiler.lower import final_name
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
-from noetl_compiler.overlay import overlay
 from noetl_compiler.syntax import Name, Playbook, Step, Task
-from noetl_compiler.walks import called_tasks
+from noetl_compiler.syntax_queries import called_tasks
+from noetl_compiler.value_merge import overlay
 
 __all__ = ["read_playbook"]
 

@@ -22,9 +22,9 @@ from noetl_compiler.dialects.policies import SETS, read_assigns
 from noetl_compiler.dialects.values import condition, mapping_value
 from noetl_compiler.graph import Template, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from noetl_compiler.overlay import overlay
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Arc, Name, Next
+from noetl_compiler.value_merge import overlay
 
 __all__ = ["MODES", "ROUTE_KEYS", "Mode", "read_next"]
 

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import Fields
-from noetl_compiler.dialects.layers import read_call_defaults, total_of
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.pagination import read_repeats
 from noetl_compiler.dialects.policies import read_admission, read_assigns, read_enter, read_failure
 from noetl_compiler.dialects.results import read_output
 from noetl_compiler.dialects.routes import MODES, Mode, read_next
 from noetl_compiler.dialects.sinks import read_sinks
+from noetl_compiler.dialects.spec_defaults import read_call_defaults, total_of
 from noetl_compiler.dialects.tasks import INPUTS, Surroundings, read_tool
 from noetl_compiler.dialects.values import assigns, condition, mapping_value, seconds, timeout
 from noetl_compiler.graph import AdmitRule, EnterRule, Sink, Timeout, Value

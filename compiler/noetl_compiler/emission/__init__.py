@@ -20,13 +20,13 @@ from noetl_compiler.api import compile_text
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Severity
 from noetl_compiler.dialects.detect import detect
+from noetl_compiler.emission.context import Draft, Note
 from noetl_compiler.emission.document import emit_document
-from noetl_compiler.emission.draft import Draft, Note
-from noetl_compiler.emission.keeping import kept_as_written
+from noetl_compiler.emission.graph_diff import first_difference, without_places
 from noetl_compiler.emission.layout import with_comments
-from noetl_compiler.emission.origins import Origins
-from noetl_compiler.emission.places import first_difference, without_places
-from noetl_compiler.emission.remarks import remarks
+from noetl_compiler.emission.notes import remarks
+from noetl_compiler.emission.preserve_style import kept_as_written
+from noetl_compiler.emission.source_lookup import Origins
 from noetl_compiler.emission.write import write
 from noetl_compiler.graph import Json
 from noetl_compiler.nodes import MappingNode, plain

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from noetl_compiler.emission.draft import Draft, mapping, unless_empty
+from noetl_compiler.emission.context import Draft, mapping, unless_empty
 from noetl_compiler.emission.extensions import Extension
-from noetl_compiler.emission.origins import NOWHERE, Entry, Region, scalar
+from noetl_compiler.emission.source_lookup import NOWHERE, Entry, Region, scalar
 from noetl_compiler.emission.steps import emit_step
 from noetl_compiler.emission.tasks import emit_workbook
 from noetl_compiler.emission.values import emit_names, emit_timeout

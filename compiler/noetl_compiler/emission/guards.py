@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from noetl_compiler.emission.draft import Draft, mapping
+from noetl_compiler.emission.context import Draft, mapping
 from noetl_compiler.emission.extensions import Extension
-from noetl_compiler.emission.origins import NOWHERE, Region, scalar
+from noetl_compiler.emission.source_lookup import NOWHERE, Region, scalar
 from noetl_compiler.emission.values import emit_assigns, emit_condition
 from noetl_compiler.graph import EnterRule, Guard, Span
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from noetl_compiler.emission.comments import Comment, comments_of
-from noetl_compiler.emission.origins import NOWHERE
+from noetl_compiler.emission.source_lookup import NOWHERE
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.source import SourceFile, Span
 

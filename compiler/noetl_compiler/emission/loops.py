@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from noetl_compiler import graph
-from noetl_compiler.emission.draft import Draft, mapping, unless_empty
+from noetl_compiler.emission.context import Draft, mapping, unless_empty
 from noetl_compiler.emission.extensions import Extension
-from noetl_compiler.emission.origins import Entry, Region, scalar
+from noetl_compiler.emission.source_lookup import Entry, Region, scalar
 from noetl_compiler.emission.values import emit_condition, emit_value
 from noetl_compiler.graph import Cursor
 from noetl_compiler.nodes import MappingNode, Node

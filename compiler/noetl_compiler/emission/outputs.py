@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from noetl_compiler.emission.draft import Draft, mapping
-from noetl_compiler.emission.origins import NOWHERE, Region, scalar
+from noetl_compiler.emission.context import Draft, mapping
+from noetl_compiler.emission.source_lookup import NOWHERE, Region, scalar
 from noetl_compiler.emission.values import emit_value
 from noetl_compiler.graph import Output, Select
 from noetl_compiler.nodes import MappingNode, SequenceNode

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from noetl_compiler import graph
-from noetl_compiler.emission.draft import Draft, mapping
+from noetl_compiler.emission.context import Draft, mapping
 from noetl_compiler.emission.extensions import Extension
-from noetl_compiler.emission.origins import NOWHERE, Entry, Region, scalar
+from noetl_compiler.emission.source_lookup import NOWHERE, Entry, Region, scalar
 from noetl_compiler.emission.values import emit_assigns, emit_condition, emit_duration, emit_value
 from noetl_compiler.graph import AdmitRule, Circuit, Collect, Json
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode

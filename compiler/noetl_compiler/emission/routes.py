@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from noetl_compiler.emission.draft import Draft, mapping, unless_empty
+from noetl_compiler.emission.context import Draft, mapping, unless_empty
 from noetl_compiler.emission.extensions import Extension
-from noetl_compiler.emission.origins import NOWHERE, Region, scalar
+from noetl_compiler.emission.source_lookup import NOWHERE, Region, scalar
 from noetl_compiler.emission.values import emit_assigns, emit_condition, emit_names
 from noetl_compiler.graph import Template
 from noetl_compiler.lowering.routes import boundary

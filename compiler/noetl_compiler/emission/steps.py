@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from noetl_compiler.emission.draft import Draft, mapping, unless_empty
+from noetl_compiler.emission.context import Draft, mapping, unless_empty
 from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.guards import emit_enter
 from noetl_compiler.emission.loops import emit_loop
-from noetl_compiler.emission.origins import Region, scalar
 from noetl_compiler.emission.policies import emit_admission
 from noetl_compiler.emission.routes import emit_next
+from noetl_compiler.emission.source_lookup import Region, scalar
 from noetl_compiler.emission.tasks import emit_sinks, emit_tool
 from noetl_compiler.emission.values import emit_assigns, emit_names, emit_timeout
 from noetl_compiler.nodes import MappingNode, Node

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from noetl_compiler.dialects.auth import AUTHS
 from noetl_compiler.dialects.tasks import label_of_only_task
-from noetl_compiler.emission.draft import Draft, mapping, unless_empty
+from noetl_compiler.emission.context import Draft, mapping, unless_empty
 from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.guards import emit_guard
-from noetl_compiler.emission.origins import NOWHERE, Entry, Region, scalar
 from noetl_compiler.emission.outputs import emit_output
 from noetl_compiler.emission.policies import emit_policy
+from noetl_compiler.emission.source_lookup import NOWHERE, Entry, Region, scalar
 from noetl_compiler.emission.values import emit_assigns, emit_auth, emit_names, emit_timeout
 from noetl_compiler.graph import Sink
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from noetl_compiler.dialects.auth import AUTHS, has_alias
-from noetl_compiler.emission.draft import Draft, mapping
+from noetl_compiler.emission.context import Draft, mapping
 from noetl_compiler.emission.extensions import Extension
-from noetl_compiler.emission.origins import NOWHERE, Region, scalar
+from noetl_compiler.emission.source_lookup import NOWHERE, Region, scalar
 from noetl_compiler.graph import Assign, Template, Timeout, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.numerals import duration

@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 from yaml.emitter import Emitter
 
-from noetl_compiler.emission.origins import NOWHERE
+from noetl_compiler.emission.source_lookup import NOWHERE
 from noetl_compiler.graph import Json
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.reading.scalars import ScalarError, is_plain_text, resolve, written

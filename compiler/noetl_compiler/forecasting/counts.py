@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from noetl_compiler.forecasting.courses import beside_others, surely_run
-from noetl_compiler.forecasting.known import Count, items_of, known_names, rendered
-from noetl_compiler.forecasting.repeats import attempts_of, calls_of, delays_of, repeats_itself
-from noetl_compiler.forecasting.ways import Ways, circles, ways_of
+from noetl_compiler.forecasting.call_counts import attempts_of, calls_of, delays_of, repeats_itself
+from noetl_compiler.forecasting.edges import Ways, circles, ways_of
+from noetl_compiler.forecasting.reachability import beside_others, surely_run
+from noetl_compiler.forecasting.static_scope import Count, items_of, known_names, rendered
 from noetl_compiler.graph import FRAME_DEFAULTS, Frame, Graph, Json, Step
 
 __all__ = ["DEFAULT_IN_FLIGHT", "MAX_IN_FLIGHT", "Counts", "Rows", "Sizes", "Work", "count", "loops_around"]

@@ -8,10 +8,10 @@ from itertools import accumulate
 
 import msgspec
 
+from noetl_compiler.forecasting.cost_model import RESULT_BYTES, STORED_BYTES, Host, Prices
 from noetl_compiler.forecasting.counts import MAX_IN_FLIGHT, Counts, Sizes
-from noetl_compiler.forecasting.known import rendered
-from noetl_compiler.forecasting.prices import RESULT_BYTES, STORED_BYTES, Host, Prices
-from noetl_compiler.forecasting.ways import ended_first, ways_of
+from noetl_compiler.forecasting.edges import ended_first, ways_of
+from noetl_compiler.forecasting.static_scope import rendered
 from noetl_compiler.graph import Graph, Json, Loop, Step, encode
 
 __all__ = ["risks"]

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from noetl_compiler import syntax
 from noetl_compiler.graph import Assign, Route, Span, Step, Value
 from noetl_compiler.graph.contents import pointer, templates_in
-from noetl_compiler.overlay import names_in, overlay, picked
 from noetl_compiler.templating.check import examine
+from noetl_compiler.value_merge import names_in, overlay, picked
 
 __all__ = ["ALL_RESULTS", "Ending", "arrival_name", "ending_of", "results_name"]
 

@@ -17,9 +17,9 @@ from typing import Literal
 from noetl_compiler import syntax
 from noetl_compiler.graph import Arc, Assign, Route, Span, Step, Template, Value
 from noetl_compiler.graph.contents import pointer
-from noetl_compiler.overlay import names_in
-from noetl_compiler.own_names import PASSED
+from noetl_compiler.reserved_names import PASSED
 from noetl_compiler.templating.check import examine
+from noetl_compiler.value_merge import names_in
 
 __all__ = ["Ways", "boundary", "passed_names", "routers_of"]
 

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from noetl_compiler.conditions import Moment, read_condition
 from noetl_compiler.graph import Arc, Graph, Step
 from noetl_compiler.preview.order import falls_to_final
-from noetl_compiler.preview.words import asked, condition
+from noetl_compiler.preview.phrases import asked, condition
 
 __all__ = ["Arrow", "arrows"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl_compiler.graph import Graph, Step
 from noetl_compiler.preview.arrows import Arrow, arrows
 from noetl_compiler.preview.order import reading_order
-from noetl_compiler.preview.words import loop_in_words
+from noetl_compiler.preview.phrases import loop_in_words
 from noetl_compiler.printable import printable_line
 
 __all__ = ["dot"]

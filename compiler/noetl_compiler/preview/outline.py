@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from noetl_compiler.conditions import Condition, Moment, read_condition
 from noetl_compiler.graph import Arc, Assign, EnterRule, Graph, Loop, Policy, Sink, Step, Task
 from noetl_compiler.guarantees import of_call, of_rows
-from noetl_compiler.own_names import CHOSEN
 from noetl_compiler.preview.calls import call_in_words
 from noetl_compiler.preview.order import falls_to_final
-from noetl_compiler.preview.words import (
+from noetl_compiler.preview.phrases import (
     asked,
     assign_in_words,
     circuit_in_words,
@@ -23,6 +22,7 @@ from noetl_compiler.preview.words import (
     sets_in_words,
     sink_in_words,
 )
+from noetl_compiler.reserved_names import CHOSEN
 
 __all__ = ["Line", "content", "heading", "takes_every_error", "ways"]
 

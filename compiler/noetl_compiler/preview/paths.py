@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from noetl_compiler.preview.shapes import Curve, Point
+from noetl_compiler.preview.geometry import Curve, Point
 
 __all__ = ["path_data"]
 

@@ -8,14 +8,14 @@ from html import escape
 from noetl_compiler.diagnostics import columns
 from noetl_compiler.graph import Graph, Step
 from noetl_compiler.preview.arrows import Arrow, arrows
-from noetl_compiler.preview.frames import Frame, frames
+from noetl_compiler.preview.geometry import Box, Curve, Size
 from noetl_compiler.preview.layers import place
 from noetl_compiler.preview.order import reading_order
 from noetl_compiler.preview.outline import Line, content
 from noetl_compiler.preview.paths import path_data
-from noetl_compiler.preview.shapes import Box, Curve, Size
+from noetl_compiler.preview.phrases import cut
+from noetl_compiler.preview.region_boxes import Frame, frames
 from noetl_compiler.preview.tree import broken
-from noetl_compiler.preview.words import cut
 from noetl_compiler.printable import printable_line
 
 __all__ = ["svg"]

@@ -1,6 +1,6 @@
 """The JSON Schema of each dialect, for editors: completion, a sentence on hover, mistakes underlined while typing.
 
-Tables, one file a part of the language, say of every key what it means and what its value may be (place.py has their
+Tables, one file a part of the language, say of every key what it means and what its value may be (model.py has their
 words, values.py the values); the fields of tools come from noetl_compiler.tools. A schema is made from them on demand.
 That they and the front ends know the same is held by tests, which ask both.
 """
@@ -16,16 +16,16 @@ from noetl_compiler.schema.calls import Calls
 from noetl_compiler.schema.collecting import COLLECTING
 from noetl_compiler.schema.guards import GUARDS
 from noetl_compiler.schema.loops import LOOPS
-from noetl_compiler.schema.place import Places, Schema
+from noetl_compiler.schema.merge_dialects import together
+from noetl_compiler.schema.model import Places, Schema
 from noetl_compiler.schema.policies import POLICIES
-from noetl_compiler.schema.rendering import definitions
 from noetl_compiler.schema.results import RESULTS
 from noetl_compiler.schema.retries import RETRIES
 from noetl_compiler.schema.root import ROOT
 from noetl_compiler.schema.routes import routes
 from noetl_compiler.schema.sinks import SINKS
 from noetl_compiler.schema.tasks import tasks
-from noetl_compiler.schema.together import together
+from noetl_compiler.schema.to_json_schema import definitions
 from noetl_compiler.schema.v1_calls import CALLS
 from noetl_compiler.schema.workbook import workbook
 from noetl_compiler.syntax import Dialect

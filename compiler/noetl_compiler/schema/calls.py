@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from noetl_compiler.graph import Json
 from noetl_compiler.schema.guards import GUARD
-from noetl_compiler.schema.place import Place, Property, Schema
+from noetl_compiler.schema.model import Place, Property, Schema
 from noetl_compiler.schema.results import OUTPUTS
 from noetl_compiler.schema.routes import SET
 from noetl_compiler.schema.sinks import sink_and_save

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler.schema.calls import CALLED, DESC, KIND_WORDS, Calls, by_kind
 from noetl_compiler.schema.case_actions import CASE_ACTIONS
-from noetl_compiler.schema.place import Place, Places, Property, Schema, without_effect
+from noetl_compiler.schema.model import Place, Places, Property, Schema, without_effect
 from noetl_compiler.schema.routes import SET
 from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.step_specs import STEP_SPEC, STEP_SPECS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl_compiler.schema.place import Place, Places, Property, Shape
+from noetl_compiler.schema.model import Place, Places, Property, Shape
 from noetl_compiler.schema.values import TEXT, any_of, ref, words
 
 __all__ = ["COLLECT", "COLLECTING", "STRATEGIES"]

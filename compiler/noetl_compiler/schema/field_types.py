@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
-from noetl_compiler.schema.place import Schema
+from noetl_compiler.schema.model import Schema
 from noetl_compiler.schema.values import TEMPLATE
 from noetl_compiler.tools import METHODS
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl_compiler.schema.place import Place, Places, Property
+from noetl_compiler.schema.model import Place, Places, Property
 from noetl_compiler.schema.routes import ON_STATUS
 from noetl_compiler.schema.values import CONDITION, list_of, ref
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from noetl_compiler.schema.calls import CALLED, DESC, KIND_WORDS, Calls, by_kind
-from noetl_compiler.schema.place import Place, Places, Property, Schema, without_effect
+from noetl_compiler.schema.model import Place, Places, Property, Schema, without_effect
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
 from noetl_compiler.schema.values import MAPPING, NAME, NAMES, any_of, ref
 from noetl_compiler.tools import PSEUDO_KINDS

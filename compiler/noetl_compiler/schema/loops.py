@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl_compiler.dialects.cursors import FRAME_WORDS
 from noetl_compiler.dialects.reducers import REDUCERS
 from noetl_compiler.schema.collecting import STRATEGIES
-from noetl_compiler.schema.place import Place, Places, Property, Shape, without_effect
+from noetl_compiler.schema.model import Place, Places, Property, Shape, without_effect
 from noetl_compiler.schema.results import DEFAULTS, POLICY_DEFAULTS
 from noetl_compiler.schema.values import (
     AMOUNT,

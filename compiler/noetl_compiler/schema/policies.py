@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.schema.collecting import COLLECT
-from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape, without_effect
+from noetl_compiler.schema.model import Place, Places, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.routes import ON_STATUS, SET
 from noetl_compiler.schema.values import (
     AMOUNT,

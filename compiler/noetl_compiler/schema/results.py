@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from noetl_compiler.dialects.results import OUTPUT_KEYS
-from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape, without_effect
+from noetl_compiler.schema.model import Place, Places, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.policies import RULES
 from noetl_compiler.schema.values import AMOUNT, FLAG, HEADER, MAPPING, NAME, TEXT, TIMEOUT, any_of, has, list_of, ref
 

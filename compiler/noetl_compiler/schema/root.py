@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler.dialects.executor import PROFILES
 from noetl_compiler.schema.calls import DESC
-from noetl_compiler.schema.place import Place, Places, Property, without_effect
+from noetl_compiler.schema.model import Place, Places, Property, without_effect
 from noetl_compiler.schema.policies import FAILURE
 from noetl_compiler.schema.results import DEFAULTS, POLICY_DEFAULTS
 from noetl_compiler.schema.values import FLAG, MAPPING, NAME, NAMES, TEXT, TIMEOUT, list_of, ref, words

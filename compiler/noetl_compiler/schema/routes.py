@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape, without_effect
+from noetl_compiler.schema.model import Place, Places, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.values import (
     CONDITION,
     MAPPING,

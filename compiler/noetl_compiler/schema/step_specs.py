@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.schema.guards import GUARD
-from noetl_compiler.schema.place import Place, Places, Property, without_effect
+from noetl_compiler.schema.model import Place, Places, Property, without_effect
 from noetl_compiler.schema.policies import ADMISSION, FAILURE
 from noetl_compiler.schema.results import DEFAULTS, POLICY_DEFAULTS
 from noetl_compiler.schema.routes import SET

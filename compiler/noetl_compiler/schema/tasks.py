@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.schema.calls import CALL, CALLED, KIND_WORDS, TOOL_FIELDS, Calls, by_kind
-from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape, without_effect
+from noetl_compiler.schema.model import Place, Places, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.results import RESULT
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
 from noetl_compiler.schema.values import FLAG, HEADER, NAME, SECONDS, TEXT, TIMEOUT, any_of, list_of, ref

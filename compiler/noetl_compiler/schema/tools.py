@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from noetl_compiler.graph import Json
 from noetl_compiler.schema.field_types import field_value
-from noetl_compiler.schema.place import Property, Schema, without_effect
+from noetl_compiler.schema.model import Property, Schema, without_effect
 from noetl_compiler.tools import CALLED, KINDS, PSEUDO_KINDS, ToolKind
 
 __all__ = ["ALL_KINDS", "KIND_MEANINGS", "kind_of", "tool_fields"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from noetl_compiler.schema.calls import DESC, INPUT
 from noetl_compiler.schema.loops import LOOP_PROPERTIES
-from noetl_compiler.schema.place import Place, Places, Property, Schema, without_effect
+from noetl_compiler.schema.model import Place, Places, Property, Schema, without_effect
 from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.v1_calls import NESTED_CALLS, Form
 from noetl_compiler.schema.values import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler.graph import Json
 from noetl_compiler.schema.calls import DESC
-from noetl_compiler.schema.place import Place, Places, Property
+from noetl_compiler.schema.model import Place, Places, Property
 from noetl_compiler.schema.results import OUTPUTS, RESULT
 from noetl_compiler.schema.routes import SET
 from noetl_compiler.schema.sinks import sink_and_save

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_FIELDS
 from noetl_compiler.schema.calls import CALLED, INPUT, RETURN_AND_ON_ERROR, Calls, by_kind
-from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape
+from noetl_compiler.schema.model import Place, Places, Property, Schema, Shape
 from noetl_compiler.schema.sinks import SINK_PROPERTIES, STORE_KEYS
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
 from noetl_compiler.schema.values import NAME, any_of, first_of, has, one_or_more, ref, told_words, words

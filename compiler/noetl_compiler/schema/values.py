@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from noetl_compiler.schema.place import Schema
+from noetl_compiler.schema.model import Schema
 from noetl_compiler.tools import HEADER_NAME
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from noetl_compiler.schema.calls import ASSERT, DESC, KIND_WORDS, RETURN_AND_ON_ERROR, Calls, by_kind
-from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape, without_effect
+from noetl_compiler.schema.model import Place, Places, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS, kind_of
 from noetl_compiler.schema.values import NAME, any_of, has, list_of, ref

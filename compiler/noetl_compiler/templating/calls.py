@@ -15,9 +15,9 @@ from jinja2 import nodes
 
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.templating.filters import FILTERS, TESTS
+from noetl_compiler.templating.locate import Role, find_word
 from noetl_compiler.templating.paths import Applied
 from noetl_compiler.templating.sandbox import ENVIRONMENT, METHODS
-from noetl_compiler.templating.words import Role, find_word
 
 __all__ = ["Problem", "may_see_inner", "problems_of_names"]
 

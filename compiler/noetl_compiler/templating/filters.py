@@ -19,9 +19,9 @@ from jinja2.filters import make_attrgetter
 from jinja2.tests import TESTS as JINJA_TESTS
 
 from noetl_compiler.templating.absent import Absent
+from noetl_compiler.templating.budget import Meter
 from noetl_compiler.templating.formats import percent
 from noetl_compiler.templating.materialise import materialise, text_of
-from noetl_compiler.templating.meter import Meter
 from noetl_compiler.templating.prices import OF_ARGUMENTS, searched, steps_an_item, steps_of
 
 __all__ = ["AS_TEXT", "CONCATENATED", "COUNTED", "FILTERS", "HELD", "TESTS", "WEIGHED", "WORKED"]

@@ -13,8 +13,8 @@ from typing import Any
 from jinja2.environment import Environment
 from jinja2.sandbox import SandboxedFormatter
 
+from noetl_compiler.templating.budget import BudgetExceededError, Meter
 from noetl_compiler.templating.materialise import text_of
-from noetl_compiler.templating.meter import BudgetExceededError, Meter
 
 __all__ = ["FormatMethod", "percent"]
 

@@ -16,7 +16,7 @@ from typing import Any
 from jinja2.runtime import Undefined
 
 from noetl_compiler.graph import Json
-from noetl_compiler.templating.meter import NODES_A_CONTAINER, Meter, NotDataError, check_number, check_text
+from noetl_compiler.templating.budget import NODES_A_CONTAINER, Meter, NotDataError, check_number, check_text
 
 __all__ = ["materialise", "text_of"]
 

@@ -14,8 +14,8 @@ from jinja2 import meta, nodes
 from jinja2.exceptions import UndefinedError
 
 from noetl_compiler.graph import Json
+from noetl_compiler.templating.budget import BudgetExceededError, Meter, NotDataError
 from noetl_compiler.templating.materialise import materialise
-from noetl_compiler.templating.meter import BudgetExceededError, Meter, NotDataError
 from noetl_compiler.templating.sandbox import ENVIRONMENT
 
 __all__ = ["Applied", "Survey", "follow", "lone_path", "project", "survey", "unguarded"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from noetl_compiler.templating.meter import Meter
+from noetl_compiler.templating.budget import Meter
 
 __all__ = ["OF_ARGUMENTS", "Price", "searched", "steps_an_item", "steps_of", "text_method"]
 

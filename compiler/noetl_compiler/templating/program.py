@@ -9,11 +9,11 @@ from jinja2 import Template, nodes
 from jinja2.exceptions import TemplateError, TemplateSyntaxError
 
 from noetl_compiler.source import expressions
-from noetl_compiler.templating.meter import Meter
-from noetl_compiler.templating.metering import LONE, prepare
+from noetl_compiler.templating.budget import Meter
+from noetl_compiler.templating.instrument import LONE, prepare
 from noetl_compiler.templating.paths import lone_path
-from noetl_compiler.templating.remembered import Remembered
 from noetl_compiler.templating.sandbox import ENVIRONMENT, ScopeContext
+from noetl_compiler.templating.template_cache import Remembered
 
 __all__ = ["PathProgram", "Program", "TemplateError", "TemplateSyntaxError", "compiled", "forbid_excess", "parsed"]
 

@@ -2,7 +2,7 @@
 
 Jinja's ImmutableSandboxedEnvironment keeps a template away from Python's insides. It does not bound work, so
 
-* the syntax tree of every template is rewritten before it is compiled (metering.py);
+* the syntax tree of every template is rewritten before it is compiled (instrument.py);
 * operators, filters, tests and calls charge the :class:`Meter` of the rendering, which hangs on the context;
 * nothing is computed at compile time: Jinja's optimizer is off, and every filter asks for the context, which
   stops Jinja from folding it.
@@ -29,10 +29,10 @@ from jinja2.runtime import Context, LoopContext, Undefined
 from jinja2.sandbox import MAX_RANGE, ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace, missing
 
+from noetl_compiler.templating.budget import BudgetExceededError, Meter
 from noetl_compiler.templating.filters import FILTERS, TESTS
 from noetl_compiler.templating.formats import FormatMethod, percent
 from noetl_compiler.templating.materialise import text_of
-from noetl_compiler.templating.meter import BudgetExceededError, Meter
 from noetl_compiler.templating.prices import text_method
 from noetl_compiler.templating.undefined import UndefinedNameError
 

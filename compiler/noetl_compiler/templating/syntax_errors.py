@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from noetl_compiler.templating.words import OFFSET
+from noetl_compiler.templating.locate import OFFSET
 
 __all__ = ["explained"]
 

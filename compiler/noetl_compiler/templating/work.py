@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 
-from noetl_compiler.templating.meter import Meter
+from noetl_compiler.templating.budget import Meter
 
 __all__ = ["add_work_of", "work_done"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, SourceRef, Span, Step
-from noetl_temporal.machine import trees
+from noetl_temporal.machine import json_merge
 from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.scope import Chain, Late
@@ -73,12 +73,12 @@ class IterationHost:
             return
         own = self._own
         for target, value in values:
-            root, path, how = trees.split_target(target)
+            root, path, how = json_merge.split_target(target)
             if root == "iter":
-                own.bound = trees.written(own.bound, path, trees.gathered([own.bound], path, how, value))
+                own.bound = json_merge.written(own.bound, path, json_merge.gathered([own.bound], path, how, value))
                 self._names = Late(partial(_iteration_names, self._input, own.index, own.bound))
             else:
-                own.ctx = trees.written(own.ctx, path, trees.gathered(self._seen(), path, how, value))
+                own.ctx = json_merge.written(own.ctx, path, json_merge.gathered(self._seen(), path, how, value))
                 own.assigns.append((target, value))
         self.journal.emit(
             "ctx.updated",

@@ -17,13 +17,13 @@ from typing import Literal
 
 from noetl_compiler.graph import Json
 from noetl_temporal.limits import INLINE_BYTES
-from noetl_temporal.machine import trees
+from noetl_temporal.machine import json_merge
 from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.commands import Cancel, ChunkInput, Finish, KeepValues
 from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import ChunkReport, LimitReached, Started, ValuesKept
-from noetl_temporal.machine.failing import error_outcome, failure_at
+from noetl_temporal.machine.failures import error_outcome, failure_at
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.journal import RESULT_BYTES
 from noetl_temporal.machine.loops.host import IterationHost, iteration_ids
@@ -160,7 +160,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
                 state.succeeded += 1
                 self._add_result(index, end.outcome)
                 if self.input.is_sequential:
-                    state.ctx = trees.merged(state.ctx, run.ctx)
+                    state.ctx = json_merge.merged(state.ctx, run.ctx)
             case "error":
                 self._iteration_failed(end, index)
             case "cancelled":

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from noetl_compiler.graph import Json, Step
 from noetl_temporal.machine.call import Outcome, StoredRef
-from noetl_temporal.machine.failing import error_outcome
+from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.stored import with_stored
 from noetl_temporal.machine.tasks.pipeline import End
 

@@ -7,7 +7,7 @@ from typing import Any
 from noetl_compiler import templates
 from noetl_compiler.graph import Step
 from noetl_temporal.machine.call import Outcome
-from noetl_temporal.machine.failing import error_outcome, template_outcome
+from noetl_temporal.machine.failures import error_outcome, template_outcome
 from noetl_temporal.machine.journal import RESULT_BYTES
 from noetl_temporal.machine.names import record_view
 from noetl_temporal.machine.scope import call_names

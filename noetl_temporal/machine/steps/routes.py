@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Step
 from noetl_temporal.machine.call import Outcome
-from noetl_temporal.machine.failing import failure_at, template_outcome
+from noetl_temporal.machine.failures import failure_at, template_outcome
 from noetl_temporal.machine.loops.result import ITEMS_FAILED
 from noetl_temporal.machine.routing import Selection, select
 from noetl_temporal.machine.scope import Late, call_names, event_names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.graph import Collect, Json, Task
-from noetl_temporal.machine import trees
+from noetl_temporal.machine import json_merge
 from noetl_temporal.machine.views import response_view
 
 __all__ = ["collect_of", "collected"]
@@ -17,12 +17,12 @@ def collect_of(task: Task) -> Collect | None:
 
 def collected(how: Collect, so_far: Json, kind: str, result: Json) -> Json:
     """The running value with one more page. ``so_far`` is None before the first. KeyError when ``path`` is missing."""
-    page = trees.plain(trees.read(response_view(kind, result), how.path))
+    page = json_merge.plain(json_merge.read(response_view(kind, result), how.path))
     match how.strategy:
         case "replace":
             return page
         case "merge":
-            return trees.merged(so_far or {}, page)
+            return json_merge.merged(so_far or {}, page)
         case "collect":
             return [*(so_far or []), page]
         case "append":

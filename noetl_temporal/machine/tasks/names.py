@@ -12,7 +12,7 @@ from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.names import task_view
 from noetl_temporal.machine.scope import Chain, Late, call_names
 from noetl_temporal.machine.state import PipelineState, TaskRecord
-from noetl_temporal.machine.tasks import asides
+from noetl_temporal.machine.tasks import guarded_tasks
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.plan import TaskPlan
 from noetl_temporal.machine.views import OutcomeView
@@ -84,7 +84,10 @@ class PipelineNames:
             names["output"] = names["outcome"] = OutcomeView(records[last].kind, records[last].outcome)
         if subject is None:
             return names
-        return {**asides.subject_names(self._host.source.dialect, self._host.step.name, records[subject]), **names}
+        return {
+            **guarded_tasks.subject_names(self._host.source.dialect, self._host.step.name, records[subject]),
+            **names,
+        }
 
     def _task(self) -> Task | None:
         tasks = self._host.step.tasks

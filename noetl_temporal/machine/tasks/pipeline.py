@@ -10,7 +10,7 @@ How it works. A pipeline is always in one phase (state.PipelineState), and moves
 
 Only its engine calls ``begin_call``, at the one place where calls begin, or ``stop`` there instead (engine.py).
 
-*Settling* a finished call (settling.py) is the heart: its result is recorded and what it sets applied, then the rule's
+*Settling* a finished call (call_result.py) is the heart: its result is recorded and what it sets applied, then the rule's
 action is taken here. ``retry`` is never seen, except for a call whose worker was lost: it happened inside the activity.
 
 Every page of a paginating task is a task execution of its own: its own call, key, events and attempts
@@ -24,20 +24,20 @@ from typing import Any, Literal, NamedTuple
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Rule, Span
-from noetl_temporal.machine import quantities, trees
+from noetl_temporal.machine import json_merge, quantities
 from noetl_temporal.machine.call import Outcome, ToolReport
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.failing import error_outcome, template_outcome
+from noetl_temporal.machine.failures import error_outcome, template_outcome
 from noetl_temporal.machine.state import PipelineState, TaskRecord
 from noetl_temporal.machine.stored import with_result
-from noetl_temporal.machine.tasks import asides
+from noetl_temporal.machine.tasks import guarded_tasks
+from noetl_temporal.machine.tasks.call_result import Settled, Settling, last_page
 from noetl_temporal.machine.tasks.calls import store_call, summary, timer_id, tool_call
 from noetl_temporal.machine.tasks.events import TaskEvents
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.names import PipelineNames
 from noetl_temporal.machine.tasks.plan import TaskPlan
 from noetl_temporal.machine.tasks.rendering import RenderedTask
-from noetl_temporal.machine.tasks.settling import Settled, Settling, last_page
 
 __all__ = ["MAX_EXECUTIONS", "End", "Pipeline"]
 
@@ -157,7 +157,7 @@ class Pipeline:
         self.state.phase = phase
 
     def _runs(self, plan: TaskPlan) -> bool:
-        return asides.runs(plan.task.guard, self.state, lambda: self.host.scope(self._names.of_task()))
+        return guarded_tasks.runs(plan.task.guard, self.state, lambda: self.host.scope(self._names.of_task()))
 
     def _run_out(self) -> None:
         """End: no task is left."""
@@ -225,7 +225,7 @@ class Pipeline:
         """The task failed, and with it the pipeline: at once, or when the asides are done that answer to it."""
         state = self.state
         self._events.ended(plan, "FAILED", outcome)
-        if asides.may_follow(self.host.step.tasks, state.index):
+        if guarded_tasks.may_follow(self.host.step.tasks, state.index):
             state.records[plan.task.label] = TaskRecord(plan.task.kind, outcome)
             state.failure = outcome
             state.failed = state.index
@@ -238,7 +238,7 @@ class Pipeline:
     def _next_page(self, plan: TaskPlan, rule: Rule, outcome: Outcome, names: Mapping[str, Any]) -> None:
         delay = self._delay_of(rule, names)
         if rule.patch is not None:
-            self.state.config = trees.merged(self.state.config, templates.render(rule.patch, names))
+            self.state.config = json_merge.merged(self.state.config, templates.render(rule.patch, names))
         if rule.rebind is not None:
             self.state.bound = {**self.state.bound, **templates.render(rule.rebind, names)}
             self.state.config = self.state.config if rule.patch is not None else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.graph import Json, Output
-from noetl_temporal.machine import trees
+from noetl_temporal.machine import json_merge
 from noetl_temporal.machine.call import Outcome
 from noetl_temporal.machine.stored import whole_result
 from noetl_temporal.machine.views import result_view
@@ -19,7 +19,7 @@ def with_selected(output: Output | None, kind: str, outcome: Outcome) -> Outcome
     found: dict[str, Json] = {}
     for one in output.select:
         try:
-            found[one.name] = trees.plain(trees.read(view, one.path))
+            found[one.name] = json_merge.plain(json_merge.read(view, one.path))
         except (KeyError, IndexError, ValueError, TypeError):
             continue
     return {**outcome, "selected": found}

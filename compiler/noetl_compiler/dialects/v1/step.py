@@ -28,8 +28,8 @@ from noetl_compiler.dialects.v1.tasks import read_call, read_flat, read_iterated
 from noetl_compiler.dialects.values import condition, mapping_value
 from noetl_compiler.graph import AdmitRule, Sink, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
-from noetl_compiler.overlay import overlay
 from noetl_compiler.syntax import NOTHING, Loop, Name, Step, Task
+from noetl_compiler.value_merge import overlay
 
 __all__ = ["read_step"]
 

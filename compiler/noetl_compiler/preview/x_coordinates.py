@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
-from noetl_compiler.preview.shapes import GAP, Node, Row
+from noetl_compiler.preview.geometry import GAP, Node, Row
 
 __all__ = ["spread"]
 

@@ -11,9 +11,9 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.attention import Attention, attention_of
-from noetl_temporal.cli.ended import Ended
 from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.reading import reading_of
+from noetl_temporal.cli.run_report import Ended
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.mirror.read import StepSummary, steps_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from noetl_compiler.emission.extensions import Extension, told
-from noetl_compiler.emission.origins import NOWHERE, Entry, Origins
+from noetl_compiler.emission.source_lookup import NOWHERE, Entry, Origins
 from noetl_compiler.graph import Span
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.syntax import Playbook

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from noetl_compiler.forecasting.counts import loops_around
 from noetl_compiler.graph import Graph
-from noetl_compiler.preview.shapes import Box
+from noetl_compiler.preview.geometry import Box
 
 __all__ = ["Frame", "frames"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from noetl_compiler.calling.members import Call, Member
+from noetl_compiler.calling.entry import Call, Member
 
 __all__ = ["Edge", "way_back"]
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from noetl_compiler.conditions import Condition, Moment, Outcome, bare, read_condition
-from noetl_compiler.forecasting.repeats import DEFAULT_ATTEMPTS, DEFAULT_PAGES
+from noetl_compiler.forecasting.call_counts import DEFAULT_ATTEMPTS, DEFAULT_PAGES
 from noetl_compiler.graph import (
     Assign,
     Circuit,
@@ -21,8 +21,8 @@ from noetl_compiler.graph import (
     Timeout,
     Value,
 )
-from noetl_compiler.overlay import names_in
-from noetl_compiler.own_names import CHOSEN, PASSED
+from noetl_compiler.reserved_names import CHOSEN, PASSED
+from noetl_compiler.value_merge import names_in
 
 __all__ = [
     "asked",

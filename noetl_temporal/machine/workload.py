@@ -8,7 +8,7 @@ from typing import cast
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Value
 from noetl_compiler.graph.contents import key_in
-from noetl_temporal.machine import trees
+from noetl_temporal.machine import json_merge
 
 __all__ = ["workload_of"]
 
@@ -20,7 +20,7 @@ def workload_of(defaults: Value, payload: dict[str, Json], execution_id: int, at
     """
     ident = str(execution_id)
     wanted = {pointer: span for pointer, span in defaults.templates.items() if not _overridden(pointer, payload)}
-    given: dict[str, Json] = trees.merged(defaults.data or {}, payload)
+    given: dict[str, Json] = json_merge.merged(defaults.data or {}, payload)
     scope = {
         **given,
         "payload": payload,
@@ -30,7 +30,7 @@ def workload_of(defaults: Value, payload: dict[str, Json], execution_id: int, at
         "now": templates.Clock(at),
     }
     rendered = templates.render(Value(defaults.data or {}, wanted), scope)
-    found: dict[str, Json] = trees.merged(rendered, payload)
+    found: dict[str, Json] = json_merge.merged(rendered, payload)
     return found
 
 

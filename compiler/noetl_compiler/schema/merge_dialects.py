@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from noetl_compiler.schema.place import Schema
+from noetl_compiler.schema.model import Schema
 
 __all__ = ["together"]
 

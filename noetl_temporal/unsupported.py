@@ -8,7 +8,7 @@ from noetl_activities.tool import BUILT_IN, tool_names
 from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Span, Step, Task
 from noetl_compiler.graph.contents import templates_in
-from noetl_compiler.overlay import names_in
+from noetl_compiler.value_merge import names_in
 
 __all__ = ["UnsupportedError", "tools_for", "unsupported"]
 

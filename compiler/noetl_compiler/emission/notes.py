@@ -9,13 +9,13 @@ from types import MappingProxyType
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic
-from noetl_compiler.emission.draft import Note
+from noetl_compiler.emission.context import Note
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from noetl_compiler.overlay import names_in
 from noetl_compiler.phases import Understood
 from noetl_compiler.source import Span
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.templating.check import examine
+from noetl_compiler.value_merge import names_in
 
 __all__ = ["remarks"]
 

@@ -8,8 +8,8 @@ from jinja2 import nodes
 from jinja2.exceptions import TemplateSyntaxError
 from jinja2.visitor import NodeTransformer
 
+from noetl_compiler.templating.budget import NotDataError, check_number, check_text
 from noetl_compiler.templating.filters import AS_TEXT, CONCATENATED, COUNTED, HELD, WEIGHED, WORKED
-from noetl_compiler.templating.meter import NotDataError, check_number, check_text
 
 __all__ = ["LONE", "prepare"]
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from noetl_compiler.preview.arrows import Arrow
-from noetl_compiler.preview.shapes import GAP, Curve, Node, Point, Row
+from noetl_compiler.preview.geometry import GAP, Curve, Node, Point, Row
 
 __all__ = ["around"]
 

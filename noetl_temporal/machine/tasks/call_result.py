@@ -14,7 +14,7 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Assign, Json, Rule, Task
 from noetl_temporal.machine import policy
 from noetl_temporal.machine.call import Outcome, RuleFailure, ToolReport
-from noetl_temporal.machine.failing import failed_by_rule
+from noetl_temporal.machine.failures import failed_by_rule
 from noetl_temporal.machine.state import PipelineState, TaskRecord
 from noetl_temporal.machine.stored import result_alone, whole_result, with_result
 from noetl_temporal.machine.tasks.collect import collected

@@ -17,7 +17,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from types import MappingProxyType
 
-from noetl_compiler.emission.origins import Entry
+from noetl_compiler.emission.source_lookup import Entry
 from noetl_compiler.graph import Json, Span
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode, plain
 

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from noetl_compiler.graph import Graph, Json, Span, Value
 from noetl_compiler.nodes import Node, ScalarNode, SequenceNode
-from noetl_compiler.overlay import names_in
 from noetl_compiler.phases import Understood, lowered
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.templating.check import examine
-from noetl_compiler.templating.uses import uses
+from noetl_compiler.templating.template_sites import uses
+from noetl_compiler.value_merge import names_in
 from noetl_compiler.visible_names import OUTCOME, VisibleNames
 
 __all__ = ["Call", "Member", "member_of"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import reduce
 
-from noetl_compiler.forecasting.ways import Ways, after_success, all_behind, ended_first
+from noetl_compiler.forecasting.edges import Ways, after_success, all_behind, ended_first
 from noetl_compiler.graph import Graph, Step
 
 __all__ = ["beside_others", "surely_run", "width"]

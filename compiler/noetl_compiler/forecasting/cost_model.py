@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import msgspec
 
 from noetl_compiler.forecasting.counts import Rows, Sizes, Work
-from noetl_compiler.forecasting.courses import width
+from noetl_compiler.forecasting.reachability import width
 from noetl_compiler.graph import Graph, Step
 
 __all__ = [

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from noetl_compiler.checks.unread import has_unread_way
+from noetl_compiler.checks.parse_gaps import has_unread_way
 from noetl_compiler.codes import Code
 from noetl_compiler.lower import END, entry_of, final_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
-from noetl_compiler.walks import arcs_of
+from noetl_compiler.syntax_queries import arcs_of
 
 __all__ = ["warn_of_unreachable_steps"]
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import cast
 
 from noetl_compiler.graph import Json
-from noetl_compiler.schema.place import Place, Places, Property, Schema, Shape
+from noetl_compiler.schema.model import Place, Places, Property, Schema, Shape
 from noetl_compiler.schema.values import ANYTHING, NOTHING
 
 __all__ = ["definitions"]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Json, Loop, Template, Value
-from noetl_compiler.overlay import names_in, picked
+from noetl_compiler.value_merge import names_in, picked
 
 __all__ = ["Count", "items_of", "known_names", "rendered"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from noetl_compiler.forecasting.known import Count, rendered
+from noetl_compiler.forecasting.static_scope import Count, rendered
 from noetl_compiler.graph import Json, Rule, Step, Task
 
 __all__ = ["DEFAULT_ATTEMPTS", "DEFAULT_PAGES", "attempts_of", "calls_of", "delays_of", "repeats_itself"]
