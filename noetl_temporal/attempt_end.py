@@ -16,7 +16,7 @@ from noetl_temporal.call_log import CallLog
 from noetl_temporal.machine.call import (
     AttemptCounts,
     AttemptRecord,
-    Outcome,
+    PlainOutcome,
     RuleFailure,
     SinkRecord,
     ToolCall,
@@ -47,7 +47,7 @@ class AttemptEnd:
     """Of one attempt. ``scope`` gives the names that the rules see with an outcome."""
 
     def __init__(
-        self, call: ToolCall, log: CallLog, values: ValueStore, scope: Callable[[Outcome], Mapping[str, Any]]
+        self, call: ToolCall, log: CallLog, values: ValueStore, scope: Callable[[PlainOutcome], Mapping[str, Any]]
     ) -> None:
         self._call = call
         self._log = log
@@ -55,7 +55,7 @@ class AttemptEnd:
         self._scope = scope
 
     async def concluded(
-        self, outcome: Outcome, *, may_retry: bool, sinks: tuple[SinkRecord, ...], is_called: bool, is_taken: bool
+        self, outcome: PlainOutcome, *, may_retry: bool, sinks: tuple[SinkRecord, ...], is_called: bool, is_taken: bool
     ) -> ToolReport:
         """The report with this outcome. Raises the error that asks Temporal for the next attempt."""
         decision, failed = self._decide(outcome)
@@ -84,7 +84,7 @@ class AttemptEnd:
             ToolReport(outcome, rule, decision.exhausted, attempts, failed=failed, mistakes=mistakes)
         )
 
-    def _decide(self, outcome: Outcome) -> tuple[Decision, RuleFailure | None]:
+    def _decide(self, outcome: PlainOutcome) -> tuple[Decision, RuleFailure | None]:
         if not self._call.rules:
             return Decision(), None
         try:
@@ -100,7 +100,7 @@ class AttemptEnd:
             return Decision("fail", error.rule), RuleFailure(error.message, error.rule)
         return decision, None
 
-    def _again(self, outcome: Outcome, decision: Decision) -> ApplicationError:
+    def _again(self, outcome: PlainOutcome, decision: Decision) -> ApplicationError:
         error = _error_of(outcome)
         return ApplicationError(
             str(error.get("message") or f"{self._call.task} is called again"),
@@ -148,5 +148,5 @@ async def _known_soon(log: CallLog) -> tuple[AttemptRecord, ...]:
         return log.latest
 
 
-def _error_of(outcome: Outcome) -> Mapping[str, Json]:
+def _error_of(outcome: PlainOutcome) -> Mapping[str, Json]:
     return outcome.get("error") or {}

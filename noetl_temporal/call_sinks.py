@@ -22,28 +22,28 @@ from noetl_compiler import templates
 from noetl_compiler.templates import TemplateFailure
 from noetl_compiler.value_merge import picked
 from noetl_temporal.call_log import CallLog, now
-from noetl_temporal.machine.call import Outcome, SinkCall, SinkRecord, ToolCall
+from noetl_temporal.machine.call import PlainOutcome, SinkCall, SinkRecord, ToolCall
 from noetl_temporal.machine.policy import allows
 from noetl_temporal.machine.scope import sink_config
 from noetl_temporal.tool_outcome import Deadline, attempted, ledger_json
 
 __all__ = ["CallSinks", "Kept", "Performed"]
 
-Scope = Callable[[Outcome], Mapping[str, Any]]
+Scope = Callable[[PlainOutcome], Mapping[str, Any]]
 """The names that templates see when a call has this outcome."""
 
 
 class Kept(NamedTuple):
     """What the ledgers of a call said: its ``outcome`` if one has it, or the ``failure`` to read them."""
 
-    outcome: Outcome | None = None
-    failure: Outcome | None = None
+    outcome: PlainOutcome | None = None
+    failure: PlainOutcome | None = None
 
 
 class Performed(NamedTuple):
     """The outcome that the call has with its sinks, and what each of them did."""
 
-    outcome: Outcome
+    outcome: PlainOutcome
     records: tuple[SinkRecord, ...]
 
 
@@ -98,15 +98,15 @@ class CallSinks:
             return Kept(failure=self._of_sink(sink, failure))
         return Kept(None if text is None else self._adopt(text))
 
-    def _adopt(self, text: str) -> Outcome:
+    def _adopt(self, text: str) -> PlainOutcome:
         """Use an outcome found in the ledger, and record the attempts that it counts."""
         found = msgspec.json.decode(text, type=LedgerOutcome)
         self._log.add_unrecorded_attempts(found.used)
-        return cast("Outcome", found.outcome)
+        return cast("PlainOutcome", found.outcome)
 
     # ---- after the call ---------------------------------------------------------------------------------------------
 
-    async def perform(self, outcome: Outcome, scope: Scope, is_kept: bool) -> Performed:
+    async def perform(self, outcome: PlainOutcome, scope: Scope, is_kept: bool) -> Performed:
         """Store in one sink after the other, while all goes well. ``is_kept`` when the outcome is from the ledger."""
         records: list[SinkRecord] = []
         for sink in self._call.sinks if outcome["status"] == "ok" else ():
@@ -127,7 +127,7 @@ class CallSinks:
             records.append(_performed(sink, started, stored))
         return Performed(outcome, tuple(records))
 
-    async def _store(self, sink: SinkCall, outcome: Outcome, scope: Scope, noted: str | None) -> Stored | None:
+    async def _store(self, sink: SinkCall, outcome: PlainOutcome, scope: Scope, noted: str | None) -> Stored | None:
         """Perform one sink; None when its guard forbids it."""
         names = scope(outcome)
         if not allows(sink.guard, "ok", names):
@@ -137,7 +137,7 @@ class CallSinks:
         config = sink_config(sink.config, names)
         return await self._performer.store(sink.kind, config, sink.mode, entry, content, sink.auth, self._context)
 
-    def _of_sink(self, sink: SinkCall, failure: Outcome) -> Outcome:
+    def _of_sink(self, sink: SinkCall, failure: PlainOutcome) -> PlainOutcome:
         message = self._credentials.scrubbed(str(failure["error"]["message"]))
         return {**failure, "error": {**failure["error"], "message": f"sink {sink.kind}: {message}"}}
 
@@ -146,7 +146,7 @@ def _place(sink: SinkCall) -> tuple[str, ...]:
     return sinks.PLACES.get(sink.kind, ())
 
 
-def _content(call: ToolCall, outcome: Outcome) -> Json:
+def _content(call: ToolCall, outcome: PlainOutcome) -> Json:
     """What a sink stores when the playbook names nothing: an HTTP response's body, any other result as it is."""
     result: Json = outcome.get("result")
     if call.kind == "http" and call.store is None and isinstance(result, dict):
@@ -168,6 +168,6 @@ def _performed(sink: SinkCall, started: int, stored: Stored) -> SinkRecord:
     )
 
 
-def _failed(sink: SinkCall, started: int, failure: Outcome) -> SinkRecord:
+def _failed(sink: SinkCall, started: int, failure: PlainOutcome) -> SinkRecord:
     message = str(failure["error"]["message"])
     return SinkRecord(sink.kind, sink.key, "error", started, now(), error=message)

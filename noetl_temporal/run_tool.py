@@ -34,7 +34,7 @@ from temporalio.exceptions import ApplicationError
 from noetl_activities import sinks
 from noetl_activities.credentials import Credentials, CredentialSource
 from noetl_activities.once import Answer, Once, OnceTool
-from noetl_activities.outcome import Outcome as ToolOutcome
+from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import Sinks
 from noetl_activities.tool import Credential, Json, Request, Tool
 from noetl_compiler import templates
@@ -44,7 +44,7 @@ from noetl_temporal.call_log import CallLog, now
 from noetl_temporal.call_sinks import CallSinks
 from noetl_temporal.codec import Unread
 from noetl_temporal.late_cancel import until_passed_on
-from noetl_temporal.machine.call import Outcome, ToolCall, ToolReport
+from noetl_temporal.machine.call import PlainOutcome, ToolCall, ToolReport
 from noetl_temporal.machine.scope import Chain, call_names
 from noetl_temporal.naming import activity_type
 from noetl_temporal.stopping import finished
@@ -125,7 +125,7 @@ class _Answer(NamedTuple):
     because of earlier attempts, so another attempt would be refused too.
     """
 
-    outcome: Outcome
+    outcome: PlainOutcome
     is_taken: bool = False
     is_kept: bool = False
     is_refused: bool = False
@@ -201,7 +201,7 @@ class Attempt:
         answer, failure = await attempted(self._run_tool, self._deadline)
         return answer or _Answer(failure or {})
 
-    async def _to_store(self, outcome: Outcome) -> _Answer:
+    async def _to_store(self, outcome: PlainOutcome) -> _Answer:
         try:
             found = await until_done("the result cannot be read", lambda: with_result_loaded(outcome, self.values))
         except LookupError as error:
@@ -233,10 +233,10 @@ class Attempt:
     def _once(self) -> Once:
         return Once(self.call.key, self.log.n, self._noted)
 
-    def _noted(self, outcome: ToolOutcome) -> str:
+    def _noted(self, outcome: Outcome) -> str:
         return ledger_json(plain(outcome), self.credentials, self.values.limit, self.log.used)
 
-    def _refused(self) -> Outcome | None:
+    def _refused(self) -> PlainOutcome | None:
         """An outcome instead of another attempt, when an earlier one vanished and must not be repeated."""
         lost = self.log.earlier.lost
         if self.log.is_in_doubt and not self.call.idempotent:
@@ -276,7 +276,7 @@ class Attempt:
             is_taken=answer.is_taken,
         )
 
-    def _scope(self, outcome: Outcome) -> Mapping[str, Any]:
+    def _scope(self, outcome: PlainOutcome) -> Mapping[str, Any]:
         """What rules and sinks see; the outcome of a call that only stores is seen as a collected one."""
         call = self.call
         kind = call.kind if call.store is None else "collected"

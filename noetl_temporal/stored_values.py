@@ -20,7 +20,7 @@ from temporalio.converter import JSONProtoPayloadConverter
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from noetl_temporal.limits import STORE_FROM_BYTES
-from noetl_temporal.machine.call import Outcome, Part, StoredRef, ToolReport
+from noetl_temporal.machine.call import Part, PlainOutcome, StoredRef, ToolReport
 from noetl_temporal.machine.commands import KeepValues, LoadValue
 from noetl_temporal.machine.events import PayloadRef, ValueLoaded, ValuesKept
 from noetl_temporal.machine.stored import assembled, stored_in, with_result
@@ -115,7 +115,7 @@ async def with_stored_result(report: ToolReport, values: ValueStore) -> ToolRepo
     return replace(report, outcome=outcome, stored=stored)
 
 
-async def with_result_loaded(outcome: Outcome, values: ValueStore) -> Outcome:
+async def with_result_loaded(outcome: PlainOutcome, values: ValueStore) -> PlainOutcome:
     """The outcome with its result loaded. Raises LookupError when it is gone, the driver's errors."""
     stored = stored_in(outcome)
     if stored is None:

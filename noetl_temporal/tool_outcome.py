@@ -14,7 +14,7 @@ from noetl_activities.once import LedgerOutcome
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.limits import LEVELS
-from noetl_temporal.machine.call import Outcome as PlainOutcome
+from noetl_temporal.machine.call import PlainOutcome
 
 __all__ = ["Deadline", "attempted", "fitted", "ledger_json", "plain", "refusal", "without_secrets"]
 

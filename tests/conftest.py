@@ -15,7 +15,7 @@ from noetl_activities.isolation.settings import DIRECTORIES_VARIABLE
 from noetl_activities.variables import DUCKDB_DIRECTORIES_VARIABLE, HOME_VARIABLE
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.owner import own
+from noetl_temporal.stack.owner import owned_stack
 
 
 def pytest_configure() -> None:
@@ -45,7 +45,7 @@ def duckdb_files(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monke
 @pytest.fixture(scope="session")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
     """Temporal and Postgres on free loopback ports; no worker, no mirror."""
-    with own(Home(tmp_path_factory.mktemp("servers")), "run") as (_, addresses):
+    with owned_stack(Home(tmp_path_factory.mktemp("servers")), "run") as (_, addresses):
         yield addresses
 
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from weakref import WeakKeyDictionary
 
-from noetl_activities.duckdb_place import Place
+from noetl_activities.duckdb_place import DatabaseFile
 from noetl_activities.duckdb_process import DuckdbProcess, started
 from noetl_activities.kept_idle import keeping
 
@@ -26,7 +26,7 @@ MAX_IDLE = 4
 class _Kept:
     """The process of one place, and how many calls use it."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: DatabaseFile) -> None:
         self.users = 0
         self.idle_since = 0.0
         self._starting = asyncio.create_task(started(place))
@@ -51,16 +51,16 @@ class _Processes:
 
     def __init__(self) -> None:
         self.keepers = 0
-        self.by_place: dict[Place, _Kept] = {}
+        self.by_place: dict[DatabaseFile, _Kept] = {}
 
-    def take(self, place: Place) -> _Kept:
+    def take(self, place: DatabaseFile) -> _Kept:
         kept = self.by_place.get(place)
         if kept is None or not kept.is_usable():
             kept = self.by_place[place] = _Kept(place)
         kept.users += 1
         return kept
 
-    async def give_back(self, place: Place, kept: _Kept) -> None:
+    async def give_back(self, place: DatabaseFile, kept: _Kept) -> None:
         kept.users -= 1
         if kept.users:
             return
@@ -76,11 +76,11 @@ class _Processes:
             if _now() - kept.idle_since >= seconds:
                 await self._close(place, kept)
 
-    def _idle(self) -> list[tuple[Place, _Kept]]:
+    def _idle(self) -> list[tuple[DatabaseFile, _Kept]]:
         found = [(place, kept) for place, kept in self.by_place.items() if not kept.users]
         return sorted(found, key=lambda one: one[1].idle_since)
 
-    async def _close(self, place: Place, kept: _Kept) -> None:
+    async def _close(self, place: DatabaseFile, kept: _Kept) -> None:
         """Nobody is given it any more; ends also when who waits for that is cancelled."""
         if self.by_place.get(place) is kept:
             del self.by_place[place]
@@ -91,7 +91,7 @@ _BY_LOOP: WeakKeyDictionary[asyncio.AbstractEventLoop, _Processes] = WeakKeyDict
 
 
 @asynccontextmanager
-async def duckdb_process(place: Place) -> AsyncGenerator[DuckdbProcess]:
+async def duckdb_process(place: DatabaseFile) -> AsyncGenerator[DuckdbProcess]:
     """The process of this database, for one call. Raises ConfigError."""
     processes = _BY_LOOP.setdefault(asyncio.get_running_loop(), _Processes())
     kept = processes.take(place)

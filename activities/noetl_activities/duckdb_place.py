@@ -18,7 +18,7 @@ from noetl_activities.errors import ConfigError, RefusedError
 from noetl_activities.tool import Json
 from noetl_activities.variables import CREDENTIALS_VARIABLE, DUCKDB_DIRECTORIES_VARIABLE, HOME_VARIABLE
 
-__all__ = ["MEMORY_VARIABLE", "Place", "has_file", "memory_limit", "place_of"]
+__all__ = ["MEMORY_VARIABLE", "DatabaseFile", "has_file", "memory_limit", "place_of"]
 
 MEMORY_VARIABLE = "NOETL_DUCKDB_MEMORY"
 """GiB of memory that DuckDB may use in one process."""
@@ -32,7 +32,7 @@ _COMPANIONS = (".wal", ".tmp", ".wal.checkpoint", ".wal.recovery")
 _EXECUTION = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
-class Place(NamedTuple):
+class DatabaseFile(NamedTuple):
     """``database``: an absolute path without links, or MEMORY. ``folder``: where relative paths start."""
 
     database: str
@@ -40,26 +40,26 @@ class Place(NamedTuple):
     directories: tuple[str, ...]
 
 
-def place_of(config: dict[str, Json], execution_id: str) -> Place:
+def place_of(config: dict[str, Json], execution_id: str) -> DatabaseFile:
     """The place of a call; makes the execution's folder. Reads the file system. Raises ConfigError, RefusedError."""
     folder = _folder_of(execution_id)
     named = _named()
     own = (str(folder), *named)
     given = config.get("database") or config.get("db_path") or config.get("database_path")
     if given == MEMORY:
-        return Place(MEMORY, str(folder), own)
+        return DatabaseFile(MEMORY, str(folder), own)
     path = _resolved(folder / (str(given) if given else f"{folder.name}.duckdb"))
     if path.is_relative_to(folder):
-        return Place(str(path), str(folder), own)
+        return DatabaseFile(str(path), str(folder), own)
     if any(path.is_relative_to(directory) for directory in named):
-        return Place(str(path), str(path.parent), named)
+        return DatabaseFile(str(path), str(path.parent), named)
     raise RefusedError(
         f"the DuckDB file {str(given)!r} is outside of the execution's folder and of the directories that "
         f"{DUCKDB_DIRECTORIES_VARIABLE} names"
     )
 
 
-def has_file(place: Place) -> bool:
+def has_file(place: DatabaseFile) -> bool:
     """Whether the database is there already."""
     return place.database != MEMORY and Path(place.database).exists()
 

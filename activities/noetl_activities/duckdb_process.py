@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from noetl_activities.duckdb_place import Place, memory_limit
+from noetl_activities.duckdb_place import DatabaseFile, memory_limit
 from noetl_activities.duckdb_wire import (
     Call,
     Cancel,
@@ -70,7 +70,7 @@ def failed(reply: Failed) -> Outcome:
     return Outcome("error", error=ErrorInfo("sql", message, reply.code, reply.retryable))
 
 
-async def started(place: Place) -> DuckdbProcess:
+async def started(place: DatabaseFile) -> DuckdbProcess:
     """Start the process of a database. Raises ConfigError."""
     setup = Setup(place.database, place.directories, memory_limit())
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}

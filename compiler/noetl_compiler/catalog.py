@@ -22,7 +22,7 @@ from noetl_compiler.calling.entry import Call, Member, member_of
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related, nearest, sort_and_dedupe
 from noetl_compiler.nodes import MappingNode, ScalarNode
-from noetl_compiler.phases import Understood, understand
+from noetl_compiler.phases import ParsedPlaybook, understand
 from noetl_compiler.reader import read_file
 from noetl_compiler.report import Report
 
@@ -93,27 +93,27 @@ def playbook_files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.rglob("*") if file.suffix in _SUFFIXES and file.is_file())
 
 
-def is_other_yaml(found: Understood) -> bool:
+def is_other_yaml(found: ParsedPlaybook) -> bool:
     """Whether a file of a folder is no playbook and need not be one."""
     kind = found.root.get("kind") if isinstance(found.root, MappingNode) else None
     is_named = isinstance(kind, ScalarNode) and kind.text.lower() == "playbook"
     return not is_named and any(one.code is Code.NOT_A_PLAYBOOK for one in found.diagnostics)
 
 
-def read_catalog(folder: Path, known: Iterable[Understood] = ()) -> Catalog:
+def read_catalog(folder: Path, known: Iterable[ParsedPlaybook] = ()) -> Catalog:
     """Every playbook below the folder. What is ``known`` already is not read again."""
     read = {Path(one.source.file).resolve(): one for one in known}
     found = (read.get(file.resolve()) or understand_file(file) for file in playbook_files(folder))
     return Catalog(folder, [member_of(one) for one in found if not is_other_yaml(one)])
 
 
-def understand_file(file: Path) -> Understood:
+def understand_file(file: Path) -> ParsedPlaybook:
     """What a file says; nothing but the reason when it cannot be read."""
     source, unreadable = read_file(file)
-    return Understood(source, None, None, tuple(unreadable)) if unreadable else understand(source)
+    return ParsedPlaybook(source, None, None, tuple(unreadable)) if unreadable else understand(source)
 
 
-def with_calls(found: Understood, catalog: Catalog) -> Understood:
+def with_calls(found: ParsedPlaybook, catalog: Catalog) -> ParsedPlaybook:
     """The same with what is wrong with its calls: NT601 to NT606."""
     if found.playbook is None:
         return found

@@ -18,9 +18,9 @@ from typing import Literal, NamedTuple, TypeAlias
 from noetl_compiler.graph import Template
 from noetl_compiler.source import expressions
 
-__all__ = ["Condition", "Moment", "Outcome", "bare", "read_condition"]
+__all__ = ["Condition", "Moment", "OutcomeFilter", "bare", "read_condition"]
 
-Outcome: TypeAlias = Literal["any", "ok", "error"]
+OutcomeFilter: TypeAlias = Literal["any", "ok", "error"]
 Moment: TypeAlias = Literal["enter", "call", "loop"]
 """When a condition is asked: on entering a step, after a call or a step of calls, after a whole loop."""
 
@@ -30,7 +30,7 @@ class Condition(NamedTuple):
     else that it asks. Both are empty texts where nothing is asked.
     """
 
-    on: Outcome = "any"
+    on: OutcomeFilter = "any"
     cause: str = ""
     rest: str = ""
 
@@ -66,7 +66,7 @@ _WEAKER = {"and": ("or", "if"), "or": ("if",)}
 
 
 @lru_cache(maxsize=4096)
-def read_condition(when: Template | None, on: Outcome = "any", moment: Moment = "call") -> Condition:
+def read_condition(when: Template | None, on: OutcomeFilter = "any", moment: Moment = "call") -> Condition:
     """The condition of what is asked at a moment of a step, after the outcome ``on`` only."""
     if when is None:
         return Condition(on)
@@ -85,7 +85,7 @@ def read_condition(when: Template | None, on: Outcome = "any", moment: Moment = 
             rest.append(part)
     if not given:
         return Condition(on, rest=expression)
-    outcome: Outcome = "any" if len(given) > 1 else "error" if "error" in given else "ok"
+    outcome: OutcomeFilter = "any" if len(given) > 1 else "error" if "error" in given else "ok"
     told = _PRESENT if outcome == "ok" else _BELOW_600 if cause == "5xx" else _NOTHING
     left = [part for part in rest if not told.fullmatch(_plain(part))]
     return Condition(outcome, cause, " and ".join(left))

@@ -19,11 +19,11 @@ from noetl_compiler.result import Result
 from noetl_compiler.source import SourceFile
 from noetl_compiler.syntax import Playbook
 
-__all__ = ["Understood", "lowered", "understand"]
+__all__ = ["ParsedPlaybook", "lowered", "understand"]
 
 
 @dataclass(frozen=True, slots=True)
-class Understood:
+class ParsedPlaybook:
     """A text before it is lowered. With an error among the diagnostics its syntax tree is not to be trusted."""
 
     source: SourceFile
@@ -33,7 +33,7 @@ class Understood:
 
 
 @collector_paused()
-def understand(source: SourceFile) -> Understood:
+def understand(source: SourceFile) -> ParsedPlaybook:
     """The nodes and the checked syntax tree of a text, as far as it can be understood."""
     root, found = read(source)
     report = Report(source, found, root)
@@ -42,11 +42,11 @@ def understand(source: SourceFile) -> Understood:
         for check in CHECKS:
             check(playbook, report)
     diagnostics = sort_and_dedupe(report.found)
-    return Understood(source, root, playbook, with_alias_places(source, diagnostics) if root else diagnostics)
+    return ParsedPlaybook(source, root, playbook, with_alias_places(source, diagnostics) if root else diagnostics)
 
 
 @collector_paused()
-def lowered(found: Understood) -> Result:
+def lowered(found: ParsedPlaybook) -> Result:
     """The graph of what was understood."""
     wrong = any(one.severity is Severity.ERROR for one in found.diagnostics)
     graph = None if found.playbook is None or wrong else lower(found.playbook, found.source.file)

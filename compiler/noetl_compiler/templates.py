@@ -27,7 +27,7 @@ from noetl_compiler.graph import Json, Span, Value
 from noetl_compiler.graph.contents import at, key_in
 from noetl_compiler.templating import paths as template_paths
 from noetl_compiler.templating.absent import Absent
-from noetl_compiler.templating.budget import BudgetExceededError, Meter, NotDataError
+from noetl_compiler.templating.budget import BudgetExceededError, NotDataError, RenderBudget
 from noetl_compiler.templating.check import Problem, check, free_paths
 from noetl_compiler.templating.clock import Clock
 from noetl_compiler.templating.materialise import materialise
@@ -85,7 +85,7 @@ def render(value: Value, scope: Mapping[str, Any]) -> Json:
     """
     if not value.templates:
         return value.data
-    meter = Meter()
+    meter = RenderBudget()
     rendered: dict[str, Json] = {}
     try:
         for pointer in sorted(value.templates):
@@ -98,7 +98,7 @@ def render(value: Value, scope: Mapping[str, Any]) -> Json:
 
 def render_text(source: str, scope: Mapping[str, Any]) -> Json:
     """One template's value: native for a lone expression, otherwise text. Raises TemplateFailure."""
-    meter = Meter()
+    meter = RenderBudget()
     try:
         return _evaluate(source, scope, meter, None)
     finally:
@@ -111,7 +111,7 @@ def predicate(source: str, scope: Mapping[str, Any], span: Span | None = None) -
     but the use of an undefined name, which is no match.
     """
     program = _compiled(source, span)
-    meter = Meter()
+    meter = RenderBudget()
     try:
         meter.begin(source)
         value = program.run(scope, meter)
@@ -146,7 +146,7 @@ def project(scope: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Json]:
     """The smallest nested dict of plain JSON that has the scope's values at these paths; what is missing is
     left out. TemplateFailure when it is more than a template may give, or no data.
     """
-    meter = Meter()
+    meter = RenderBudget()
     try:
         return template_paths.project(scope, paths, meter)
     except NotDataError as error:
@@ -155,7 +155,7 @@ def project(scope: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Json]:
         add_work_of(meter)
 
 
-def _evaluate(source: str, scope: Mapping[str, Any], meter: Meter, span: Span | None) -> Json:
+def _evaluate(source: str, scope: Mapping[str, Any], meter: RenderBudget, span: Span | None) -> Json:
     if "{" not in source:
         return source
     program = _compiled(source, span)

@@ -15,7 +15,7 @@ from noetl_compiler.graph import Assign, Value
 from noetl_compiler.lowering.endings import ALL_RESULTS, results_name
 from noetl_compiler.syntax import Loop, Playbook, Step, Task
 from noetl_compiler.syntax_queries import arcs_of, set_by_step, set_by_task
-from noetl_compiler.templating.template_sites import Place, Use
+from noetl_compiler.templating.template_sites import RenderedAt, Use
 from noetl_compiler.value_merge import names_in
 
 __all__ = [
@@ -67,7 +67,7 @@ SAVED = frozenset({"count"})
 CLAIM = frozenset({"__frame_max_rows"})
 """In the claim of a cursor."""
 
-_IN_LOOP = (Place.ITEM, Place.TASK, Place.OUTCOME)
+_IN_LOOP = (RenderedAt.ITEM, RenderedAt.TASK, RenderedAt.OUTCOME)
 _NONE: frozenset[str] = frozenset()
 _EVENT = frozenset({"name", "type", "step", "payload"})
 _JOB = frozenset({"id", "uuid", "execution_id"})
@@ -78,12 +78,12 @@ class VisibleNames:
 
     def __init__(self, playbook: Playbook) -> None:
         self._playbook = playbook
-        self._local: dict[tuple[Place, int, int], frozenset[str] | None] = {}
-        self._of_engine: dict[tuple[Place, int], frozenset[str]] = {}
+        self._local: dict[tuple[RenderedAt, int, int], frozenset[str] | None] = {}
+        self._of_engine: dict[tuple[RenderedAt, int], frozenset[str]] = {}
 
     def knows(self, use: Use, name: str) -> bool:
         """Whether a bare name is bound at a place, or may be."""
-        if use.place is Place.WORKLOAD:
+        if use.place is RenderedAt.WORKLOAD:
             return name in START or name in self.workload
         if name in self._everywhere:
             return True
@@ -97,7 +97,7 @@ class VisibleNames:
 
     def at(self, use: Use) -> frozenset[str]:
         """All bare names that are known to be bound at a place."""
-        if use.place is Place.WORKLOAD:
+        if use.place is RenderedAt.WORKLOAD:
             return START | self.workload
         return self._everywhere | (self._of_place(use) or _NONE)
 
@@ -207,20 +207,20 @@ class VisibleNames:
 
     def _bound_by_engine(self, use: Use) -> frozenset[str]:
         names = _set_under("iter", _set_by(self._steps(use)))
-        if use.place in (Place.TASK, Place.OUTCOME):
+        if use.place in (RenderedAt.TASK, RenderedAt.OUTCOME):
             tasks = _tasks(self._steps(use))
             names |= PIPELINE | {task.label.text for task in tasks} | (BEFORE if len(tasks) > 1 else _NONE)
-        if use.place in (Place.OUTCOME, Place.AFTER, Place.ARC):
+        if use.place in (RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ARC):
             names |= OUTCOME | _beside_statements(use)
-        if use.place is Place.AFTER and any(step.sinks for step in self._steps(use)):
+        if use.place is RenderedAt.AFTER and any(step.sinks for step in self._steps(use)):
             names |= SAVED
         return names | EVENT if self._has_event(use) else names
 
     def _has_event(self, use: Use) -> bool:
         """Ways on know the event they answer to, and so do, in the case dialect, all rules about a call."""
-        if use.place in (Place.ENTER, Place.ARC):
+        if use.place in (RenderedAt.ENTER, RenderedAt.ARC):
             return True
-        return self._playbook.dialect == "case" and use.place in (Place.OUTCOME, Place.AFTER)
+        return self._playbook.dialect == "case" and use.place in (RenderedAt.OUTCOME, RenderedAt.AFTER)
 
     def _bound(self, use: Use) -> frozenset[str] | None:
         """Names bound by ``input``, ``args`` and the like, by the loop and by pagination."""
@@ -234,7 +234,7 @@ class VisibleNames:
             names |= ITERATION | {loop.element.text}
         if any(step.loop is not None and step.loop.body.cursor is not None for step in self._steps(use)):
             names |= CLAIM
-        return frozenset(names | _collected(use.task)) if use.place is Place.OUTCOME else frozenset(names)
+        return frozenset(names | _collected(use.task)) if use.place is RenderedAt.OUTCOME else frozenset(names)
 
     def _inputs(self, use: Use) -> list[Value]:
         steps = self._steps(use)

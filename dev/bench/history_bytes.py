@@ -32,7 +32,7 @@ from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.naming import activity_type, tool_queue
 from noetl_temporal.replay import histories_of
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.owner import own
+from noetl_temporal.stack.owner import owned_stack
 from noetl_temporal.worker import serving
 
 COUNT = 50
@@ -209,7 +209,7 @@ def main() -> None:
     parser.add_argument("--types", action="store_true")
     parser.add_argument("--show", action="store_true")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, own(Home(Path(folder)), "run") as (_, addresses):
+    with tempfile.TemporaryDirectory() as folder, owned_stack(Home(Path(folder)), "run") as (_, addresses):
         asyncio.run(measure(addresses.temporal, addresses.postgres, options))
 
 

@@ -29,7 +29,7 @@ from noetl_compiler.graph import Graph
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.owner import own
+from noetl_temporal.stack.owner import owned_stack
 from noetl_temporal.worker import serving
 
 PLAYBOOK = """\
@@ -169,7 +169,7 @@ def main() -> None:
     given = parser.parse_args()
     playbook = PLAYBOOK.replace("IN_FLIGHT", str(given.in_flight)).replace("SINK", SINK if given.sink else "")
     frames = ["", FRAME] if given.compare else [FRAME if given.frame else ""]
-    with tempfile.TemporaryDirectory() as folder, own(Home(Path(folder)), "run") as (_, addresses):
+    with tempfile.TemporaryDirectory() as folder, owned_stack(Home(Path(folder)), "run") as (_, addresses):
         rows = Rows(addresses.playbooks) if given.sink else None
         asyncio.run(measure(addresses, given.items, [playbook.replace("FRAME", frame) for frame in frames], rows))
 

@@ -55,7 +55,7 @@ from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.replay import histories_of, history_in, replay
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.owner import own
+from noetl_temporal.stack.owner import owned_stack
 from noetl_temporal.worker import serving
 
 IN_FLIGHT = 100
@@ -243,7 +243,7 @@ async def recorded(address: str) -> list[WorkflowHistory]:
 def long_histories(folder: Path | None) -> list[WorkflowHistory]:
     if folder is not None and (files := sorted(folder.glob("*.json"))):
         return [history_in(file.read_text()) for file in files]
-    with tempfile.TemporaryDirectory() as home, own(Home(Path(home)), "run") as (_, addresses):
+    with tempfile.TemporaryDirectory() as home, owned_stack(Home(Path(home)), "run") as (_, addresses):
         found = asyncio.run(recorded(addresses.temporal))
     if folder is not None:
         for index, history in enumerate(found):

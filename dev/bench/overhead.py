@@ -32,7 +32,7 @@ from noetl_activities.tool import Request, Tool, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.owner import own
+from noetl_temporal.stack.owner import owned_stack
 from noetl_temporal.worker import serving
 
 CHUNK = 400
@@ -274,7 +274,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="+", choices=SHAPES, default=list(SHAPES))
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, own(Home(Path(folder)), "run") as (_, addresses):
+    with tempfile.TemporaryDirectory() as folder, owned_stack(Home(Path(folder)), "run") as (_, addresses):
         os.environ.update(addresses.environment())
         asyncio.run(run(addresses.temporal, [SHAPES[name] for name in given.only], given.rounds))
 

@@ -22,7 +22,7 @@ from temporalio.converter import StorageDriverClaim, StorageDriverRetrieveContex
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.payload_store import PayloadStore
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.owner import own
+from noetl_temporal.stack.owner import owned_stack
 
 TITLES = ("", "stored/s", "loaded/s", "loaded again/s")
 
@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, default=100_000)
     parser.add_argument("--at-once", type=int, default=16)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, own(Home(Path(folder)), "run") as (_, addresses):
+    with tempfile.TemporaryDirectory() as folder, owned_stack(Home(Path(folder)), "run") as (_, addresses):
         asyncio.run(measure_all(addresses.postgres, given.values, given.bytes, given.at_once))
 
 

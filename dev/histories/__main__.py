@@ -32,7 +32,7 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.owner import own
+from noetl_temporal.stack.owner import owned_stack
 from noetl_temporal.worker import workflow_worker
 
 AT_ONCE = 6
@@ -139,7 +139,7 @@ def main() -> int:
     if not names:
         remove("*")
     begun = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder, own(Home(Path(folder)), "run") as (_, addresses):
+    with tempfile.TemporaryDirectory() as folder, owned_stack(Home(Path(folder)), "run") as (_, addresses):
         problems = asyncio.run(record(addresses, names or list(RECORDINGS)))
     for line in problems:
         print(f"NOT RECORDED: {line}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from noetl_temporal.machine.call import Outcome
+from noetl_temporal.machine.call import PlainOutcome
 
 __all__ = ["QUIET_AFTER", "Answers"]
 
@@ -27,7 +27,7 @@ class Answers:
         self.failing = mood.choice((0.0, 0.05, 0.2, 0.5))
         self.odd = mood.choice((0.0, 0.0, 0.05))
 
-    def answer(self, kind: str, key: str, attempt: int) -> Outcome:
+    def answer(self, kind: str, key: str, attempt: int) -> PlainOutcome:
         """The outcome of one attempt of the call with this key, whatever its execution."""
         place = key.partition("/")[2]
         chance = random.Random(f"{self._seed}/{place}/{attempt}")
@@ -45,14 +45,14 @@ class Answers:
         return _ok(kind, found)
 
 
-def _ok(kind: str, body: Any) -> Outcome:
+def _ok(kind: str, body: Any) -> PlainOutcome:
     if kind != "http":
         return {"status": "ok", "result": body}
     result: Any = {"status_code": 200, "headers": {}, "url": "http://api.test/x", "elapsed": 0.1, "data": body}
     return {"status": "ok", "result": result, "http": {"status": 200, "headers": {}}}
 
 
-def _error(chance: random.Random, kind: str) -> Outcome:
+def _error(chance: random.Random, kind: str) -> PlainOutcome:
     what = chance.choice(KINDS)
     error = {"kind": what, "message": f"{what} of the simulation", "code": None, "retryable": what != "auth"}
     status = {"server_error": 503, "auth": 401, "rate_limit": 429}.get(what)

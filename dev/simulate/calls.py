@@ -9,7 +9,7 @@ import msgspec
 
 from dev.simulate.answers import Answers
 from noetl_compiler.templates import TemplateFailure
-from noetl_temporal.machine.call import AttemptRecord, Outcome, RuleFailure, SinkRecord, ToolCall, ToolReport
+from noetl_temporal.machine.call import AttemptRecord, PlainOutcome, RuleFailure, SinkRecord, ToolCall, ToolReport
 from noetl_temporal.machine.policy import Decision, allows, decide
 from noetl_temporal.machine.scope import Chain, call_names, sink_config
 from noetl_temporal.performer import HEARTBEAT_TIMEOUT
@@ -94,7 +94,7 @@ class _Activity:
         self._record(started, "lost")
         if not self.call.idempotent:
             error = {"kind": "unknown_outcome", "message": "the call may have been made", "retryable": False}
-            outcome: Outcome = {"status": "error", "error": error}
+            outcome: PlainOutcome = {"status": "error", "error": error}
             try:
                 return self._decided(outcome, self._decide(outcome))
             except TemplateFailure as failure:
@@ -102,7 +102,7 @@ class _Activity:
         too_often = sum(one.status == "lost" for one in self.records) >= MAX_LOST
         return lost(tuple(self.records)) if too_often or self.chance.random() < WHOLLY_LOST else None
 
-    def _reported(self, started: int, outcome: Outcome) -> ToolReport | None:
+    def _reported(self, started: int, outcome: PlainOutcome) -> ToolReport | None:
         sinks, outcome = self._sinks(outcome)
         error = outcome.get("error")
         try:
@@ -117,7 +117,7 @@ class _Activity:
         self.now += int(min(max(delay, 0.0) if delay == delay else 0.0, 1e6) * 1000)
         return None
 
-    def _sinks(self, outcome: Outcome) -> tuple[tuple[SinkRecord, ...], Outcome]:
+    def _sinks(self, outcome: PlainOutcome) -> tuple[tuple[SinkRecord, ...], PlainOutcome]:
         """What was stored, and the outcome: an error where one of them fails, and then nothing is kept."""
         made: list[SinkRecord] = []
         rows: list[str] = []
@@ -138,22 +138,22 @@ class _Activity:
         self.stored += rows
         return tuple(made), outcome
 
-    def _scope(self, outcome: Outcome) -> Chain:
+    def _scope(self, outcome: PlainOutcome) -> Chain:
         call = self.call
         names = call_names(call.dialect, call.step, call.kind, outcome, max(1, self.used), call.page or 1)
         return Chain(call.scope, names) if call.aside else Chain(names, call.scope)
 
-    def _decide(self, outcome: Outcome) -> Decision:
+    def _decide(self, outcome: PlainOutcome) -> Decision:
         jitter = self.chance.random()
         return decide(self.call.rules or (), outcome["status"], self._scope(outcome), max(1, self.used), jitter=jitter)
 
     def _record(self, started: int, status: Any, **facts: Any) -> None:
         self.records.append(AttemptRecord(len(self.records) + 1, started, status, ended=self.now, **facts))
 
-    def _decided(self, outcome: Outcome, decision: Decision) -> ToolReport:
+    def _decided(self, outcome: PlainOutcome, decision: Decision) -> ToolReport:
         attempts, mistakes = tuple(self.records), decision.mistakes
         return ToolReport(outcome, decision.rule, decision.exhausted, attempts, mistakes=mistakes)
 
-    def _broken(self, outcome: Outcome, failure: TemplateFailure) -> ToolReport:
+    def _broken(self, outcome: PlainOutcome, failure: TemplateFailure) -> ToolReport:
         rule = getattr(failure, "rule", None)
         return ToolReport(outcome, attempts=tuple(self.records), failed=RuleFailure(failure.message, rule))

@@ -44,7 +44,7 @@ from noetl_temporal.machine.events import (
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 
-__all__ = ["Host", "Surroundings"]
+__all__ = ["Host", "HostWorld"]
 
 MAX_COMMAND_BYTES = 1_500_000
 MAX_FEED_SECONDS = 2.0
@@ -64,7 +64,7 @@ class Child(Protocol):
     def ask_to_stop(self) -> None: ...
 
 
-class Surroundings(Protocol):
+class HostWorld(Protocol):
     """What a host asks of the world."""
 
     now: int
@@ -88,7 +88,7 @@ class Pending:
 class Host:
     """``make`` builds the machine from a snapshot, None for a new one; ``ended`` hears the machine's Finish."""
 
-    def __init__(self, world: Surroundings, tale: Tale, make: Make, ended: Callable[[Finish], None]) -> None:
+    def __init__(self, world: HostWorld, tale: Tale, make: Make, ended: Callable[[Finish], None]) -> None:
         self.world, self.tale, self.make, self.ended = world, tale, make, ended
         self.machine = make(None)
         self.pending: dict[str, Pending] = {}

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES, STORED_BYTES
 from noetl_temporal.loop_run import with_items
 from noetl_temporal.machine import large_values
-from noetl_temporal.machine.call import Outcome, Part, StoredRef, ToolReport
+from noetl_temporal.machine.call import Part, PlainOutcome, StoredRef, ToolReport
 from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.events import PayloadRef
 from noetl_temporal.machine.loops import offload
@@ -86,7 +86,7 @@ class SimulatedValues:
         rest = {name: value for name, value in outcome.items() if name != "result"}
         return replace(report, outcome=rest, stored=StoredRef((Part(kept.key),), kept.bytes, is_one=True))
 
-    def whole(self, outcome: Outcome) -> Outcome:
+    def whole(self, outcome: PlainOutcome) -> PlainOutcome:
         """The outcome with its result, loaded if it is stored."""
         stored = stored_in(outcome)
         if stored is None:

@@ -32,7 +32,7 @@ from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.owner import own
+from noetl_temporal.stack.owner import owned_stack
 from noetl_temporal.worker import serving
 
 __all__ = ["compare"]
@@ -53,7 +53,10 @@ KINDS = ("noop", "http", "python", "postgres")
 
 def compare(count: int, first: int) -> int:
     """Exit status: 1 when a playbook came to something else on Temporal."""
-    with tempfile.TemporaryDirectory(prefix="noetl-simulate-") as folder, own(Home(Path(folder)), "run") as (_, found):
+    with (
+        tempfile.TemporaryDirectory(prefix="noetl-simulate-") as folder,
+        owned_stack(Home(Path(folder)), "run") as (_, found),
+    ):
         return asyncio.run(_compared(found, count, first))
 
 

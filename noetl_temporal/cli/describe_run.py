@@ -13,7 +13,7 @@ from noetl_compiler.graph import Json
 from noetl_temporal.cli.attention import Attention, attention_of
 from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.reading import reading_of
-from noetl_temporal.cli.run_report import Ended
+from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.mirror.read import StepSummary, steps_of
@@ -27,7 +27,7 @@ _WITHIN = datetime.timedelta(seconds=5)
 """A run whose workers are away does not answer a query; then the event log tells its steps."""
 
 
-async def account_of(runs: Runs, handle: RunHandle, log: EventLog | None, ui: str | None) -> Ended:
+async def account_of(runs: Runs, handle: RunHandle, log: EventLog | None, ui: str | None) -> RunSummary:
     """All there is to tell of a run. One that still runs has the steps begun so far and no result.
 
     Raises RPCError."""
@@ -41,7 +41,7 @@ async def account_of(runs: Runs, handle: RunHandle, log: EventLog | None, ui: st
     read = await reading_of(log, found.namespace, handle, found.run_id)
     started = await _started(runs, handle, found)
     until = found.close_time or datetime.datetime.now(datetime.UTC)
-    return Ended(
+    return RunSummary(
         execution_id=handle.execution_id,
         workflow_id=handle.workflow_id,
         run_id=found.run_id,

@@ -22,7 +22,7 @@ from noetl_temporal.cli.event_log import EventLog, open_event_log
 from noetl_temporal.cli.following import Following
 from noetl_temporal.cli.interrupts import taken_interrupts
 from noetl_temporal.cli.playbook import Playbook, check_support
-from noetl_temporal.cli.run_report import Ended
+from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.cli.submission import submitted
 from noetl_temporal.cli.view import View
 from noetl_temporal.client import NoetlClient
@@ -43,7 +43,7 @@ class Order(NamedTuple):
     timeout: float | None
 
 
-async def execute(order: Order, reach: Reach, view: View) -> tuple[Ended, bool]:
+async def execute(order: Order, reach: Reach, view: View) -> tuple[RunSummary, bool]:
     """Run it to its end; whether it was interrupted comes along. Raises DeploymentError before anything has started,
     StackError when the connection is lost or the report cannot be read.
     """
@@ -72,7 +72,7 @@ async def _submit(client: NoetlClient, order: Order, queues: Mapping[str, str], 
     return await client.submit(graph, order.request, content=text, queues=queues, execution_id=execution_id)
 
 
-async def _follow(following: Following, reach: Reach) -> tuple[Ended, bool]:
+async def _follow(following: Following, reach: Reach) -> tuple[RunSummary, bool]:
     try:
         return await following.follow(reach.ui)
     except DeploymentError as error:

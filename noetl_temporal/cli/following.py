@@ -21,7 +21,7 @@ from noetl_temporal.cli.describe_run import account_of
 from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.interrupts import Interrupts
 from noetl_temporal.cli.reading import problems_of, until_read
-from noetl_temporal.cli.run_report import Ended
+from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.cli.view import View
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.machine.cleanup import CLEANUP_SECONDS
@@ -72,7 +72,7 @@ class Following:
         """Of the run."""
         return self._handle.execution_id
 
-    async def follow(self, ui: str | None) -> tuple[Ended, bool]:
+    async def follow(self, ui: str | None) -> tuple[RunSummary, bool]:
         """Show how it goes until it has ended or was left; whether it was interrupted comes along."""
         shown, watched = asyncio.create_task(self._show()), asyncio.create_task(self._watch())
         for _ in range(self._interrupts.count):

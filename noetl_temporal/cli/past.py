@@ -18,7 +18,7 @@ from noetl_temporal.cli.describe_run import steps_from_log
 from noetl_temporal.cli.event_log import log_connection
 from noetl_temporal.cli.logged import logged_run
 from noetl_temporal.cli.reading import Reading, read_log
-from noetl_temporal.cli.run_report import Ended
+from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.read import Execution, events_of, steps_of
 from noetl_temporal.run_input import RunReport
@@ -32,14 +32,14 @@ SELECT proto FROM noetl.history WHERE (namespace, workflow_id, run_id) = ($1, $2
 """
 
 
-async def past_account(dsn: str, converter: DataConverter, execution_id: int | None) -> Ended | None:
+async def past_account(dsn: str, converter: DataConverter, execution_id: int | None) -> RunSummary | None:
     """The account of a run, or of the latest; None where the log has none. Raises DeploymentError."""
     async with log_connection(dsn) as log:
         found = await logged_run(log, execution_id)
         return None if found is None else await _account(log, converter, found)
 
 
-async def _account(log: asyncpg.Connection, converter: DataConverter, found: Execution) -> Ended:
+async def _account(log: asyncpg.Connection, converter: DataConverter, found: Execution) -> RunSummary:
     rows = await events_of(log, found.execution_id)
     place: dict[str, Any] = rows[-1].meta["temporal"] if rows else {}
     status = found.status.lower()
@@ -50,7 +50,7 @@ async def _account(log: asyncpg.Connection, converter: DataConverter, found: Exe
         report = await _report(log, converter, place) or report
     started = (found.start_time or datetime.now()).replace(tzinfo=UTC)
     ended = found.end_time.replace(tzinfo=UTC) if found.end_time else datetime.now(UTC)
-    return Ended(
+    return RunSummary(
         execution_id=found.execution_id,
         workflow_id=place.get("workflow_id", ""),
         run_id=place.get("run_id", ""),

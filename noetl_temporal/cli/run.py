@@ -25,7 +25,7 @@ from noetl_temporal.unsupported import tools_for
 
 if TYPE_CHECKING:  # they bring Temporal along, which a wrong call need not wait for
     from noetl_temporal.cli.execute import Order
-    from noetl_temporal.cli.run_report import Ended
+    from noetl_temporal.cli.run_report import RunSummary
 
 __all__ = ["run_command"]
 
@@ -93,7 +93,7 @@ def _order(playbook: Playbook, request: dict[str, Json], credentials: Path | Non
     return Order(playbook, request, tools, credentials, timeout)
 
 
-def _run(order: Order, as_json: bool) -> tuple[Ended, bool]:
+def _run(order: Order, as_json: bool) -> tuple[RunSummary, bool]:
     from noetl_temporal.cli.execute import execute
 
     with reach_to_run() as reach:

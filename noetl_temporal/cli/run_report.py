@@ -14,7 +14,7 @@ from noetl_temporal.cli.attention import Attention
 from noetl_temporal.cli.console import PrintableConsole, styled
 from noetl_temporal.machine.failure_log import Failure, FailureCount, FailureLog, format_counts
 
-__all__ = ["Ended"]
+__all__ = ["RunSummary"]
 
 SHOWN = 10
 """Failures of one step that are told one by one."""
@@ -30,7 +30,7 @@ COLOURS = {
 }
 
 
-class Ended(msgspec.Struct, frozen=True):
+class RunSummary(msgspec.Struct, frozen=True):
     """``steps`` is name -> {status, attempts, duration_seconds}; ``events`` counts the rows of the event log,
     which are all only where ``events_complete``: the mirror has read the event that closed the run. From these rows
     come ``warnings``, and ``reason``, why a person stopped the run.

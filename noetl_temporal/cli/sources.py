@@ -9,14 +9,14 @@ from pathlib import Path
 import click
 
 from noetl_compiler.catalog import is_other_yaml, playbook_files, understand_file
-from noetl_compiler.phases import Understood, understand
+from noetl_compiler.phases import ParsedPlaybook, understand
 from noetl_compiler.reader import MAX_BYTES, decoded
 from noetl_compiler.source import SourceFile
 
 __all__ = ["stdin_source", "understood"]
 
 
-def understood(paths: Sequence[str]) -> list[Understood]:
+def understood(paths: Sequence[str]) -> list[ParsedPlaybook]:
     """What each says, in the given order and each once; below a folder by name, leaving out YAML that is no playbook.
 
     Raises click.UsageError for a path that is no file or folder, and for a folder without a playbook.
@@ -24,7 +24,7 @@ def understood(paths: Sequence[str]) -> list[Understood]:
     for path in paths:
         if path != "-":
             _check_kind(path)
-    found: dict[Path, Understood] = {}
+    found: dict[Path, ParsedPlaybook] = {}
     for path in dict.fromkeys(paths):
         for one in _understood(path):
             found.setdefault(Path(one.source.file).resolve(), one)
@@ -46,7 +46,7 @@ def _check_kind(path: str) -> None:
         raise click.UsageError(f"{path!r} is neither a file nor a folder")
 
 
-def _understood(path: str) -> Iterator[Understood]:
+def _understood(path: str) -> Iterator[ParsedPlaybook]:
     if path == "-":
         yield understand(stdin_source())
     elif Path(path).is_dir():
@@ -55,7 +55,7 @@ def _understood(path: str) -> Iterator[Understood]:
         yield understand_file(Path(path))
 
 
-def _below(folder: Path) -> Iterator[Understood]:
+def _below(folder: Path) -> Iterator[ParsedPlaybook]:
     found = [one for one in map(understand_file, playbook_files(folder)) if not is_other_yaml(one)]
     if not found:
         raise click.UsageError(f"there is no playbook below {str(folder)!r}")

@@ -10,7 +10,7 @@ from noetl_temporal.cli.describe_run import account_of
 from noetl_temporal.cli.event_log import open_event_log
 from noetl_temporal.cli.find import find_run
 from noetl_temporal.cli.past import past_account
-from noetl_temporal.cli.run_report import Ended
+from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.codec import data_converter
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.environment import dsn_from_environment
@@ -21,7 +21,7 @@ from noetl_temporal.temporal_problems import rpc_problem
 __all__ = ["standing_of"]
 
 
-async def standing_of(execution: int | None, reach: Reach) -> Ended:
+async def standing_of(execution: int | None, reach: Reach) -> RunSummary:
     """Of the run, or of the latest. Raises StackError, DeploymentError, RPCError."""
     try:
         return await _ask(reach, execution)
@@ -35,7 +35,7 @@ async def standing_of(execution: int | None, reach: Reach) -> Ended:
         return past
 
 
-async def _ask(reach: Reach, execution: int | None) -> Ended:
+async def _ask(reach: Reach, execution: int | None) -> RunSummary:
     runs = await Runs.connect()
     handle = await find_run(runs, execution)
     try:

@@ -23,7 +23,7 @@ from noetl_activities.sinks.batches import SinkBatches
 from noetl_activities.tool import Tool
 from noetl_temporal.attempt_end import AT_ONCE
 from noetl_temporal.codec import Unread
-from noetl_temporal.frames.call import Surroundings
+from noetl_temporal.frames.call import FrameContext
 from noetl_temporal.frames.heart import Heart
 from noetl_temporal.frames.host import FrameHost
 from noetl_temporal.frames.keeper import Keeper
@@ -85,7 +85,7 @@ class _Frame:
     def __init__(self, tools: Mapping[str, Tool], source: CredentialSource, values: ValueStore, sinks: Sinks) -> None:
         self.heart = Heart()
         self._values = values
-        self._around = Surroundings(tools, source, values, sinks, is_hopeless=_idle_attempts(self.heart) > MAX_LOST)
+        self._around = FrameContext(tools, source, values, sinks, is_hopeless=_idle_attempts(self.heart) > MAX_LOST)
         self._host: FrameHost | None = None
         self._is_cancelled = False
 

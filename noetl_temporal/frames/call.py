@@ -18,7 +18,7 @@ from noetl_temporal.run_tool import Attempt
 from noetl_temporal.tool_outcome import refusal
 from noetl_temporal.value_store import ValueStore
 
-__all__ = ["FrameCall", "Surroundings"]
+__all__ = ["FrameCall", "FrameContext"]
 
 
 class _Log(CallLog):
@@ -40,7 +40,7 @@ class _NotStored(ValueStore):
         del value
 
 
-class Surroundings:
+class FrameContext:
     """What the calls of a frame share; ``sinks`` also with those of other frames. ``is_hopeless`` when workers died
     again and again while this frame ran: then no call is made any more. ``store`` takes what the frame itself keeps,
     ``values`` is for its calls.
@@ -68,7 +68,7 @@ class FrameCall:
     off because it was asked to end.
     """
 
-    def __init__(self, around: Surroundings, begun: InFlight) -> None:
+    def __init__(self, around: FrameContext, begun: InFlight) -> None:
         self.call: ToolCall = begun.call
         self.scheduled = begun.scheduled
         self.cancelled = False

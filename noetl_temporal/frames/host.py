@@ -15,7 +15,7 @@ import msgspec
 from temporalio import activity
 
 from noetl_temporal.call_log import now
-from noetl_temporal.frames.call import FrameCall, Surroundings
+from noetl_temporal.frames.call import FrameCall, FrameContext
 from noetl_temporal.frames.keeper import SEGMENT_SECONDS, Keeper
 from noetl_temporal.frames.segments import InFlight
 from noetl_temporal.machine.call import AttemptStatus, ToolReport
@@ -62,7 +62,7 @@ class FrameHost:
     """``make_keeper`` is given what wakes the host once a segment is stored."""
 
     def __init__(
-        self, machine: LoopMachine, around: Surroundings, make_keeper: Callable[[Callable[[], None]], Keeper]
+        self, machine: LoopMachine, around: FrameContext, make_keeper: Callable[[Callable[[], None]], Keeper]
     ) -> None:
         self.keeper = make_keeper(self._wake)
         self._machine = machine

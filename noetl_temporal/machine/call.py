@@ -19,8 +19,8 @@ __all__ = [
     "AttemptRecord",
     "AttemptStatus",
     "CallRule",
-    "Outcome",
     "Part",
+    "PlainOutcome",
     "RuleFailure",
     "RuleMistake",
     "SinkCall",
@@ -30,7 +30,7 @@ __all__ = [
     "ToolReport",
 ]
 
-Outcome: TypeAlias = dict[str, Any]
+PlainOutcome: TypeAlias = dict[str, Any]
 """The tool's outcome envelope as JSON: {status, result, error?, meta?, http?|pg?|py?} (semantics.md 19)."""
 
 AttemptStatus: TypeAlias = Literal["ok", "error", "lost", "shutdown", "paused", "reset", "cancelled"]
@@ -103,7 +103,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     idempotency_key: str | None = None
     iteration: int | None = None
     page: int | None = None
-    store: Outcome | None = None
+    store: PlainOutcome | None = None
     aside: bool = False
 
 
@@ -212,7 +212,7 @@ class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):
     ``stored``, and then the outcome has none.
     """
 
-    outcome: Outcome
+    outcome: PlainOutcome
     rule: int | None = None
     exhausted: bool = False
     attempts: tuple[AttemptRecord, ...] = ()

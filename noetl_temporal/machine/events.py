@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from noetl_compiler.graph import Json
-from noetl_temporal.machine.call import Outcome, StoredRef, ToolReport
+from noetl_temporal.machine.call import PlainOutcome, StoredRef, ToolReport
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.mistake import Mistake
 
@@ -45,7 +45,7 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     results: list[Json] = []
     stats: dict[str, int] = {}
     failures: FailureLog = FailureLog()
-    failure: Outcome | None = None
+    failure: PlainOutcome | None = None
     assigns: tuple[tuple[str, Json], ...] = ()
     ctx: dict[str, Json] = {}
     attempts: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler.graph import Json, SourceRef, Span
 from noetl_compiler.templates import TemplateFailure
-from noetl_temporal.machine.call import Outcome
+from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.failure_log import Failure
 
 __all__ = ["cancelled_outside", "error_outcome", "failed_by_rule", "failure_at", "template_outcome"]
@@ -14,22 +14,22 @@ KIND_LENGTH = 40
 """Characters of a failure's texts that are kept: a run remembers many of them."""
 
 
-def error_outcome(kind: str, message: str) -> Outcome:
+def error_outcome(kind: str, message: str) -> PlainOutcome:
     """An error of the machine's own."""
     return {"status": "error", "error": {"kind": kind, "message": message, "retryable": False}}
 
 
-def template_outcome(failure: TemplateFailure) -> Outcome:
+def template_outcome(failure: TemplateFailure) -> PlainOutcome:
     """A template that has no value."""
     return error_outcome("template", failure.message)
 
 
-def cancelled_outside(what: str) -> Outcome:
+def cancelled_outside(what: str) -> PlainOutcome:
     """A call or loop that ended as cancelled although the run did not ask for it."""
     return error_outcome("cancelled", f"the {what} was cancelled from outside the run")
 
 
-def failed_by_rule(outcome: Outcome, message: str) -> Outcome:
+def failed_by_rule(outcome: PlainOutcome, message: str) -> PlainOutcome:
     """What a call came to, as the failure that a rule makes of it."""
     return {**outcome, "status": "error", "error": {"kind": "policy", "message": message}}
 
@@ -37,7 +37,7 @@ def failed_by_rule(outcome: Outcome, message: str) -> Outcome:
 def failure_at(
     source: SourceRef,
     step: str,
-    outcome: Outcome,
+    outcome: PlainOutcome,
     span: Span,
     *,
     run: str = "",

@@ -43,7 +43,7 @@ from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.exits import in_time, leave, skip
 from noetl_temporal.machine.steps.host import StepHost
 from noetl_temporal.machine.steps.loops import begin_chunk, emit_loop_end, open_loop, record_slot
-from noetl_temporal.machine.steps.routes import OK, Ended
+from noetl_temporal.machine.steps.routes import OK, StepExit
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.rendering import seconds_of
 from noetl_temporal.machine.workload import workload_of
@@ -382,7 +382,7 @@ class Machine(Engine[PlaybookState, StepRun]):
             del self._running[run.step]
         self._go_on(leave(self._execution, self.graph.steps[run.step], run, end, kind))
 
-    def _go_on(self, ended: Ended) -> None:
+    def _go_on(self, ended: StepExit) -> None:
         """A run of a step is over: its token moves on."""
         if ended.step == self.graph.final:
             self._finish()

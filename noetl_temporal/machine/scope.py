@@ -13,7 +13,7 @@ from typing import Any
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Value
 from noetl_compiler.value_merge import names_in, picked, without
-from noetl_temporal.machine.call import Outcome
+from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.deferred import Names, taken
 from noetl_temporal.machine.stored import result_alone, result_in, view_of, with_result
 from noetl_temporal.machine.views import (
@@ -86,7 +86,7 @@ class Late(Mapping[str, Any]):
         return len(self._made())
 
 
-def outcome_names(kind: str, outcome: Outcome, attempt: int = 1, page: int = 1) -> dict[str, Any]:
+def outcome_names(kind: str, outcome: PlainOutcome, attempt: int = 1, page: int = 1) -> dict[str, Any]:
     """What a finished call binds: for rules, sinks, ``set``, ``patch`` and arcs alike.
 
     ``error`` is bound only when there is one, so that ``error is defined`` tells.
@@ -118,7 +118,9 @@ def outcome_names(kind: str, outcome: Outcome, attempt: int = 1, page: int = 1) 
     return names
 
 
-def call_names(dialect: str, step: str, kind: str, outcome: Outcome, attempt: int = 1, page: int = 1) -> dict[str, Any]:
+def call_names(
+    dialect: str, step: str, kind: str, outcome: PlainOutcome, attempt: int = 1, page: int = 1
+) -> dict[str, Any]:
     """What a finished call binds in this dialect. In case playbooks every rule knows the ``event``, ``response`` and
     ``result`` are the whole result of a call, and a rule is about the last call, whatever the step's result is
     (dev/decisions/0011).
@@ -134,7 +136,7 @@ def call_names(dialect: str, step: str, kind: str, outcome: Outcome, attempt: in
     return {**names, **event_names("step.done" if outcome["status"] == "ok" else "step.failed", step, outcome)}
 
 
-def own_step(dialect: str, step: str, kind: str, outcome: Outcome | None = None) -> dict[str, Any]:
+def own_step(dialect: str, step: str, kind: str, outcome: PlainOutcome | None = None) -> dict[str, Any]:
     """``step`` in v1: the running step's own name and, when its call is done, the result."""
     if dialect != "v1":
         return {}
@@ -142,12 +144,12 @@ def own_step(dialect: str, step: str, kind: str, outcome: Outcome | None = None)
     return {"step": Names({"name": step, "data": result, "result": result})}
 
 
-def _status_code(outcome: Outcome) -> Json:
+def _status_code(outcome: PlainOutcome) -> Json:
     facts: Mapping[str, Json] = outcome.get("http") or {}
     return facts.get("status")
 
 
-def event_names(name: str, step: str, outcome: Outcome | None) -> dict[str, Any]:
+def event_names(name: str, step: str, outcome: PlainOutcome | None) -> dict[str, Any]:
     """``event`` as arcs see it."""
     payload = result_in(outcome) if outcome else None
     return {"event": Names({"name": EventName(name), "type": EventName(name), "step": step, "payload": payload})}

@@ -11,7 +11,7 @@ import msgspec
 
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.budget import ResultSizes
-from noetl_temporal.machine.call import Outcome, Part, StoredRef
+from noetl_temporal.machine.call import Part, PlainOutcome, StoredRef
 from noetl_temporal.machine.commands import FrameLimits
 from noetl_temporal.machine.events import ChunkReport, Event, PayloadRef
 from noetl_temporal.machine.failure_log import FailureLog
@@ -50,7 +50,7 @@ class TaskRecord(msgspec.Struct):
     """The last outcome of a task of the pipeline, under its tool's kind (``collected`` for a collected result)."""
 
     kind: str
-    outcome: Outcome
+    outcome: PlainOutcome
 
 
 class PipelineState(msgspec.Struct, omit_defaults=True):
@@ -85,7 +85,7 @@ class PipelineState(msgspec.Struct, omit_defaults=True):
     started: int = 0
     bound: dict[str, Json] = {}
     subject: str | None = None
-    failure: Outcome | None = None
+    failure: PlainOutcome | None = None
     failed: int = 0
 
 
@@ -162,7 +162,7 @@ class LoopProgress(msgspec.Struct, omit_defaults=True):
     failures: FailureLog = FailureLog()
     ctx: dict[str, Json] = {}
     frame: FrameLimits | None = None
-    failure: Outcome | None = None
+    failure: PlainOutcome | None = None
     kept: dict[int, Part] = {}
     kept_scope: str = ""
 
@@ -172,7 +172,7 @@ class StepRecord(msgspec.Struct, omit_defaults=True):
 
     status: StepStatus
     kind: str = ""
-    outcome: Outcome = {}
+    outcome: PlainOutcome = {}
     tasks: dict[str, TaskRecord] = {}
     attempts: int = 0
     duration: float = 0.0
@@ -283,7 +283,7 @@ class LoopState(MachineState, omit_defaults=True):
     assigns: dict[int, list[tuple[str, Json]]] = {}
     ctx: dict[str, Json] = {}
     failures: FailureLog = FailureLog()
-    failure: Outcome | None = None
+    failure: PlainOutcome | None = None
     succeeded: int = 0
     attempts: int = 0
     is_closed: bool = False

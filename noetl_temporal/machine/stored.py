@@ -18,7 +18,7 @@ import msgspec
 
 from noetl_compiler.graph import Json
 from noetl_compiler.templates import TemplateFailure
-from noetl_temporal.machine.call import Outcome, StoredRef
+from noetl_temporal.machine.call import PlainOutcome, StoredRef
 from noetl_temporal.machine.deferred import Deferred, Names
 from noetl_temporal.shortening import abridged
 
@@ -118,19 +118,19 @@ def stored_in(outcome: Mapping[str, Any]) -> StoredRef | None:
     return None if found is None else msgspec.convert(found, StoredRef)
 
 
-def with_result(outcome: Outcome, result: Json) -> Outcome:
+def with_result(outcome: PlainOutcome, result: Json) -> PlainOutcome:
     """The outcome with another result."""
     return {**{name: value for name, value in outcome.items() if name not in _RESULT_KEYS}, "result": result}
 
 
-def with_stored(outcome: Outcome, stored: StoredRef | None) -> Outcome:
+def with_stored(outcome: PlainOutcome, stored: StoredRef | None) -> PlainOutcome:
     """The outcome with this reference instead of its result, and with no other: an outcome names none by itself."""
     if stored is None:
         return {name: value for name, value in outcome.items() if name != "stored"} if "stored" in outcome else outcome
     return {**{name: value for name, value in outcome.items() if name not in _RESULT_KEYS}, "stored": _builtins(stored)}
 
 
-def result_alone(outcome: Mapping[str, Any]) -> Outcome:
+def result_alone(outcome: Mapping[str, Any]) -> PlainOutcome:
     """Nothing of the outcome but its result."""
     return {name: outcome[name] for name in _RESULT_KEYS if name in outcome}
 

@@ -18,7 +18,7 @@ import stat
 from pathlib import Path
 
 from noetl_temporal.stack.errors import StackError
-from noetl_temporal.stack.postgres_place import Place
+from noetl_temporal.stack.postgres_place import ServerAccount
 
 __all__ = ["checked_folder", "write_cluster_files"]
 
@@ -38,7 +38,7 @@ host   all        all            127.0.0.1/32  scram-sha-256
 RECOVERY = ("standby.signal", "recovery.signal")
 
 
-def checked_folder(folder: Path, where: Place) -> None:
+def checked_folder(folder: Path, where: ServerAccount) -> None:
     """Raises StackError where ``folder`` is a link, or of another account than Postgres runs as."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
@@ -48,7 +48,7 @@ def checked_folder(folder: Path, where: Place) -> None:
         raise StackError(f"{folder} belongs to another user: run noetl as that user, or remove it")
 
 
-def write_cluster_files(data: Path, where: Place) -> None:
+def write_cluster_files(data: Path, where: ServerAccount) -> None:
     """Replace them in the folder ``data``, whose server does not run."""
     for name in RECOVERY:
         (data / name).unlink(missing_ok=True)
@@ -60,7 +60,7 @@ def write_cluster_files(data: Path, where: Place) -> None:
     _replace(data / "pg_ident.conf", NOTE + mapped, where)
 
 
-def _replace(file: Path, text: str, where: Place) -> None:
+def _replace(file: Path, text: str, where: ServerAccount) -> None:
     draft = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as opened:
         opened.write(text)

@@ -20,7 +20,7 @@ from noetl_temporal.stack.process import Server, free_port, stop
 from noetl_temporal.stack.socket_folder import make_socket_folder, remove_socket_folder
 from noetl_temporal.stack.temporal import start_temporal, temporal_ready
 
-__all__ = ["BusyError", "Stack", "StackError", "own"]
+__all__ = ["BusyError", "Stack", "StackError", "owned_stack"]
 
 TRIES = 3
 PREFERRED = {"temporal": 7233, "ui": 8233, "postgres": 15432}
@@ -127,7 +127,7 @@ def _ports(preferred: bool) -> dict[str, int]:
 
 
 @contextmanager
-def own(home: Home, mode: Mode) -> Generator[tuple[Stack, Addresses]]:
+def owned_stack(home: Home, mode: Mode) -> Generator[tuple[Stack, Addresses]]:
     """Start the stack of ``home`` and stop it at the end. Raises BusyError or StackError.
 
     Nobody joins before its addresses are written to ``home.stack``."""

@@ -15,7 +15,7 @@ from noetl_temporal.stack.cluster_files import checked_folder, write_cluster_fil
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.leftovers import end_processes_in
-from noetl_temporal.stack.postgres_place import Place, place
+from noetl_temporal.stack.postgres_place import ServerAccount, place
 from noetl_temporal.stack.process import Server, start
 from noetl_temporal.stack.server_environment import server_environment
 
@@ -75,7 +75,7 @@ def start_postgres(home: Home, port: int, sockets: Path, complete: Complete) -> 
     )
 
 
-def _create(where: Place, home: Home, complete: Complete) -> None:
+def _create(where: ServerAccount, home: Home, complete: Complete) -> None:
     draft = home.postgres / DRAFT
     if os.path.lexists(draft):
         checked_folder(draft, where)
@@ -91,7 +91,7 @@ def _create(where: Place, home: Home, complete: Complete) -> None:
     draft.rename(home.postgres / "data")
 
 
-def _initdb(where: Place, home: Home, draft: Path, password: int) -> Server:
+def _initdb(where: ServerAccount, home: Home, draft: Path, password: int) -> Server:
     options = ["-D", where.name_of(draft), "-U", "noetl", "-A", "scram-sha-256", f"--pwfile=/dev/fd/{password}"]
     options += ["-E", "UTF8", "--locale=C", "--no-sync"]
     # It has no option to be told from another folder's by; the shell in front of it has.

@@ -23,7 +23,7 @@ from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.locks import locked
 from noetl_temporal.stack.process import Account
 
-__all__ = ["Place", "place", "reachable"]
+__all__ = ["ServerAccount", "place", "reachable"]
 
 COPIES = Path("/var/lib/noetl")
 UNPRIVILEGED = ("nobody", "daemon")
@@ -32,7 +32,7 @@ HERE = "/proc/self/cwd"
 COPY_SECONDS = 120.0
 
 
-class Place(NamedTuple):
+class ServerAccount(NamedTuple):
     """``account`` is None when Postgres runs as whoever runs this."""
 
     binaries: Path
@@ -52,13 +52,13 @@ class Place(NamedTuple):
 
 
 @functools.cache
-def place() -> Place:
+def place() -> ServerAccount:
     """The place of this machine's Postgres. Raises StackError."""
     installed = _installed()
     if os.geteuid() != 0:
-        return Place(installed / "bin", None)
+        return ServerAccount(installed / "bin", None)
     programs = installed if reachable(installed) else _copied(installed)
-    return Place(programs / "bin", _account())
+    return ServerAccount(programs / "bin", _account())
 
 
 def _installed() -> Path:

@@ -16,7 +16,7 @@ from noetl_temporal.stack.errors import BusyError, StackError
 from noetl_temporal.stack.fall import note_fall
 from noetl_temporal.stack.files import read_text
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.owner import Stack, own
+from noetl_temporal.stack.owner import Stack, owned_stack
 from noetl_temporal.stack.process import Server, start
 from noetl_temporal.stack.program import import_path, program
 
@@ -47,7 +47,7 @@ def serve(home: Home) -> None:
 
 
 def _serve(home: Home) -> None:
-    with own(home, "dev") as (stack, addresses):
+    with owned_stack(home, "dev") as (stack, addresses):
         _migrate(addresses)
         services = [_Service(stack, name, partial(_service, home, addresses)) for name in SERVICES]
         for service, word in zip(services, SERVICES.values(), strict=True):

@@ -47,10 +47,10 @@ def use(home: Home, waiting: Callable[[], None]) -> Generator[Use]:
             if joined:
                 yield Use(joined, owned=False)
                 return
-            from noetl_temporal.stack.owner import own  # what starts servers, for who has to
+            from noetl_temporal.stack.owner import owned_stack  # what starts servers, for who has to
 
             try:
-                _, addresses = leave.enter_context(own(home, "run"))
+                _, addresses = leave.enter_context(owned_stack(home, "run"))
             except BusyError:
                 wait.pause(POLL_SECONDS)
             else:

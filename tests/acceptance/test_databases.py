@@ -13,7 +13,7 @@ import pytest
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.owner import own
+from noetl_temporal.stack.owner import owned_stack
 from tests.acceptance.site import Site
 
 pytestmark = pytest.mark.stack
@@ -134,7 +134,7 @@ SPOILING = (
 async def test_an_account_that_changes_itself_ends_nothing(tmp_path: Path, name: str) -> None:
     """Nothing forbids these statements in Postgres. Logins by TCP, which people use, wait for the next start."""
     home = Home(tmp_path / ".noetl")
-    with own(home, "run") as (_, addresses):
+    with owned_stack(home, "run") as (_, addresses):
         for query in SPOILING:
             connection = await by_credential(addresses, name)
             with suppress(asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedObjectError):
@@ -146,7 +146,7 @@ async def test_an_account_that_changes_itself_ends_nothing(tmp_path: Path, name:
         await connection.close()
         with pytest.raises(asyncpg.InvalidAuthorizationSpecificationError):
             await by_tcp(addresses, name)
-    with own(home, "run") as (_, addresses):
+    with owned_stack(home, "run") as (_, addresses):
         for connection in (await by_credential(addresses, name), await by_tcp(addresses, name)):
             assert await connection.fetchval("SHOW search_path") == '"$user", public'
             await connection.close()
@@ -213,7 +213,7 @@ async def test_no_account_reaches_the_database_of_another(servers: Addresses) ->
 
 async def test_an_existing_cluster_gets_them_at_its_next_start(tmp_path: Path) -> None:
     home = Home(tmp_path / ".noetl")
-    with own(home, "run") as (_, addresses):
+    with owned_stack(home, "run") as (_, addresses):
         connection = await asyncpg.connect(addresses.postgres)
         await connection.execute("DROP DATABASE playbooks")
         await connection.execute("DROP OWNED BY reader")
@@ -221,14 +221,14 @@ async def test_an_existing_cluster_gets_them_at_its_next_start(tmp_path: Path) -
         await connection.close()
         await migrate(addresses.postgres)
     (home.root / "playbooks.password").unlink()
-    with own(home, "run") as (_, addresses):
+    with owned_stack(home, "run") as (_, addresses):
         connection = await asyncpg.connect(addresses.playbooks)
         await connection.execute("CREATE TABLE kept AS SELECT 7 AS seven")
         await connection.close()
         reader = await asyncpg.connect(addresses.postgres, user="reader", password=addresses.reader_password)
         assert await reader.fetchval("SELECT count(*) FROM noetl.event") == 0
         await reader.close()
-    with own(home, "run") as (_, addresses):
+    with owned_stack(home, "run") as (_, addresses):
         connection = await asyncpg.connect(addresses.playbooks)
         assert await connection.fetchval("SELECT seven FROM kept") == 7
         await connection.close()

@@ -16,7 +16,7 @@ from noetl_temporal.cli.console import PrintableConsole
 from noetl_temporal.cli.event_words import event_words
 from noetl_temporal.cli.log_facts import LogFacts
 from noetl_temporal.cli.progress import Progress
-from noetl_temporal.cli.run_report import Ended
+from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.cli.view import Lines
 from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.mirror.read import Event
@@ -114,8 +114,8 @@ def test_rows_of_a_step_that_never_began_are_ignored() -> None:
     assert progress.feed(Row("playbook.started", "p", {})) is None
 
 
-def ended(**rest: Any) -> Ended:
-    return Ended(execution_id=7, workflow_id="p/7", run_id="r", path="p", status="failed", **rest)
+def ended(**rest: Any) -> RunSummary:
+    return RunSummary(execution_id=7, workflow_id="p/7", run_id="r", path="p", status="failed", **rest)
 
 
 def test_json_has_every_field_and_plain_failures() -> None:

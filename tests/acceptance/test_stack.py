@@ -20,14 +20,14 @@ import pytest
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 
-from noetl_temporal.stack import own as own_module
+from noetl_temporal.stack import owner as owner_module
 from noetl_temporal.stack import postgres_place
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.databases import accepts_login
 from noetl_temporal.stack.errors import BusyError, FellError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.listening import listens
-from noetl_temporal.stack.owner import Stack, own
+from noetl_temporal.stack.owner import Stack, owned_stack
 from noetl_temporal.stack.process import free_port, start
 from noetl_temporal.stack.use import running, use
 from tests.acceptance.processes import alive, wait_until
@@ -38,9 +38,9 @@ OWNER = """
 import sys, time
 from pathlib import Path
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.owner import own
+from noetl_temporal.stack.owner import owned_stack
 home = Home(Path(sys.argv[1]))
-with own(home, "run") as (_, addresses):
+with owned_stack(home, "run") as (_, addresses):
     addresses.write(home.stack)
     print("ready", flush=True)
     time.sleep(600)
@@ -72,14 +72,14 @@ def listening(home: Home) -> bool:
 
 
 async def test_data_is_kept_and_no_process_is(home: Home) -> None:
-    with own(home, "run") as (_, addresses):
+    with owned_stack(home, "run") as (_, addresses):
         pids = server_pids(home)
         connection = await asyncpg.connect(addresses.postgres)
         await connection.execute("CREATE TABLE kept AS SELECT 7 AS seven")
         await connection.close()
     assert len(pids) == 2
     assert not any(alive(pid) for pid in pids)
-    with own(home, "run") as (_, addresses):
+    with owned_stack(home, "run") as (_, addresses):
         connection = await asyncpg.connect(addresses.postgres)
         assert await connection.fetchval("SELECT seven FROM kept") == 7
         await connection.close()
@@ -87,12 +87,12 @@ async def test_data_is_kept_and_no_process_is(home: Home) -> None:
 
 
 async def test_postgres_wants_its_password(home: Home) -> None:
-    with own(home, "run") as (_, addresses), pytest.raises(asyncpg.InvalidPasswordError):
+    with owned_stack(home, "run") as (_, addresses), pytest.raises(asyncpg.InvalidPasswordError):
         await asyncpg.connect(addresses.postgres, password="wrong")
 
 
 def test_everything_listens_on_the_loopback_only(home: Home) -> None:
-    with own(home, "run"):
+    with owned_stack(home, "run"):
         hosts = {host for pid in server_pids(home) for host in listening_at(pid)}
     assert hosts == {"127.0.0.1"}
 
@@ -107,7 +107,7 @@ def listening_at(pid: int) -> set[str]:
 
 
 def test_a_second_owner_is_refused(home: Home, owner: subprocess.Popen[str]) -> None:
-    with pytest.raises(BusyError), own(home, "run"):
+    with pytest.raises(BusyError), owned_stack(home, "run"):
         pass
     assert owner.poll() is None
 
@@ -140,25 +140,25 @@ def test_a_port_that_is_taken_is_not_chosen() -> None:
 
 
 def test_a_stale_postmaster_file_does_not_stop_a_start(home: Home) -> None:
-    with own(home, "run"):
+    with owned_stack(home, "run"):
         pass
     data = home.postgres / "data"
     (data / "postmaster.pid").write_text(f"{os.getpid()}\n{data}\n1\n5432\n\n127.0.0.1\n1 1\nready\n")
-    with own(home, "run") as (_, addresses):
+    with owned_stack(home, "run") as (_, addresses):
         assert addresses.postgres_port
 
 
 def test_a_first_start_that_was_interrupted_starts_over(home: Home) -> None:
-    with own(home, "run"):
+    with owned_stack(home, "run"):
         pass
     data = home.postgres / "data"
     data.rename(data.with_name("data.new"))
-    with own(home, "run") as (_, addresses):
+    with owned_stack(home, "run") as (_, addresses):
         assert addresses.postgres_port
 
 
 async def test_closed_runs_are_kept_for_thirty_days(home: Home) -> None:
-    with own(home, "run") as (_, addresses):
+    with owned_stack(home, "run") as (_, addresses):
         client = await Client.connect(addresses.temporal)
         asked = DescribeNamespaceRequest(namespace="default")
         described = await client.workflow_service.describe_namespace(asked)
@@ -188,9 +188,9 @@ def test_a_start_is_tried_again_on_other_ports(home: Home, name: str, monkeypatc
         chosen = itertools.chain([taken.getsockname()[1]], itertools.repeat(0))
 
         def choose(preferred: int = 0) -> int:
-            return next(chosen) or free_port() if preferred == own_module.PREFERRED[name] else free_port()
+            return next(chosen) or free_port() if preferred == owner_module.PREFERRED[name] else free_port()
 
-        monkeypatch.setattr(own_module, "free_port", choose)
+        monkeypatch.setattr(owner_module, "free_port", choose)
         told: list[str] = []
         with home.owner_lock("dev"):
             stack = Stack(home, told.append)

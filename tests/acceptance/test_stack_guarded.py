@@ -20,13 +20,12 @@ import httpx
 import pytest
 
 from noetl_temporal.mirror.migrations import migrate
-from noetl_temporal.stack import own as own_module
-from noetl_temporal.stack import temporal
+from noetl_temporal.stack import owner, temporal
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.listening import listening_ports
-from noetl_temporal.stack.owner import Stack, own
+from noetl_temporal.stack.owner import Stack, owned_stack
 from noetl_temporal.stack.postgres_place import place
 from noetl_temporal.stack.process import free_port
 from noetl_temporal.stack.use import running
@@ -83,9 +82,9 @@ def test_who_takes_the_port_of_postgres_hears_no_password(home: Home, monkeypatc
         chosen = itertools.chain([taken.port], itertools.repeat(0))
 
         def choose(preferred: int = 0) -> int:
-            return next(chosen) or free_port() if preferred == own_module.PREFERRED["postgres"] else free_port()
+            return next(chosen) or free_port() if preferred == owner.PREFERRED["postgres"] else free_port()
 
-        monkeypatch.setattr(own_module, "free_port", choose)
+        monkeypatch.setattr(owner, "free_port", choose)
         with home.owner_lock("dev"):
             stack = Stack(home, lambda _line: None)
             try:
@@ -144,7 +143,7 @@ def listens_at(server: socket.socket, port: int) -> bool:
 
 def test_two_stacks_that_want_the_same_ports_both_come_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has chosen them before the other listens."""
-    wanted = {name: free_port() for name in own_module.PREFERRED}
+    wanted = {name: free_port() for name in owner.PREFERRED}
     chosen = threading.Barrier(2, timeout=60)
     first = threading.local()
 
@@ -167,8 +166,8 @@ def test_two_stacks_that_want_the_same_ports_both_come_up(tmp_path: Path, monkey
             finally:
                 stack.stop()
 
-    monkeypatch.setattr(own_module, "PREFERRED", wanted)
-    monkeypatch.setattr(own_module, "free_port", choose)
+    monkeypatch.setattr(owner, "PREFERRED", wanted)
+    monkeypatch.setattr(owner, "free_port", choose)
     with ThreadPoolExecutor() as pool:
         one, two = pool.map(started, ("one", "two"))
     assert not set(one.ports) & set(two.ports)
@@ -204,13 +203,13 @@ def test_temporal_obeys_nobody_who_speaks_http_but_its_ui(servers: Addresses) ->
 def test_temporal_obeys_whoever_speaks_http_without_the_setting(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control of the test above."""
     monkeypatch.delitem(temporal.DYNAMIC_CONFIG, "frontend.httpAllowedHosts")
-    with own(home, "run") as (_, addresses):
+    with owned_stack(home, "run") as (_, addresses):
         assert len(answering(listening_ports(addresses.temporal_pid))) == 2
 
 
 @PROC
 def test_tools_are_told_every_port_of_the_stack(home: Home) -> None:
-    with own(home, "run") as (_, addresses):
+    with owned_stack(home, "run") as (_, addresses):
         listened = {port for pid in server_pids(home) for port in listening_ports(pid)}
         assert len(listened) > 4
         assert {int(port) for port in addresses.environment()["NOETL_STACK_PORTS"].split(",")} == listened
@@ -221,7 +220,7 @@ def test_servers_get_nothing_of_the_users_environment(home: Home, monkeypatch: p
     for name in ("SECRET_TOKEN", "PGOPTIONS", "PGPASSWORD", "TEMPORAL_API_KEY", "LD_PRELOAD", "NOETL_CREDENTIAL_X"):
         monkeypatch.setenv(name, "")
     of_the_shell = {"PWD", "OLDPWD", "SHLVL", "_"}
-    with own(home, "run"):
+    with owned_stack(home, "run"):
         for pid in server_pids(home):
             given = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
             names = {variable.partition(b"=")[0].decode() for variable in given if variable}
@@ -229,7 +228,7 @@ def test_servers_get_nothing_of_the_users_environment(home: Home, monkeypatch: p
 
 
 async def test_what_a_cluster_brings_along_does_not_run(home: Home) -> None:
-    with own(home, "run") as (_, addresses):
+    with owned_stack(home, "run") as (_, addresses):
         connection = await asyncpg.connect(addresses.postgres)
         await connection.execute("""
             CREATE TABLE noetl.logins (at timestamptz);
@@ -249,7 +248,7 @@ async def test_what_a_cluster_brings_along_does_not_run(home: Home) -> None:
         (data / name).write_text(hostile)
     (data / "pg_hba.conf").write_text("local all all trust\nhost all all all trust\n")
     (data / "standby.signal").touch()
-    with own(home, "run") as (_, addresses):
+    with owned_stack(home, "run") as (_, addresses):
         connection = await asyncpg.connect(addresses.postgres)
         assert await connection.fetchval("SELECT count(*) FROM noetl.logins") == 0
         assert await connection.fetchval("SELECT pg_is_in_recovery()") is False
@@ -273,12 +272,12 @@ def test_links_in_the_folder_of_postgres_lead_nowhere(home: Home, tmp_path: Path
     home.postgres.mkdir(exist_ok=True)
     for name in ("password.new", "password.new.new"):
         (home.postgres / name).symlink_to(kept)
-    with own(home, "run"):
+    with owned_stack(home, "run"):
         pass
     for name in LINKS:
         (home.postgres / "data" / name).unlink(missing_ok=True)
         (home.postgres / "data" / name).symlink_to(kept)
-    with own(home, "run"):
+    with owned_stack(home, "run"):
         pass
     assert (kept.read_text(), kept.stat().st_uid) == ("mine", os.geteuid())
 
@@ -290,7 +289,7 @@ def test_a_folder_of_postgres_that_is_a_link_is_refused(home: Home, name: str, t
     home.prepare()
     home.postgres.mkdir(exist_ok=True)
     (home.postgres / name).symlink_to(elsewhere)
-    with pytest.raises(StackError, match="is not a folder"), own(home, "run"):
+    with pytest.raises(StackError, match="is not a folder"), owned_stack(home, "run"):
         pass
     assert elsewhere.exists()
     assert elsewhere.stat().st_uid == os.geteuid()
@@ -315,7 +314,7 @@ def test_people_reach_the_socket_with_psql(servers: Addresses) -> None:
 def left(home: Home) -> Iterator[Path]:
     """The socket's folder of an owner that was killed."""
     home.prepare()
-    with own(home, "run") as (_, addresses):
+    with owned_stack(home, "run") as (_, addresses):
         folder = Path(addresses.sockets)
         note = (home.root / "socket.txt").read_text()
     folder.mkdir(mode=0o700)
@@ -326,7 +325,7 @@ def left(home: Home) -> Iterator[Path]:
 
 
 def test_a_folder_of_a_socket_does_not_stay(home: Home, left: Path) -> None:
-    with own(home, "run") as (_, addresses):
+    with owned_stack(home, "run") as (_, addresses):
         assert addresses.sockets != str(left)
         assert Path(addresses.sockets).stat().st_mode & 0o777 == 0o700
         assert not left.exists()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl_compiler.templating.budget import Meter
+from noetl_compiler.templating.budget import RenderBudget
 from noetl_compiler.templating.program import PathProgram, Program, _compile, compiled  # pyright: ignore[reportPrivateUsage] - Jinja's own way
 from noetl_temporal.machine.views import result_view
 
@@ -29,7 +29,7 @@ SOURCES = tuple(
 def outcome(program: Program | PathProgram) -> tuple[str, str]:
     """The value or the failure, as text: functions and undefined values compare by identity."""
     try:
-        value = program.run(SCOPE, Meter())
+        value = program.run(SCOPE, RenderBudget())
         return type(value).__name__, repr(str(value)) if "method" not in type(value).__name__ else ""
     except Exception as error:
         return type(error).__name__, str(error)

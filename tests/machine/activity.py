@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl_compiler.templates import TemplateFailure
-from noetl_temporal.machine.call import Outcome, RuleFailure, ToolCall, ToolReport
+from noetl_temporal.machine.call import PlainOutcome, RuleFailure, ToolCall, ToolReport
 from noetl_temporal.machine.policy import Decision, allows, decide
 from noetl_temporal.machine.scope import Chain, call_names, sink_config
 
@@ -38,7 +38,7 @@ class Activity:
             if decision.do != "retry":
                 return ToolReport(outcome, decision.rule, decision.exhausted, mistakes=decision.mistakes)
 
-    def _judged(self, call: ToolCall, outcome: Outcome, scope: Mapping[str, Any], attempt: int) -> Decision:
+    def _judged(self, call: ToolCall, outcome: PlainOutcome, scope: Mapping[str, Any], attempt: int) -> Decision:
         if outcome["status"] == "ok":
             allowed = [sink for sink in call.sinks if allows(sink.guard, "ok", scope)]
             self.stored += [sink_config(sink.config, scope) for sink in allowed]

@@ -93,10 +93,10 @@ async def _record(address: str) -> None:
 
 def _run_anew() -> None:
     from noetl_temporal.stack.home import Home
-    from noetl_temporal.stack.owner import own
+    from noetl_temporal.stack.owner import owned_stack
 
     server = [sys.executable, str(HERE.parents[1] / "dev/testserver.py"), "--port", "5555"]
-    with tempfile.TemporaryDirectory() as folder, own(Home(Path(folder)), "run") as (_, addresses):
+    with tempfile.TemporaryDirectory() as folder, owned_stack(Home(Path(folder)), "run") as (_, addresses):
         os.environ.update(addresses.environment())
         os.chdir(HERE)
         with subprocess.Popen(server) as process:

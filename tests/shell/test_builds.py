@@ -20,7 +20,7 @@ from noetl_temporal.cli.worker import worker_command
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.owner import own
+from noetl_temporal.stack.owner import owned_stack
 
 from .conftest import HEAD
 from .servers import Site, site
@@ -80,7 +80,7 @@ LOOP_THEN_POLLING = """\
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
     """A server that no other test uses: a build that is current takes the runs of workers without one."""
-    with own(Home(tmp_path_factory.mktemp("builds")), "run") as (_, addresses):
+    with owned_stack(Home(tmp_path_factory.mktemp("builds")), "run") as (_, addresses):
         yield addresses
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from noetl_activities.errors import ConfigError
 from noetl_activities.isolation.settings import settings_of
 
-__all__ = ["Ended", "run_task"]
+__all__ = ["ProcessExit", "run_task"]
 
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV")
 """What a task gets of the worker's environment. HOME and TMPDIR are its own folder."""
@@ -34,7 +34,7 @@ _GRACE = 1.0
 """Seconds to read what is left in the pipes when the supervisor has ended."""
 
 
-class Ended(NamedTuple):
+class ProcessExit(NamedTuple):
     """What a call has printed (its beginning), what it has answered, and its exit status, -9 for signal 9."""
 
     printed: str
@@ -42,7 +42,7 @@ class Ended(NamedTuple):
     status: int
 
 
-async def run_task(module: str, call: bytes) -> Ended:
+async def run_task(module: str, call: bytes) -> ProcessExit:
     """Run ``main`` of ``module``, which begins with ``supervisor.start_task`` and answers on descriptor ``argv[1]``.
 
     Cancellation ends the task and all that it has started. Raises ConfigError for an answer over 64 MB.
@@ -65,7 +65,7 @@ async def run_task(module: str, call: bytes) -> Ended:
                 await asyncio.wait([reads])
     if len(answer) > _MAX_ANSWER:
         raise ConfigError("the result is over 64 MB: store it and return where it is")
-    return Ended(printed.decode("utf-8", "replace"), bytes(answer), status)
+    return ProcessExit(printed.decode("utf-8", "replace"), bytes(answer), status)
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from noetl_activities.duckdb_kept import duckdb_process
-from noetl_activities.duckdb_place import Place, has_file, place_of
+from noetl_activities.duckdb_place import DatabaseFile, has_file, place_of
 from noetl_activities.duckdb_process import failed
 from noetl_activities.duckdb_wire import Done, Failed, Find, Store
 from noetl_activities.errors import SinkError
@@ -41,7 +41,7 @@ async def find_duckdb(config: dict[str, Json], key: str, n: int) -> str | None:
     return _done(reply).text
 
 
-async def _place(config: dict[str, Json], key: str) -> Place:
+async def _place(config: dict[str, Json], key: str) -> DatabaseFile:
     """Every key begins with its execution."""
     return await asyncio.to_thread(place_of, config, key.partition("/")[0])
 

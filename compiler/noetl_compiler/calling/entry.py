@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from noetl_compiler.graph import Graph, Json, Span, Value
 from noetl_compiler.nodes import Node, ScalarNode, SequenceNode
-from noetl_compiler.phases import Understood, lowered
+from noetl_compiler.phases import ParsedPlaybook, lowered
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.templating.check import examine
 from noetl_compiler.templating.template_sites import uses
@@ -74,7 +74,7 @@ class Member:
         return sorted(call.said - self.workload - self.mentions)
 
 
-def member_of(found: Understood) -> Member:
+def member_of(found: ParsedPlaybook) -> Member:
     """What a text is to others."""
     playbook, file = found.playbook, found.source.file
     if playbook is None or found.root is None:

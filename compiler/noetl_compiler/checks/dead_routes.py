@@ -11,7 +11,7 @@ from noetl_compiler.graph import AdmitRule, Span, Template
 from noetl_compiler.lowering.routes import boundary
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Next, Playbook, Policy, Step
-from noetl_compiler.templating.outcome_facts import WORDS, Outcome
+from noetl_compiler.templating.outcome_facts import WORDS, OutcomeStatus
 from noetl_compiler.templating.truth import texts_in
 
 __all__ = ["warn_of_dead_routes"]
@@ -77,8 +77,8 @@ class _Seen:
     def __init__(self, report: Report, *, of_loop: bool = False) -> None:
         self._report = report
         self._of_loop = of_loop
-        self._always: dict[Outcome, Span] = {}
-        self._asked: dict[tuple[Outcome, str], Span] = {}
+        self._always: dict[OutcomeStatus, Span] = {}
+        self._asked: dict[tuple[OutcomeStatus, str], Span] = {}
 
     def before(self, on: Literal["any", "ok", "error"], when: Template | None, span: Span) -> Span | None:
         """The rule because of which this one never matches, else None. This one is remembered."""
@@ -92,7 +92,7 @@ class _Seen:
         earlier = found[0] if found and all(found) else None
         return earlier if earlier != span else None  # a way that rules without one of their own take as well
 
-    def _remember(self, outcome: Outcome, when: Template | None, span: Span) -> None:
+    def _remember(self, outcome: OutcomeStatus, when: Template | None, span: Span) -> None:
         if holds_after(when, outcome, of_loop=self._of_loop):
             self._always.setdefault(outcome, span)
         elif when is not None:

@@ -17,13 +17,13 @@ from noetl_compiler.syntax import Playbook, Step
 from noetl_compiler.syntax_queries import arcs_of
 from noetl_compiler.templating.check import Facts
 from noetl_compiler.templating.locate import find_path
-from noetl_compiler.templating.template_sites import Place, Use
+from noetl_compiler.templating.template_sites import RenderedAt, Use
 from noetl_compiler.visible_names import VisibleNames
 
 __all__ = ["Order", "warn_of_early_results"]
 
 _MOST_FOLLOWED = 1_000_000
-_AFTER_THE_CALL = (Place.OUTCOME, Place.AFTER, Place.ARC)
+_AFTER_THE_CALL = (RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ARC)
 
 
 class Order:

@@ -6,14 +6,14 @@ from typing import Literal
 
 from noetl_compiler.graph import Template
 from noetl_compiler.templating.check import examine
-from noetl_compiler.templating.outcome_facts import Outcome
+from noetl_compiler.templating.outcome_facts import OutcomeStatus
 
 __all__ = ["BOTH", "holds_after", "is_impossible", "possible_outcomes"]
 
-BOTH: frozenset[Outcome] = frozenset({"ok", "error"})
+BOTH: frozenset[OutcomeStatus] = frozenset({"ok", "error"})
 
 
-def holds_after(when: Template | None, outcome: Outcome, *, of_loop: bool = False) -> bool | None:
+def holds_after(when: Template | None, outcome: OutcomeStatus, *, of_loop: bool = False) -> bool | None:
     """Whether a condition holds after every such call (True), after none (False), or after some."""
     if when is None or when.source.strip("{} \n").lower() in ("true", "yes", "1"):
         return True
@@ -27,9 +27,9 @@ def holds_after(when: Template | None, outcome: Outcome, *, of_loop: bool = Fals
 
 def possible_outcomes(
     on: Literal["any", "ok", "error"], when: Template | None, *, of_loop: bool = False
-) -> frozenset[Outcome]:
+) -> frozenset[OutcomeStatus]:
     """The outcomes after which a rule about ``on`` may match."""
-    asked: frozenset[Outcome] = BOTH if on == "any" else frozenset({on})
+    asked: frozenset[OutcomeStatus] = BOTH if on == "any" else frozenset({on})
     return frozenset(one for one in asked if holds_after(when, one, of_loop=of_loop) is not False)
 
 

@@ -10,7 +10,7 @@ from noetl_compiler.dialects.case import step as case
 from noetl_compiler.dialects.detect import detect
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.root import read_playbook
-from noetl_compiler.dialects.tasks import Surroundings
+from noetl_compiler.dialects.tasks import ParseContext
 from noetl_compiler.dialects.v1 import step as v1
 from noetl_compiler.dialects.v1.playbook import settle
 from noetl_compiler.nodes import MappingNode
@@ -19,7 +19,7 @@ from noetl_compiler.syntax import Dialect, Name, Playbook, Step
 
 __all__ = ["parse"]
 
-ReadStep = Callable[[Fields, Name, Surroundings], Step]
+ReadStep = Callable[[Fields, Name, ParseContext], Step]
 
 _FRONT_ENDS: Mapping[Dialect, ReadStep] = MappingProxyType(
     {"v1": v1.read_step, "legacy": legacy.read_step, "case": case.read_step, "v10": v10.read_step}
@@ -29,5 +29,5 @@ _FRONT_ENDS: Mapping[Dialect, ReadStep] = MappingProxyType(
 def parse(root: MappingNode, report: Report) -> Playbook:
     """The syntax tree of a document. Never raises."""
     dialect = detect(root, report)
-    playbook = read_playbook(root, Surroundings(dialect, report), _FRONT_ENDS[dialect])
+    playbook = read_playbook(root, ParseContext(dialect, report), _FRONT_ENDS[dialect])
     return settle(playbook) if dialect == "v1" else playbook

@@ -11,7 +11,7 @@ from noetl_compiler.diagnostics import nearest
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.policies import read_failure
 from noetl_compiler.dialects.spec_defaults import read_call_defaults, total_of
-from noetl_compiler.dialects.tasks import Surroundings
+from noetl_compiler.dialects.tasks import ParseContext
 from noetl_compiler.dialects.values import timeout
 from noetl_compiler.graph import Timeout
 from noetl_compiler.nodes import MappingNode, ScalarNode
@@ -40,7 +40,7 @@ class Executor:
     defaults: CallDefaults = NO_DEFAULTS
 
 
-def read_executor(root: Fields, around: Surroundings) -> Executor:
+def read_executor(root: Fields, around: ParseContext) -> Executor:
     """The executor of a document."""
     executor = root.fields("executor", "the executor")
     if executor is None:
@@ -66,7 +66,7 @@ def _check_required(executor: Fields) -> None:
     required.close()
 
 
-def _read_spec(spec: Fields, around: Surroundings) -> Executor:
+def _read_spec(spec: Fields, around: ParseContext) -> Executor:
     policy = spec.fields("policy", "the executor's policy") or Fields(MappingNode((), spec.span), around.report, "")
     limit = timeout(spec.node_of("timeout"), around.report)
     found = Executor(
@@ -84,7 +84,7 @@ def _read_spec(spec: Fields, around: Surroundings) -> Executor:
     return found
 
 
-def _read_dialect(spec: Fields, around: Surroundings) -> Dialect | None:
+def _read_dialect(spec: Fields, around: ParseContext) -> Dialect | None:
     """Whose names and defaults count in a playbook that has been given the form of v10 (dev/decisions/0012)."""
     if around.dialect == "v10":
         return spec.choice("dialect", _DIALECTS)

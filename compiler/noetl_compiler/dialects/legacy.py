@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.routes import read_next
-from noetl_compiler.dialects.tasks import INPUTS, Surroundings, known_fields, read_task, read_tool
+from noetl_compiler.dialects.tasks import INPUTS, ParseContext, known_fields, read_task, read_tool
 from noetl_compiler.dialects.values import assigns, mapping_value
 from noetl_compiler.graph import Value
 from noetl_compiler.nodes import ScalarNode, value_of
@@ -15,7 +15,7 @@ from noetl_compiler.value_merge import overlay
 __all__ = ["read_step"]
 
 
-def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
+def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
     """One step. A step without a tool only routes; what it binds, it binds for its routes."""
     report = around.report
     desc, following = fields.text("desc", "description"), read_next(fields.node_of("next"), report)
@@ -40,7 +40,7 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
     return step
 
 
-def _read_tasks(fields: Fields, name: Name, around: Surroundings) -> tuple[Task, ...]:
+def _read_tasks(fields: Fields, name: Name, around: ParseContext) -> tuple[Task, ...]:
     tool = fields.node_of("tool", "type")
     if tool is None and "sink" in fields:
         tool = ScalarNode("noop", "noop", fields.span, "plain")

@@ -13,7 +13,7 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.keychain import read_keychain
 from noetl_compiler.dialects.reducers import reduced
 from noetl_compiler.dialects.spec_defaults import layered
-from noetl_compiler.dialects.tasks import Surroundings, read_workbook
+from noetl_compiler.dialects.tasks import ParseContext, read_workbook
 from noetl_compiler.dialects.values import mapping_value
 from noetl_compiler.graph import Value
 from noetl_compiler.lower import final_name
@@ -26,7 +26,7 @@ __all__ = ["read_playbook"]
 
 
 def read_playbook(
-    root: MappingNode, around: Surroundings, read_step: Callable[[Fields, Name, Surroundings], Step]
+    root: MappingNode, around: ParseContext, read_step: Callable[[Fields, Name, ParseContext], Step]
 ) -> Playbook:
     """The document, its steps read by ``read_step``."""
     fields = Fields(root, around.report, "a playbook")
@@ -61,14 +61,14 @@ def read_playbook(
     return playbook
 
 
-def _step_nodes(fields: Fields, around: Surroundings) -> Iterator[MappingNode]:
+def _step_nodes(fields: Fields, around: ParseContext) -> Iterator[MappingNode]:
     workflow = fields.node.get("workflow")
     for node in workflow.items if isinstance(workflow, SequenceNode) else ():
         if isinstance(node, MappingNode):
             yield _with_step_name(node, around)
 
 
-def _step_names(fields: Fields, around: Surroundings) -> Iterator[str]:
+def _step_names(fields: Fields, around: ParseContext) -> Iterator[str]:
     for node in _step_nodes(fields, around):
         name = node.get("step")
         if isinstance(name, ScalarNode):
@@ -102,7 +102,7 @@ def _first_text(places: tuple[Fields, ...], key: str) -> str:
 
 
 def _read_steps(
-    fields: Fields, around: Surroundings, read_step: Callable[[Fields, Name, Surroundings], Step]
+    fields: Fields, around: ParseContext, read_step: Callable[[Fields, Name, ParseContext], Step]
 ) -> tuple[Step, ...]:
     steps: list[Step] = []
     for node in fields.items("workflow"):
@@ -121,7 +121,7 @@ def _read_steps(
     return tuple(steps)
 
 
-def _with_step_name(node: MappingNode, around: Surroundings) -> MappingNode:
+def _with_step_name(node: MappingNode, around: ParseContext) -> MappingNode:
     """In v1 a step that tells its type may have its name as ``name``."""
     if around.dialect != "v1" or node.get("step") or not node.get("type"):
         return node
@@ -141,7 +141,7 @@ def _workbook_items(fields: Fields) -> tuple[Node, ...]:
     return fields.items("workbook", "workbooks")
 
 
-def _read_workbook(fields: Fields, around: Surroundings, steps: tuple[Step, ...]) -> tuple[Task, ...]:
+def _read_workbook(fields: Fields, around: ParseContext, steps: tuple[Step, ...]) -> tuple[Task, ...]:
     """What a task misses that nobody calls keeps no run from beginning."""
     found, read = around.report.found, list[tuple[tuple[Task, ...], slice]]()
     for item in _workbook_items(fields):

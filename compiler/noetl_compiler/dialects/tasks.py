@@ -35,7 +35,7 @@ from noetl_compiler.value_merge import names_in, overlay
 __all__ = [
     "INPUTS",
     "LOOSE_INPUTS",
-    "Surroundings",
+    "ParseContext",
     "label_of_only_task",
     "read_task",
     "read_tool",
@@ -49,7 +49,7 @@ _OTHER_FIELDS = frozenset({*INPUTS, *AUTHS, "name", "kind", "timeout", "spec", "
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ParseContext:
     """What reading a step or task needs to know of its place. ``bare`` is the root of names set without one,
     ``final`` the step where all paths meet.
     """
@@ -68,7 +68,7 @@ class _Spec(NamedTuple):
     output: Output | None = None
 
 
-def read_tool(node: Node | None, step: Name, around: Surroundings) -> tuple[Task, ...]:
+def read_tool(node: Node | None, step: Name, around: ParseContext) -> tuple[Task, ...]:
     """The tasks of a ``tool`` field: a mapping, or a list of them with names or labels."""
     if node is None:
         return ()
@@ -92,13 +92,13 @@ def label_of_only_task(step: Name, dialect: Dialect) -> str:
     return step.text if dialect in ("v1", "legacy") else f"{step.text}_task"
 
 
-def read_workbook(items: tuple[Node, ...], around: Surroundings) -> tuple[Task, ...]:
+def read_workbook(items: tuple[Node, ...], around: ParseContext) -> tuple[Task, ...]:
     """The named tasks of the workbook: ``{name, tool: {kind}}``, or ``{name, tool: kind, ...flat}``."""
     tasks = (_read_workbook_task(item, around) for item in items)
     return tuple(task for task in tasks if task is not None)
 
 
-def _read_workbook_task(node: Node, around: Surroundings) -> Task | None:
+def _read_workbook_task(node: Node, around: ParseContext) -> Task | None:
     if not isinstance(node, MappingNode):
         around.report.error(Code.WRONG_TYPE, node.span, "a workbook task must be a mapping")
         return None
@@ -121,7 +121,7 @@ def _read_workbook_task(node: Node, around: Surroundings) -> Task | None:
     return replace(task, label=name, sinks=task.sinks + sinks, expects=task.expects + expects) if task else None
 
 
-def _read_item(node: Node, label: str, around: Surroundings) -> Task | None:
+def _read_item(node: Node, label: str, around: ParseContext) -> Task | None:
     """``{name, kind, ...}``, ``{kind, ...}`` or ``{label: {kind, ...}}``."""
     if not isinstance(node, MappingNode):
         around.report.error(Code.WRONG_TYPE, node.span, "a task must be a mapping", "write {kind: ...}")
@@ -154,7 +154,7 @@ def _with_spec_fields(node: MappingNode) -> MappingNode:
     return MappingNode((*inner, *node.entries), node.span)
 
 
-def read_task(fields: Fields, kind: Name, label: Name, around: Surroundings) -> Task | None:
+def read_task(fields: Fields, kind: Name, label: Name, around: ParseContext) -> Task | None:
     """A task out of its fields, which the caller closes. None when it neither calls nor stores anything."""
     spec = _read_spec(fields, kind, around)
     retry = read_repeats(fields, around.report)
@@ -204,7 +204,7 @@ def _expected(head: str, *below: str) -> str:
     return below[0] if below and head in (*INPUTS, "data") else head
 
 
-def _read_spec(fields: Fields, kind: Name, around: Surroundings) -> _Spec:
+def _read_spec(fields: Fields, kind: Name, around: ParseContext) -> _Spec:
     found = fields.node_of("spec")
     if not isinstance(found, MappingNode):
         return _Spec()
@@ -232,7 +232,7 @@ def _sinks(fields: Fields, retry: Retry | None, report: Report) -> tuple[Sink, .
     return pages + read_sinks(fields, report, "task" if pages else "attempt")
 
 
-def _input(fields: Fields, tool: ToolKind, around: Surroundings) -> Value:
+def _input(fields: Fields, tool: ToolKind, around: ParseContext) -> Value:
     """The names bound for the call; a later spelling wins over an earlier one."""
     taken = tool.fields or frozenset()
     bound = Value({})
@@ -242,7 +242,7 @@ def _input(fields: Fields, tool: ToolKind, around: Surroundings) -> Value:
     return bound
 
 
-def _config(fields: Fields, tool: ToolKind, bound: Value, around: Surroundings) -> Value:
+def _config(fields: Fields, tool: ToolKind, bound: Value, around: ParseContext) -> Value:
     """The tool's own fields, each under its one name; code in them is no template."""
     fields.ignore(*sorted(tool.ignored), why="the tool does not know it")
     allowed = None if tool.fields is None else tool.fields | tool.renamed.keys()
@@ -262,7 +262,7 @@ def _config(fields: Fields, tool: ToolKind, bound: Value, around: Surroundings) 
     return value_of(MappingNode(entries, fields.span), literal=code)
 
 
-def _bound_fields(tool: ToolKind, bound: Value, around: Surroundings) -> frozenset[str]:
+def _bound_fields(tool: ToolKind, bound: Value, around: ParseContext) -> frozenset[str]:
     return tool.bound & names_in(bound).keys() if around.dialect == "v1" else frozenset()
 
 
@@ -271,7 +271,7 @@ def _renamed(key: ScalarNode, tool: ToolKind) -> ScalarNode:
     return ScalarNode(name, name, key.span, key.style)
 
 
-def _is_template(code: Node, around: Surroundings) -> bool:
+def _is_template(code: Node, around: ParseContext) -> bool:
     """Only the engines before v10 rendered code; there a template in it is a mistake."""
     if not isinstance(code, ScalarNode) or not splices_values(code.text):
         return False

@@ -14,7 +14,7 @@ from noetl_compiler.dialects.results import read_output
 from noetl_compiler.dialects.routes import MODES, Mode, read_next
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.spec_defaults import read_call_defaults, total_of
-from noetl_compiler.dialects.tasks import INPUTS, Surroundings, read_tool
+from noetl_compiler.dialects.tasks import INPUTS, ParseContext, read_tool
 from noetl_compiler.dialects.values import assigns, condition, mapping_value, seconds, timeout
 from noetl_compiler.graph import AdmitRule, EnterRule, Sink, Timeout, Value
 from noetl_compiler.nodes import MappingNode, value_of
@@ -41,7 +41,7 @@ class StepSpec(NamedTuple):
     defaults: CallDefaults = NO_DEFAULTS
 
 
-def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
+def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
     """One step: admission, loop, tasks, what it sets, ways on."""
     report = around.report
     spec = _read_spec(fields)
@@ -74,7 +74,7 @@ def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
     return step
 
 
-def with_older_wrappers(fields: Fields, tasks: tuple[Task, ...], around: Surroundings) -> tuple[Task, ...]:
+def with_older_wrappers(fields: Fields, tasks: tuple[Task, ...], around: ParseContext) -> tuple[Task, ...]:
     """A step-level ``retry`` or ``sink`` of older dialects belongs to the step's last task."""
     retry = read_repeats(fields, around.report)
     sinks = read_sinks(fields, around.report, "task" if retry and retry.sinks else "attempt")

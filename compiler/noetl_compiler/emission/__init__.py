@@ -30,7 +30,7 @@ from noetl_compiler.emission.source_lookup import Origins
 from noetl_compiler.emission.write import write
 from noetl_compiler.graph import Json
 from noetl_compiler.nodes import MappingNode, plain
-from noetl_compiler.phases import Understood, lowered, understand
+from noetl_compiler.phases import ParsedPlaybook, lowered, understand
 from noetl_compiler.reader import read
 from noetl_compiler.report import Report
 from noetl_compiler.result import Result
@@ -68,7 +68,7 @@ def migrate(source: SourceFile) -> Migration:
     return migrated(understand(source))
 
 
-def migrated(found: Understood) -> Migration:
+def migrated(found: ParsedPlaybook) -> Migration:
     """The same for a text that is understood already."""
     compiled = lowered(found)
     if compiled.graph is None or found.playbook is None or not isinstance(found.root, MappingNode):
@@ -84,7 +84,7 @@ def migrated(found: Understood) -> Migration:
     return Migration(compiled, None if defect else text, notes, defect)
 
 
-def _document(draft: Draft, found: Understood, root: MappingNode) -> MappingNode:
+def _document(draft: Draft, found: ParsedPlaybook, root: MappingNode) -> MappingNode:
     document = emit_document(draft)
     if detect(root, Report(found.source)) != "v10":
         return document

@@ -11,7 +11,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic
 from noetl_compiler.emission.context import Note
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from noetl_compiler.phases import Understood
+from noetl_compiler.phases import ParsedPlaybook
 from noetl_compiler.source import Span
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.templating.check import examine
@@ -37,7 +37,7 @@ _QUOTED = re.compile('"[^"]*"')
 
 
 def remarks(
-    found: Understood, root: MappingNode, document: MappingNode, after: Collection[Diagnostic]
+    found: ParsedPlaybook, root: MappingNode, document: MappingNode, after: Collection[Diagnostic]
 ) -> Iterator[Note]:
     """What is to be said of a playbook that was understood. ``document`` is its new form, ``after`` what the compiler
     says of that.

@@ -4,8 +4,8 @@ How it works, after Sugiyama. An arrow that leads back to a step being walked is
 longest way from the entry. Between two rows of steps lies a row of labels, so that a label has a place of its own. An
 arrow passes a joint in each row between its ends; arrows of one kind to the same step share their joints, so many that
 lead to the end become one line. Within a row, boxes and joints are sorted by the mean place of their neighbours,
-sweeping down and up (this file), then set side by side as straight above each other as their widths allow (x_coordinates.py).
-Arrows that lead back are drawn around the right side, each on a lane of its own (back_edges.py).
+sweeping down and up (this file), then set side by side as straight above each other as their widths allow
+(x_coordinates.py). Arrows that lead back are drawn around the right side, each on a lane of its own (back_edges.py).
 """
 
 from __future__ import annotations

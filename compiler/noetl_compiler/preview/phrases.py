@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from noetl_compiler.conditions import Condition, Moment, Outcome, bare, read_condition
+from noetl_compiler.conditions import Condition, Moment, OutcomeFilter, bare, read_condition
 from noetl_compiler.forecasting.call_counts import DEFAULT_ATTEMPTS, DEFAULT_PAGES
 from noetl_compiler.graph import (
     Assign,
@@ -215,6 +215,6 @@ def guard_in_words(guard: Guard, moment: Moment = "call") -> str:
     return ", ".join(part for part in (outcome, asked(found), exceptions and f"unless {exceptions}") if part)
 
 
-def _exception(unless: Template, on: Outcome) -> str:
+def _exception(unless: Template, on: OutcomeFilter) -> str:
     found = read_condition(unless, on)
     return asked(found).removeprefix("when ") or shown(unless.source)

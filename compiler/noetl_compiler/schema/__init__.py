@@ -17,7 +17,7 @@ from noetl_compiler.schema.collecting import COLLECTING
 from noetl_compiler.schema.guards import GUARDS
 from noetl_compiler.schema.loops import LOOPS
 from noetl_compiler.schema.merge_dialects import together
-from noetl_compiler.schema.model import Places, Schema
+from noetl_compiler.schema.model import Models, Schema
 from noetl_compiler.schema.policies import POLICIES
 from noetl_compiler.schema.results import RESULTS
 from noetl_compiler.schema.retries import RETRIES
@@ -32,7 +32,7 @@ from noetl_compiler.syntax import Dialect
 
 __all__ = ["DIALECTS", "Schema", "json_schema", "places_of", "schema_of_all"]
 
-_SHARED: Places = (*ROOT, *LOOPS, *GUARDS, *POLICIES, *COLLECTING, *RESULTS, *RETRIES, *SINKS)
+_SHARED: Models = (*ROOT, *LOOPS, *GUARDS, *POLICIES, *COLLECTING, *RESULTS, *RETRIES, *SINKS)
 _CALLS = Calls()
 
 
@@ -40,7 +40,7 @@ _CALLS = Calls()
 class _Words:
     """What a dialect has of its own. ``usual`` are older names that are its usual ones, so not deprecated."""
 
-    steps: Places
+    steps: Models
     usual: Collection[str]
     calls: Calls = _CALLS
 
@@ -58,7 +58,7 @@ DIALECTS: tuple[Dialect, ...] = tuple(_OWN)
 """The dialects that have a schema, the current one first."""
 
 
-def places_of(dialect: Dialect) -> Places:
+def places_of(dialect: Dialect) -> Models:
     """Everything that has a name of its own in a dialect's schema; no two have the same."""
     own = _OWN[dialect]
     return (*_SHARED, *routes(loose=dialect == "v1"), *tasks(own.calls), *workbook(own.calls), *own.steps)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from noetl_compiler.graph import Json
 from noetl_compiler.schema.guards import GUARD
-from noetl_compiler.schema.model import Place, Property, Schema
+from noetl_compiler.schema.model import Model, Property, Schema
 from noetl_compiler.schema.results import OUTPUTS
 from noetl_compiler.schema.routes import SET
 from noetl_compiler.schema.sinks import sink_and_save
@@ -45,7 +45,7 @@ ON_ERROR = Property(
 RETURN_AND_ON_ERROR = (RETURN, ON_ERROR)
 """What the calls of v1 say of their own outcome."""
 
-CALL = Place(
+CALL = Model(
     "call",
     "What every call of a tool has beside the fields of its tool.",
     (
@@ -93,7 +93,7 @@ def _bound(kind: str) -> tuple[Property, ...]:
 
 TOOL_FIELDS = MappingProxyType(
     {
-        kind: Place(f"{kind}_fields", KIND_MEANINGS[kind], (*tool_fields(kind), *_bound(kind)), open=True)
+        kind: Model(f"{kind}_fields", KIND_MEANINGS[kind], (*tool_fields(kind), *_bound(kind)), open=True)
         for kind in ALL_KINDS
     }
 )
@@ -106,21 +106,21 @@ class Calls:
 
     binds: bool = False
 
-    def flat(self, kind: str, name: str, head: tuple[Property, ...], borrowed: tuple[Place, ...] = ()) -> Place:
+    def flat(self, kind: str, name: str, head: tuple[Property, ...], borrowed: tuple[Model, ...] = ()) -> Model:
         """A call whose fields stand beside others. ``head`` are the properties that tell its kind and name."""
         settings = () if any(one.name == "spec" for one in head) else (_settings(_SPEC),)
         return self._place(kind, name, (*head, *settings), borrowed)
 
-    def nested(self, kind: str, name: str, head: tuple[Property, ...]) -> Place:
+    def nested(self, kind: str, name: str, head: tuple[Property, ...]) -> Model:
         """A call in a mapping of its own, whose fields may also stand in ``spec``."""
         place = self._place(kind, name, head, ())
         names = words(*dict.fromkeys((*place.names, *_SPEC_WORDS)))
         spec = _SPEC if place.open else {"allOf": [_SPEC], "propertyNames": names}
         return replace(place, properties=(*head, _settings(spec)), inside=("spec", *place.inside))
 
-    def _place(self, kind: str, name: str, properties: tuple[Property, ...], borrowed: tuple[Place, ...]) -> Place:
+    def _place(self, kind: str, name: str, properties: tuple[Property, ...], borrowed: tuple[Model, ...]) -> Model:
         tool = kind_of(kind)
-        return Place(
+        return Model(
             name,
             KIND_MEANINGS[kind],
             properties,
@@ -139,7 +139,7 @@ def _needs(tool: ToolKind) -> tuple[tuple[str, ...], ...]:
     return tuple((*group, *(old for old, new in tool.renamed.items() if new in group)) for group in tool.needs)
 
 
-def by_kind(places: Iterable[tuple[str, Place]], *keys: str) -> list[Json]:
+def by_kind(places: Iterable[tuple[str, Model]], *keys: str) -> list[Json]:
     """For each kind the place that is meant when one of the keys says it."""
     return [{"if": _says(kind, keys), "then": ref(place.name)} for kind, place in places]
 

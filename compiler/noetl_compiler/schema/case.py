@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler.schema.calls import CALLED, DESC, KIND_WORDS, Calls, by_kind
 from noetl_compiler.schema.case_actions import CASE_ACTIONS
-from noetl_compiler.schema.model import Place, Places, Property, Schema, without_effect
+from noetl_compiler.schema.model import Model, Models, Property, Schema, without_effect
 from noetl_compiler.schema.routes import SET
 from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.step_specs import STEP_SPEC, STEP_SPECS
@@ -32,7 +32,7 @@ _SPEC = (
     without_effect("eval_mode", "each event of a step is evaluated once, when it happens"),
 )
 
-_STEP = Place(
+_STEP = Model(
     "any_step",
     "What every step has.",
     (
@@ -55,7 +55,7 @@ _STEP = Place(
 )
 
 
-def _flat(kind: str) -> tuple[str, Place]:
+def _flat(kind: str) -> tuple[str, Model]:
     told = Property("tool", KIND_MEANINGS[kind], {"const": kind}, required=True)
     head = (told, Property("spec", _ABOUT_SPEC, ref("flat_spec")), *((CALLED,) if kind == "workbook" else ()))
     return kind, Calls().flat(kind, f"{kind}_step", head, (_STEP,))
@@ -66,10 +66,10 @@ _IS_FLAT: Schema = {"required": ["tool"], "properties": {"tool": {"type": "strin
 _FLAT: Schema = {"allOf": by_kind(_KINDS, "tool")}
 _TOOL = "The call of a tool, or several of them, one after the other."
 
-STEPS: Places = (
+STEPS: Models = (
     _STEP,
     *(place for _, place in _KINDS),
-    Place(
+    Model(
         "nested_step",
         "A step: it calls its tool, and its rules say what follows.",
         (
@@ -78,7 +78,7 @@ STEPS: Places = (
         ),
         borrowed=(_STEP,),
     ),
-    Place(
+    Model(
         "tool_with_loop",
         "The call of a tool that is written with the loop of its step.",
         (
@@ -89,7 +89,7 @@ STEPS: Places = (
         ),
         open=True,
     ),
-    Place(
+    Model(
         "step",
         "A step: it calls its tool, and its rules say what follows.",
         (
@@ -99,8 +99,8 @@ STEPS: Places = (
         open=True,
         rules={"if": _IS_FLAT, "then": _FLAT, "else": ref("nested_step")},
     ),
-    Place("step_spec", _ABOUT_SPEC, (*_SPEC, *STEP_SPEC)),
-    Place("flat_spec", _ABOUT_SPEC, (*_SPEC, *(one for one in STEP_SPEC if one.name != "policy"))),
+    Model("step_spec", _ABOUT_SPEC, (*_SPEC, *STEP_SPEC)),
+    Model("flat_spec", _ABOUT_SPEC, (*_SPEC, *(one for one in STEP_SPEC if one.name != "policy"))),
     *STEP_SPECS,
     *CASE_ACTIONS,
 )

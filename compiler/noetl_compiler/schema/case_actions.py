@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_KINDS
 from noetl_compiler.schema.calls import DESC, Calls, by_kind
 from noetl_compiler.schema.collecting import COLLECT
-from noetl_compiler.schema.model import Place, Places, Property, Schema, Shape, without_effect
+from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.policies import BACKOFF
 from noetl_compiler.schema.tools import KIND_MEANINGS
 from noetl_compiler.schema.values import (
@@ -54,7 +54,7 @@ _RUN = frozenset(KINDS) - SINK_KINDS - EVENT_KINDS | {"http", "python"}
 """Sinks that only run a tool; the others store rows with the call."""
 
 
-def _run_sink(kind: str) -> tuple[str, Place]:
+def _run_sink(kind: str) -> tuple[str, Model]:
     told = Property("tool", KIND_MEANINGS[kind], {"const": kind}, older=("kind", "type"))
     return kind, Calls().flat(
         kind, f"{kind}_sink", (told, Property("name", "The name of this task.", NAME, ("label",)))
@@ -73,8 +73,8 @@ _IS_ONLY_THEN: Schema = {"type": "object", "required": ["then"], "maxProperties"
 _IS_WRAPPED: Schema = {"type": "object", "required": ["next"], "not": {"required": ["step"]}}
 _IS_GATHERING: Schema = {"type": "object", "required": ["from"]}
 
-CASE_ACTIONS: Places = (
-    Place(
+CASE_ACTIONS: Models = (
+    Model(
         "case_rule",
         "A condition about an event of the step, and what to do when it holds.",
         (
@@ -88,8 +88,8 @@ CASE_ACTIONS: Places = (
         ),
         needs=(("then", "else"),),
     ),
-    Place("plain_action", "What a rule does.", _ACTIONS, open=True, rules=_NAMED_TASK),
-    Place(
+    Model("plain_action", "What a rule does.", _ACTIONS, open=True, rules=_NAMED_TASK),
+    Model(
         "leading_action",
         "What a rule does, and the step that it goes on to.",
         (
@@ -100,12 +100,12 @@ CASE_ACTIONS: Places = (
         open=True,
         rules=_NAMED_TASK,
     ),
-    Place(
+    Model(
         "otherwise_case",
         "What to do when no rule before matched.",
         (Property("then", "What to do when no rule before matched.", one_or_more(ref("case_action")), required=True),),
     ),
-    Place(
+    Model(
         "named_task",
         "A task of this name.",
         (
@@ -115,7 +115,7 @@ CASE_ACTIONS: Places = (
         open=True,
         rules=_BARE_TASK,
     ),
-    Place(
+    Model(
         "assignment",
         "A name to set.",
         (
@@ -123,12 +123,12 @@ CASE_ACTIONS: Places = (
             Property("value", "The value to set it to.", required=True),
         ),
     ),
-    Place(
+    Model(
         "failure",
         "The failure of the step.",
         (Property("message", "What the failure is told as.", TEXT),),
     ),
-    Place(
+    Model(
         "repeat",
         "The same call once more.",
         (
@@ -152,7 +152,7 @@ CASE_ACTIONS: Places = (
             *(Property(name, "What the next call sends.") for name in ("body", "payload", "data", "form")),
         ),
     ),
-    Place(
+    Model(
         "gathering",
         "Adds a value to a name.",
         (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl_compiler.schema.model import Place, Places, Property, Shape
+from noetl_compiler.schema.model import Model, Models, Property, Shape
 from noetl_compiler.schema.values import TEXT, any_of, ref, words
 
 __all__ = ["COLLECT", "COLLECTING", "STRATEGIES"]
@@ -15,8 +15,8 @@ COLLECT = (
 )
 """What any place that repeats a call has."""
 
-COLLECTING: Places = (
-    Place(
+COLLECTING: Models = (
+    Model(
         "collect_mapping",
         "How the results of all calls become one.",
         (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl_compiler.schema.model import Place, Places, Property
+from noetl_compiler.schema.model import Model, Models, Property
 from noetl_compiler.schema.routes import ON_STATUS
 from noetl_compiler.schema.values import CONDITION, list_of, ref
 
@@ -10,8 +10,8 @@ __all__ = ["GUARD", "GUARDS"]
 
 GUARD = Property("guard", "In which cases this is done; after every success unless given.", ref("guard"))
 
-GUARDS: Places = (
-    Place(
+GUARDS: Models = (
+    Model(
         "guard",
         "In which cases this is done.",
         (

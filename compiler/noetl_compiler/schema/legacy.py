@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from noetl_compiler.schema.calls import CALLED, DESC, KIND_WORDS, Calls, by_kind
-from noetl_compiler.schema.model import Place, Places, Property, Schema, without_effect
+from noetl_compiler.schema.model import Model, Models, Property, Schema, without_effect
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
 from noetl_compiler.schema.values import MAPPING, NAME, NAMES, any_of, ref
 from noetl_compiler.tools import PSEUDO_KINDS
@@ -17,7 +17,7 @@ OWN_WORDS = frozenset({"args", "collection", "element", "concurrency"})
 
 _REACHED = "a step's result is reached by the step's name"
 
-_STEP = Place(
+_STEP = Model(
     "any_step",
     "What every step has.",
     (
@@ -39,7 +39,7 @@ _BOUND = Property(
 )
 
 
-def _flat(kind: str) -> tuple[str, Place]:
+def _flat(kind: str) -> tuple[str, Model]:
     told = Property("tool", KIND_MEANINGS[kind], {"const": kind}, older=("type",), required=True)
     head = {"workbook": (CALLED,), **dict.fromkeys(PSEUDO_KINDS, (_BOUND,))}.get(kind, ())
     return kind, Calls().flat(kind, f"{kind}_step", (told, *head), (_STEP,))
@@ -52,23 +52,23 @@ _ABSENT: Schema = {"properties": {"tool": {"type": "null"}, "type": {"type": "nu
 _NESTED: Schema = {"required": ["tool"], "properties": {"tool": {"type": ["object", "array"]}}}
 _STORES: Schema = {"required": ["sink"], "properties": {"sink": {"not": {"type": "null"}}}}
 
-STEPS: Places = (
+STEPS: Models = (
     _STEP,
     *(place for _, place in _KINDS),
-    Place(
+    Model(
         "bare_step",
         "A step that calls nothing and only leads on.",
         (_NO_TOOL, _BOUND),
         borrowed=(_STEP,),
     ),
     replace(Calls().flat("noop", "store_step", (_NO_TOOL,), (_STEP,)), needs=(("sink",),)),
-    Place(
+    Model(
         "nested_step",
         "A step whose tasks are written as in newer dialects.",
         (Property("tool", "The task of the step, or the list of its tasks.", ref("tool"), required=True),),
         borrowed=(_STEP,),
     ),
-    Place(
+    Model(
         "step",
         "A step: it calls its tool and goes on by what its next names.",
         (

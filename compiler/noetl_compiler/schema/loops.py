@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl_compiler.dialects.cursors import FRAME_WORDS
 from noetl_compiler.dialects.reducers import REDUCERS
 from noetl_compiler.schema.collecting import STRATEGIES
-from noetl_compiler.schema.model import Place, Places, Property, Shape, without_effect
+from noetl_compiler.schema.model import Model, Models, Property, Shape, without_effect
 from noetl_compiler.schema.results import DEFAULTS, POLICY_DEFAULTS
 from noetl_compiler.schema.values import (
     AMOUNT,
@@ -100,8 +100,8 @@ _FRAME = {
 }
 _ROW_OR_FRAME = "Whether this is done for each row or for the frame as a whole."
 
-LOOPS: Places = (
-    Place(
+LOOPS: Models = (
+    Model(
         "loop",
         "Runs the step's tasks once for each item; the result is the list of all iterations' results.",
         (
@@ -118,7 +118,7 @@ LOOPS: Places = (
         needs=(("in", "collection", "items", "cursor", "pagination"),),
         inside=("spec",),
     ),
-    Place(
+    Model(
         "pagination",
         "Calls once more after each success, until all pages are there.",
         (
@@ -136,12 +136,12 @@ LOOPS: Places = (
             Property("retry", "When to ask for a page once more.", ref("retry")),
         ),
     ),
-    Place(
+    Model(
         "loop_spec",
         "How the iterations run; what stands here counts as standing in the loop.",
         (*LOOP_PROPERTIES, *_SETTINGS),
     ),
-    Place(
+    Model(
         "loop_policy",
         "What failed iterations mean for the step as a whole.",
         (
@@ -154,7 +154,7 @@ LOOPS: Places = (
             without_effect("results", "the results of a loop are always a list in order"),
         ),
     ),
-    Place(
+    Model(
         "loop_failure",
         "Whether the step fails when iterations have failed.",
         (
@@ -173,7 +173,7 @@ LOOPS: Places = (
         ),
     ),
     Shape("reduce", {"type": "object", "additionalProperties": words(*sorted(REDUCERS))}),
-    Place(
+    Model(
         "frame",
         _ABOUT_FRAME,
         (
@@ -183,7 +183,7 @@ LOOPS: Places = (
             *(Property(name, _ROW_OR_FRAME, words(*meanings)) for name, meanings in FRAME_WORDS.items()),
         ),
     ),
-    Place(
+    Model(
         "cursor",
         "Claims rows of a database until none is left.",
         (

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from noetl_compiler.graph import Json
 
-__all__ = ["Place", "Places", "Property", "Schema", "Shape", "without_effect"]
+__all__ = ["Model", "Models", "Property", "Schema", "Shape", "without_effect"]
 
 Schema: TypeAlias = dict[str, Json]
 """JSON Schema, as what ``json.dumps`` takes."""
@@ -41,7 +41,7 @@ def without_effect(name: str, why: str) -> Property:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Model:
     """A mapping of a playbook.
 
     ``borrowed`` are places whose properties may stand here too. ``needs`` are groups of keys of which one must be
@@ -52,7 +52,7 @@ class Place:
     name: str
     about: str
     properties: tuple[Property, ...]
-    borrowed: tuple[Place, ...] = ()
+    borrowed: tuple[Model, ...] = ()
     needs: tuple[tuple[str, ...], ...] = ()
     open: bool = False
     inside: tuple[str, ...] = ()
@@ -73,4 +73,4 @@ class Shape:
     value: Schema
 
 
-Places: TypeAlias = tuple[Place | Shape, ...]
+Models: TypeAlias = tuple[Model | Shape, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.schema.collecting import COLLECT
-from noetl_compiler.schema.model import Place, Places, Property, Schema, Shape, without_effect
+from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.routes import ON_STATUS, SET
 from noetl_compiler.schema.values import (
     AMOUNT,
@@ -110,8 +110,8 @@ RULES = (
 
 FAILURE = Property("failure", "What an unhandled failure means for the other branches.", ref("failure_mode"))
 
-POLICIES: Places = (
-    Place(
+POLICIES: Models = (
+    Model(
         "policy",
         "What follows a call: its rules are tried in order, and the first that matches decides.",
         (
@@ -122,7 +122,7 @@ POLICIES: Places = (
             without_effect("finally", _UNEVALUATED),
         ),
     ),
-    Place(
+    Model(
         "rule",
         "A condition about the outcome of a call, and what to do when it holds.",
         (
@@ -133,7 +133,7 @@ POLICIES: Places = (
         ),
         needs=(("then", "else"),),
     ),
-    Place(
+    Model(
         "circuit",
         "A circuit breaker: calls fail at once when too many before them have failed.",
         (
@@ -142,7 +142,7 @@ POLICIES: Places = (
             Property("probe", "After which time one call may try again.", SECONDS),
         ),
     ),
-    Place(
+    Model(
         "failure_mode",
         "What an unhandled failure means for the other branches.",
         (
@@ -158,20 +158,20 @@ POLICIES: Places = (
             ),
         ),
     ),
-    Place("action", "What to do after a call.", _ACTION, rules=_JUMPS_NEED_TO),
-    Place(
+    Model("action", "What to do after a call.", _ACTION, rules=_JUMPS_NEED_TO),
+    Model(
         "otherwise_then",
         "What to do when no rule before matched.",
         (Property("then", "What to do when no rule before matched.", ref("action"), required=True),),
         open=True,
     ),
-    Place(
+    Model(
         "eval_rule",
         'What to do after a call, as it was written before "spec.policy" had rules.',
         (Property("expr", "The condition; braces may be left out.", TEXT, older=("when",)), *_ACTION),
         rules=_JUMPS_NEED_TO,
     ),
-    Place(
+    Model(
         "eval_otherwise",
         "What to do when no rule before matched.",
         (Property("else", "What to do when no rule before matched.", ref("action"), required=True),),
@@ -183,8 +183,8 @@ POLICIES: Places = (
     Shape("otherwise", {"if": has("then"), "then": ref("otherwise_then"), "else": ref("action")}),
 )
 
-ADMISSION: Places = (
-    Place(
+ADMISSION: Models = (
+    Model(
         "admission",
         "Whether the step may begin: the first rule that matches decides, and without a match it may.",
         (
@@ -197,7 +197,7 @@ ADMISSION: Places = (
             _MODE,
         ),
     ),
-    Place(
+    Model(
         "admission_rule",
         "A condition, and whether the step may begin when it holds.",
         (
@@ -207,12 +207,12 @@ ADMISSION: Places = (
         ),
         needs=(("then", "else"),),
     ),
-    Place(
+    Model(
         "verdict",
         "Whether the step may begin.",
         (Property("allow", "True lets the step begin; false skips it.", FLAG, required=True),),
     ),
-    Place(
+    Model(
         "otherwise_verdict_then",
         "Whether the step may begin when no rule before matched.",
         (Property("then", "Whether the step may begin when no rule before matched.", ref("verdict"), required=True),),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from noetl_compiler.dialects.results import OUTPUT_KEYS
-from noetl_compiler.schema.model import Place, Places, Property, Schema, Shape, without_effect
+from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.policies import RULES
 from noetl_compiler.schema.values import AMOUNT, FLAG, HEADER, MAPPING, NAME, TEXT, TIMEOUT, any_of, has, list_of, ref
 
@@ -42,8 +42,8 @@ POLICY_DEFAULTS = (
 )
 """What a policy says for the calls inside."""
 
-RESULTS: Places = (
-    Place(
+RESULTS: Models = (
+    Model(
         "output",
         _ABOUT,
         (
@@ -56,7 +56,7 @@ RESULTS: Places = (
             without_effect("as", "name the task, or set ctx.name"),
         ),
     ),
-    Place(
+    Model(
         "part",
         "A part of a result, and its name.",
         (
@@ -64,7 +64,7 @@ RESULTS: Places = (
             Property("as", "Its name, else the last word of the way.", NAME, older=("name",)),
         ),
     ),
-    Place(
+    Model(
         "defaults",
         "What else holds for each call inside.",
         (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.schema.collecting import COLLECT
-from noetl_compiler.schema.model import Place, Places, Property, Schema, Shape, without_effect
+from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.policies import BACKOFF
 from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.values import (
@@ -68,17 +68,17 @@ _REPETITION = (
 
 _PAGES: Schema = {"allOf": [ref("retry_repetition"), has("next_call", "collect")]}
 
-RETRIES: Places = (
-    Place("retry_failure", "Calls again after a failure.", (_RETRY_WHEN, *_FAILURE)),
-    Place(
+RETRIES: Models = (
+    Model("retry_failure", "Calls again after a failure.", (_RETRY_WHEN, *_FAILURE)),
+    Model(
         "retry_repetition",
         "Calls again after a success: pages, polling.",
         (_WHILE, *_REPETITION),
         needs=(_WHILE.names,),
     ),
-    Place("rule_failure", "Calls again after a failure.", _FAILURE),
-    Place("rule_repetition", "Calls again after a success: pages, polling.", _REPETITION),
-    Place(
+    Model("rule_failure", "Calls again after a failure.", _FAILURE),
+    Model("rule_repetition", "Calls again after a success: pages, polling.", _REPETITION),
+    Model(
         "retry_outcomes",
         "When to call again, told apart by how the call ended.",
         (
@@ -86,7 +86,7 @@ RETRIES: Places = (
             Property("on_success", "When and how to call again after a success.", ref("retry_repetition")),
         ),
     ),
-    Place(
+    Model(
         "failure_rule",
         "When and how to call again after a failure.",
         (
@@ -94,7 +94,7 @@ RETRIES: Places = (
             Property("then", "How to call again.", ref("rule_failure"), required=True),
         ),
     ),
-    Place(
+    Model(
         "repetition_rule",
         "When and how to call again after a success.",
         (
@@ -102,17 +102,17 @@ RETRIES: Places = (
             Property("then", "How to call again.", ref("rule_repetition"), required=True),
         ),
     ),
-    Place(
+    Model(
         "while_rule",
         "When and how to call again after a success.",
         (Property("then", "When and how to call again.", _PAGES, required=True),),
     ),
-    Place(
+    Model(
         "backoff",
         "How the delay grows from call to call.",
         (Property("type", "How the delay grows from call to call, exponentially unless given.", BACKOFF), *_DELAYS),
     ),
-    Place(
+    Model(
         "per_iteration",
         "What is done with each single result.",
         sink_and_save("Where each result is stored."),

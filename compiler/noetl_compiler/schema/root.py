@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler.dialects.executor import PROFILES
 from noetl_compiler.schema.calls import DESC
-from noetl_compiler.schema.model import Place, Places, Property, without_effect
+from noetl_compiler.schema.model import Model, Models, Property, without_effect
 from noetl_compiler.schema.policies import FAILURE
 from noetl_compiler.schema.results import DEFAULTS, POLICY_DEFAULTS
 from noetl_compiler.schema.values import FLAG, MAPPING, NAME, NAMES, TEXT, TIMEOUT, list_of, ref, words
@@ -18,8 +18,8 @@ _IDENTITY = (
 )
 _KEPT = "results are kept inline or by reference as their size demands"
 
-ROOT: Places = (
-    Place(
+ROOT: Models = (
+    Model(
         "playbook",
         "A NoETL playbook: steps that call tools, and the ways between them.",
         (
@@ -63,8 +63,8 @@ ROOT: Places = (
         ),
         needs=(("name", "path", "metadata"),),
     ),
-    Place("metadata", "The playbook's name and path.", _IDENTITY, needs=(("name", "path"),), open=True),
-    Place(
+    Model("metadata", "The playbook's name and path.", _IDENTITY, needs=(("name", "path"),), open=True),
+    Model(
         "executor",
         "Where the playbook begins and ends, and what a failure means for it.",
         (
@@ -78,7 +78,7 @@ ROOT: Places = (
             ),
         ),
     ),
-    Place(
+    Model(
         "requirements",
         "The tools and features that the playbook needs.",
         (
@@ -86,7 +86,7 @@ ROOT: Places = (
             Property("features", "What an engine must be able to do.", list_of(TEXT)),
         ),
     ),
-    Place(
+    Model(
         "executor_spec",
         "Where the playbook begins and ends, and what a failure means for it.",
         (
@@ -103,7 +103,7 @@ ROOT: Places = (
             ),
         ),
     ),
-    Place(
+    Model(
         "executor_policy",
         "What a failure means for the rest of the run.",
         (
@@ -112,7 +112,7 @@ ROOT: Places = (
             *(without_effect(name, _KEPT) for name in ("results", "limits")),
         ),
     ),
-    Place(
+    Model(
         "keychain_entry",
         "A secret that the playbook uses.",
         (

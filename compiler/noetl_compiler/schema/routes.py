@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from noetl_compiler.schema.model import Place, Places, Property, Schema, Shape, without_effect
+from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.values import (
     CONDITION,
     MAPPING,
@@ -57,7 +57,7 @@ _CHOICE = (
     Property("else", "The step or steps to go on to when no condition before held.", one_or_more(ref("route"))),
 )
 
-_TARGET = Place(
+_TARGET = Model(
     "target",
     "A step to go on to.",
     (
@@ -71,8 +71,8 @@ _TARGET = Place(
     ),
 )
 
-_ROUTES: Places = (
-    Place(
+_ROUTES: Models = (
+    Model(
         "arcs",
         "The ways on from a step, tried in order when it is done.",
         (
@@ -91,7 +91,7 @@ _ROUTES: Places = (
         ),
         needs=(("arcs", "spec"),),
     ),
-    Place(
+    Model(
         "next_spec",
         "Whether one way or all are taken, and what follows when none is.",
         (
@@ -120,8 +120,8 @@ _ROUTES: Places = (
             without_effect("policy", "a route has no policy"),
         ),
     ),
-    Place("choice", _ABOUT_CHOICE, (*_CHOICE, _INPUT), needs=(("then", "else"),)),
-    Place("fork", _ABOUT_CHOICE, (*_CHOICE, _INPUT), needs=(("then",),)),
+    Model("choice", _ABOUT_CHOICE, (*_CHOICE, _INPUT), needs=(("then", "else"),)),
+    Model("fork", _ABOUT_CHOICE, (*_CHOICE, _INPUT), needs=(("then",),)),
     Shape(
         "next",
         any_of(
@@ -136,7 +136,7 @@ _ROUTES: Places = (
 )
 
 
-def routes(*, loose: bool) -> Places:
+def routes(*, loose: bool) -> Models:
     """``next``. ``loose``: templates beside the name of a step are names bound for it."""
     rules: Schema = {"additionalProperties": {"type": "string", "pattern": TEMPLATE}} if loose else {}
     return (replace(_TARGET, rules=rules), *_ROUTES)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_KINDS
 from noetl_compiler.schema.guards import GUARD
-from noetl_compiler.schema.model import Place, Places, Property, Shape, without_effect
+from noetl_compiler.schema.model import Model, Models, Property, Shape, without_effect
 from noetl_compiler.schema.values import CONDITION, any_of, has, list_of, one_or_more, open_words, ref, told_words
 
 __all__ = ["SINKS", "SINK_PROPERTIES", "STORE_KEYS", "sink_and_save"]
@@ -87,8 +87,8 @@ def sink_and_save(about: str, *, deprecated: bool = False) -> tuple[Property, ..
     )
 
 
-SINKS: Places = (
-    Place(
+SINKS: Models = (
+    Model(
         "sink",
         "Stores each result in the same call that made it.",
         (
@@ -98,7 +98,7 @@ SINKS: Places = (
         ),
         needs=(STORE_KEYS,),
     ),
-    Place(
+    Model(
         "sink_tool",
         "The kind of store and its fields.",
         (_INNER_KINDS, *SINK_PROPERTIES),

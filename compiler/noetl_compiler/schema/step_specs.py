@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.schema.guards import GUARD
-from noetl_compiler.schema.model import Place, Places, Property, without_effect
+from noetl_compiler.schema.model import Model, Models, Property, without_effect
 from noetl_compiler.schema.policies import ADMISSION, FAILURE
 from noetl_compiler.schema.results import DEFAULTS, POLICY_DEFAULTS
 from noetl_compiler.schema.routes import SET
@@ -41,8 +41,8 @@ STEP_SPEC = (
 )
 """What the spec of a step has in v10 and case."""
 
-STEP_SPECS: Places = (
-    Place(
+STEP_SPECS: Models = (
+    Model(
         "step_policy",
         "When the step may begin.",
         (
@@ -54,7 +54,7 @@ STEP_SPECS: Places = (
             without_effect("results", "results are kept inline or by reference as their size demands"),
         ),
     ),
-    Place(
+    Model(
         "lifecycle",
         "How long the step may take.",
         (
@@ -62,6 +62,6 @@ STEP_SPECS: Places = (
             Property("deadline_s", "The same; the shorter of the two holds.", SECONDS),
         ),
     ),
-    Place("enter", "Names to set before the step's loop or its first task.", (*SET, GUARD)),
+    Model("enter", "Names to set before the step's loop or its first task.", (*SET, GUARD)),
     *ADMISSION,
 )

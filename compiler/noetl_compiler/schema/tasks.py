@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.schema.calls import CALL, CALLED, KIND_WORDS, TOOL_FIELDS, Calls, by_kind
-from noetl_compiler.schema.model import Place, Places, Property, Schema, Shape, without_effect
+from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.results import RESULT
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
 from noetl_compiler.schema.values import FLAG, HEADER, NAME, SECONDS, TEXT, TIMEOUT, any_of, list_of, ref
@@ -19,7 +19,7 @@ _IS_LABELLED: Schema = {"minProperties": 1, "maxProperties": 1, "additionalPrope
 _LABELLED: Schema = {"additionalProperties": ref("task")}
 
 
-def tasks(calls: Calls) -> Places:
+def tasks(calls: Calls) -> Models:
     """``tool`` in a dialect that writes calls so."""
     kinds = tuple((kind, _task(kind, calls)) for kind in ALL_KINDS)
     chosen = Property("kind", "The kind of tool to call.", KIND_WORDS, older=("type",), required=True)
@@ -27,21 +27,21 @@ def tasks(calls: Calls) -> Places:
         CALL,
         *TOOL_FIELDS.values(),
         *(place for _, place in kinds),
-        Place("task", "One call of a tool.", (chosen,), open=True, rules={"allOf": by_kind(kinds, *chosen.names)}),
+        Model("task", "One call of a tool.", (chosen,), open=True, rules={"allOf": by_kind(kinds, *chosen.names)}),
         *_SETTINGS,
         Shape("item", {"type": "object", "if": _IS_LABELLED, "then": _LABELLED, "else": ref("task")}),
         Shape("tool", any_of(ref("item"), list_of(ref("item")))),
     )
 
 
-def _task(kind: str, calls: Calls) -> Place:
+def _task(kind: str, calls: Calls) -> Model:
     told = Property("kind", KIND_MEANINGS[kind], {"const": kind}, older=("type",))
     named = {"workbook": (CALLED, _LABEL), "secrets": (_LABEL,)}.get(kind, (_NAME,))
     return calls.nested(kind, f"{kind}_task", (told, *named))
 
 
-_SETTINGS: Places = (
-    Place(
+_SETTINGS: Models = (
+    Model(
         "task_spec",
         "What follows the call, and how long it may take.",
         (
@@ -62,7 +62,7 @@ _SETTINGS: Places = (
         ),
         open=True,
     ),
-    Place(
+    Model(
         "assert",
         "The names that the call expects to be bound.",
         (
@@ -70,7 +70,7 @@ _SETTINGS: Places = (
             without_effect("returns", "what a tool returns is known only when it runs"),
         ),
     ),
-    Place(
+    Model(
         "timeout",
         "How long a call may take, by its parts.",
         (

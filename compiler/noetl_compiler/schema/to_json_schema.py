@@ -6,18 +6,18 @@ from collections.abc import Collection
 from typing import cast
 
 from noetl_compiler.graph import Json
-from noetl_compiler.schema.model import Place, Places, Property, Schema, Shape
+from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape
 from noetl_compiler.schema.values import ANYTHING, NOTHING
 
 __all__ = ["definitions"]
 
 
-def definitions(places: Places, own: Collection[str]) -> Schema:
+def definitions(places: Models, own: Collection[str]) -> Schema:
     """The definitions of a dialect. ``own`` are older names that are the dialect's usual ones, so not deprecated."""
     return {one.name: one.value if isinstance(one, Shape) else _mapping(one, own) for one in places}
 
 
-def _properties(place: Place, own: Collection[str]) -> Schema:
+def _properties(place: Model, own: Collection[str]) -> Schema:
     """Every property under each of its names."""
     rendered: Schema = {}
     for one in place.properties:
@@ -27,7 +27,7 @@ def _properties(place: Place, own: Collection[str]) -> Schema:
     return rendered
 
 
-def _lent(place: Place) -> Schema:
+def _lent(place: Model) -> Schema:
     """What a lender has told of a key is not told again: the key is only allowed."""
     return {name: True for lender in place.borrowed for name in lender.names}
 
@@ -63,7 +63,7 @@ def _or_null(value: Schema) -> Schema:
     return {"anyOf": [value, NOTHING]}
 
 
-def _mapping(place: Place, own: Collection[str]) -> Schema:
+def _mapping(place: Model, own: Collection[str]) -> Schema:
     required: list[Json] = [one.name for one in place.properties if one.required and not one.older]
     groups = [one.names for one in place.properties if one.required and one.older]
     needs = [_need(group, place) for group in (*groups, *place.needs)]
@@ -80,7 +80,7 @@ def _mapping(place: Place, own: Collection[str]) -> Schema:
     }
 
 
-def _need(group: tuple[str, ...], place: Place) -> Schema:
+def _need(group: tuple[str, ...], place: Model) -> Schema:
     present: list[Json] = [{"required": [key]} for key in group]
     within: list[Json] = [{"not": {"properties": {key: {"not": {"anyOf": present}}}}} for key in place.inside]
     return {"anyOf": [*present, *within]}

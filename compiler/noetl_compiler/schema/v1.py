@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from noetl_compiler.schema.calls import DESC, INPUT
 from noetl_compiler.schema.loops import LOOP_PROPERTIES
-from noetl_compiler.schema.model import Place, Places, Property, Schema, without_effect
+from noetl_compiler.schema.model import Model, Models, Property, Schema, without_effect
 from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.v1_calls import NESTED_CALLS, Form
 from noetl_compiler.schema.values import (
@@ -31,7 +31,7 @@ _NAME = Property("step", "The name of the step, by which routes and templates ca
 _NAMED = (("step", "name"),)
 """A step that tells its type may have its name as "name"."""
 
-_STEP = Place(
+_STEP = Model(
     "any_step",
     "What every step has.",
     (
@@ -80,11 +80,11 @@ _IS_REGION: Schema = {"required": ["loop"], "not": has("type", "tool", "task")}
 
 _ITERATOR = told_words(dict.fromkeys(("iterator", "loop"), "Runs a task once for each item of a list."))
 
-STEPS: Places = (
+STEPS: Models = (
     _STEP,
     *_FORM.places(),
     *NESTED_CALLS,
-    Place(
+    Model(
         "iterator_step",
         "Runs a task once for each item of a list.",
         (
@@ -101,21 +101,21 @@ STEPS: Places = (
         borrowed=(_STEP,),
         needs=(("collection", "in", "items", "data", "loop"),),
     ),
-    Place("call_step", "Calls something by its name.", (_TYPE, _CALL, INPUT), borrowed=(_STEP,)),
-    Place(
+    Model("call_step", "Calls something by its name.", (_TYPE, _CALL, INPUT), borrowed=(_STEP,)),
+    Model(
         "nested_step",
         "A step whose tasks are written as in newer dialects.",
         (Property("tool", "The task of the step, or the list of its tasks.", ref("tool"), required=True), INPUT),
         borrowed=(_STEP,),
     ),
-    Place(
+    Model(
         "region_step",
         "Runs the steps from here to the one with its end_loop once for each item.",
         (Property("loop", "The items, and the name of each.", ref("loop"), required=True), INPUT, *_SINKS),
         borrowed=(_STEP,),
     ),
-    Place("bare_step", "A step that calls nothing and only leads on.", (INPUT,), borrowed=(_STEP,)),
-    Place(
+    Model("bare_step", "A step that calls nothing and only leads on.", (INPUT,), borrowed=(_STEP,)),
+    Model(
         "step",
         "A step: it calls something and goes on by what its next names.",
         (

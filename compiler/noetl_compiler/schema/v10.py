@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler.graph import Json
 from noetl_compiler.schema.calls import DESC
-from noetl_compiler.schema.model import Place, Places, Property
+from noetl_compiler.schema.model import Model, Models, Property
 from noetl_compiler.schema.results import OUTPUTS, RESULT
 from noetl_compiler.schema.routes import SET
 from noetl_compiler.schema.sinks import sink_and_save
@@ -18,8 +18,8 @@ OWN_WORDS = frozenset[str]()
 _LOOP: Json = {"in": '"{{ $1 }}"', "iterator": "item", "spec": {"mode": "sequential"}}
 _NEXT: Json = {"spec": {"mode": "exclusive"}, "arcs": [{"step": "$1"}]}
 
-STEPS: Places = (
-    Place(
+STEPS: Models = (
+    Model(
         "step",
         "A step: its tasks run one after the other, then it goes on by its arcs.",
         (
@@ -49,6 +49,6 @@ STEPS: Places = (
             RESULT,
         ),
     ),
-    Place("step_spec", "When the step may begin, and how long it may take.", STEP_SPEC),
+    Model("step_spec", "When the step may begin, and how long it may take.", STEP_SPEC),
     *STEP_SPECS,
 )

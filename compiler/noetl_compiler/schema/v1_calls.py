@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_FIELDS
 from noetl_compiler.schema.calls import CALLED, INPUT, RETURN_AND_ON_ERROR, Calls, by_kind
-from noetl_compiler.schema.model import Place, Places, Property, Schema, Shape
+from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape
 from noetl_compiler.schema.sinks import SINK_PROPERTIES, STORE_KEYS
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
 from noetl_compiler.schema.values import NAME, any_of, first_of, has, one_or_more, ref, told_words, words
@@ -38,7 +38,7 @@ class Form:
 
     name: str
     keys: tuple[str, ...]
-    around: tuple[Place, ...] = ()
+    around: tuple[Model, ...] = ()
 
     @property
     def words(self) -> Schema:
@@ -46,7 +46,7 @@ class Form:
         older = {word: f'An older word for "{kind}".' for kind, spelled in _OLDER_WORDS.items() for word in spelled}
         return told_words({**KIND_MEANINGS, **older, **dict.fromkeys(_SAVES, "Only stores something.")})
 
-    def places(self) -> Places:
+    def places(self) -> Models:
         """A place for each kind, and one for what only stores."""
         return (*(place for _, place in self._kinds()), self._saving())
 
@@ -61,11 +61,11 @@ class Form:
             otherwise=otherwise,
         )
 
-    def _kinds(self) -> tuple[tuple[str, Place], ...]:
+    def _kinds(self) -> tuple[tuple[str, Model], ...]:
         kinds = (kind for kind in ALL_KINDS if self.around or kind not in PSEUDO_KINDS)
         return tuple((kind, self._place(kind)) for kind in kinds)
 
-    def _place(self, kind: str) -> Place:
+    def _place(self, kind: str) -> Model:
         word = words(kind, *_OLDER_WORDS.get(kind, ()))
         told = tuple(Property(key, KIND_MEANINGS[kind], word) for key in self.keys)
         named = {"workbook": (CALLED,), "secrets": ()}.get(kind, (_NAME,))
@@ -73,13 +73,13 @@ class Form:
         own = () if self.around else RETURN_AND_ON_ERROR
         return CALLS.flat(kind, f"{kind}_{self.name}", (*told, *named, *bound, *own), self.around)
 
-    def _saving(self) -> Place:
+    def _saving(self) -> Model:
         told = (Property(key, "Says that this only stores something.", _SAVING_WORDS) for key in self.keys)
         flat = (one for one in SINK_PROPERTIES if SINK_FIELDS.issuperset(one.names))
         nested = Property("save", "What to store, and where.", one_or_more(ref("saved")), older=("sink",))
         about = "Only stores something; without a kind of store, what is stored is the step's result."
         own = () if self.around else RETURN_AND_ON_ERROR
-        return Place(f"saving_{self.name}", about, (*told, _NAME, nested, *flat, *own), self.around)
+        return Model(f"saving_{self.name}", about, (*told, _NAME, nested, *flat, *own), self.around)
 
     def _only_saves(self) -> Schema:
         marked: Schema = {"allOf": [_says(self.keys, _MARKS), has(*_SAVES)]}
@@ -96,9 +96,9 @@ _HAS_STORE = any_of(
     *({"required": [key], "properties": {key: {"not": {"enum": sorted(EVENT_KINDS)}}}} for key in STORE_KEYS)
 )
 
-NESTED_CALLS: Places = (
+NESTED_CALLS: Models = (
     *_NESTED.places(),
-    Place(
+    Model(
         "call_of_kind",
         "What is called.",
         tuple(Property(key, "The kind of what is called.", _NESTED.words) for key in _NESTED.keys),

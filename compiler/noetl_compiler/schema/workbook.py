@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from noetl_compiler.schema.calls import ASSERT, DESC, KIND_WORDS, RETURN_AND_ON_ERROR, Calls, by_kind
-from noetl_compiler.schema.model import Place, Places, Property, Schema, Shape, without_effect
+from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS, kind_of
 from noetl_compiler.schema.values import NAME, any_of, has, list_of, ref
@@ -29,12 +29,12 @@ _UNFINISHED: Schema = {"type": "object", "required": ["kind"], "not": has(*_NEED
 """A task that lacks what its tool needs is only a mistake when a step calls it."""
 
 
-def workbook(calls: Calls) -> Places:
+def workbook(calls: Calls) -> Models:
     """The workbook in a dialect that writes calls so."""
     flat = tuple((kind, _task(kind, calls)) for kind in ALL_KINDS if kind != "workbook")
     return (
         *(place for _, place in flat),
-        Place(
+        Model(
             "workbook_flat",
             "A task with a name and the fields of its tool beside it.",
             (_LABEL, _KIND),
@@ -45,14 +45,14 @@ def workbook(calls: Calls) -> Places:
     )
 
 
-def _task(kind: str, calls: Calls) -> Place:
+def _task(kind: str, calls: Calls) -> Model:
     told = Property("tool", KIND_MEANINGS[kind], {"const": kind}, older=("kind", "type"))
     head = (_LABEL, told, *_SIGNATURE, *(RETURN_AND_ON_ERROR if calls.binds else ()))
     return replace(calls.flat(kind, f"{kind}_workbook_task", head), needs=())
 
 
-_AROUND: Places = (
-    Place(
+_AROUND: Models = (
+    Model(
         "workbook_nested",
         "A task with a name.",
         (
@@ -63,7 +63,7 @@ _AROUND: Places = (
             ASSERT,
         ),
     ),
-    Place(
+    Model(
         "workbook_mapping",
         "Tasks with a name, which steps run with kind: workbook.",
         (Property("tasks", "The tasks, by name or as a list.", any_of(_LISTED, _MAPPED), required=True),),

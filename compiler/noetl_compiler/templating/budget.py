@@ -18,8 +18,8 @@ __all__ = [
     "MAX_STEPS",
     "NODES_A_CONTAINER",
     "BudgetExceededError",
-    "Meter",
     "NotDataError",
+    "RenderBudget",
     "check_number",
     "check_text",
 ]
@@ -71,7 +71,7 @@ class _Weight(NamedTuple):
     chars: int
 
 
-class Meter:
+class RenderBudget:
     """What is left of the budget."""
 
     __slots__ = ("_chars", "_nodes", "_steps", "_weights")

@@ -19,7 +19,7 @@ from jinja2.filters import make_attrgetter
 from jinja2.tests import TESTS as JINJA_TESTS
 
 from noetl_compiler.templating.absent import Absent
-from noetl_compiler.templating.budget import Meter
+from noetl_compiler.templating.budget import RenderBudget
 from noetl_compiler.templating.formats import percent
 from noetl_compiler.templating.materialise import materialise, text_of
 from noetl_compiler.templating.prices import OF_ARGUMENTS, searched, steps_an_item, steps_of
@@ -62,7 +62,7 @@ def _metered(name: str, function: Any) -> Any:
 
     @pass_context
     def metered(context: Any, value: Any, /, *args: Any, **kwargs: Any) -> Any:
-        meter: Meter = context.meter
+        meter: RenderBudget = context.meter
         meter.step(steps)
         if an_item:
             value = _each_charged(value, meter, an_item)
@@ -78,7 +78,7 @@ def _metered(name: str, function: Any) -> Any:
     return metered
 
 
-def _each_charged(value: Any, meter: Meter, steps: int) -> Any:
+def _each_charged(value: Any, meter: RenderBudget, steps: int) -> Any:
     """What is going to be gone through: what has a length is charged at once, of the rest every item when it comes."""
     if isinstance(value, Sized):
         meter.step(steps * len(value))
@@ -87,20 +87,20 @@ def _each_charged(value: Any, meter: Meter, steps: int) -> Any:
     return _passing(cast("Iterator[Any]", value), meter, steps) if is_stream else value
 
 
-def _passing(items: Iterator[Any], meter: Meter, steps: int) -> Iterator[Any]:
+def _passing(items: Iterator[Any], meter: RenderBudget, steps: int) -> Iterator[Any]:
     for item in items:
         meter.step(steps)
         yield item
 
 
-def _free(_meter: Meter, _value: Any) -> None:
+def _free(_meter: RenderBudget, _value: Any) -> None:
     """The price of what costs nothing."""
 
 
-def _charge(name: str) -> Callable[[Meter, Any], None]:
+def _charge(name: str) -> Callable[[RenderBudget, Any], None]:
     if name in _IMMEDIATE.split():
         return _free
-    return Meter.weigh if name in _COMPARING.split() else Meter.read
+    return RenderBudget.weigh if name in _COMPARING.split() else RenderBudget.read
 
 
 def _first_argument(wants: str, context: Any) -> tuple[Any, ...]:
@@ -122,7 +122,7 @@ def _format(context: Any, value: Any, *args: Any, **kwargs: Any) -> str:
 
 @pass_context
 def _join(context: Any, value: Iterable[Any], d: str = "", attribute: str | int | None = None) -> str:
-    meter: Meter = context.meter
+    meter: RenderBudget = context.meter
     items = value if attribute is None else map(make_attrgetter(context.environment, attribute), value)
     parts = [text_of(item, meter) for item in items]
     meter.chars(len(parts) * len(d))
@@ -220,7 +220,7 @@ class _Counted:
 
     __slots__ = ("_items", "_meter", "_work")
 
-    def __init__(self, items: Any, meter: Meter, work: int) -> None:
+    def __init__(self, items: Any, meter: RenderBudget, work: int) -> None:
         self._items = items
         self._meter = meter
         self._work = work

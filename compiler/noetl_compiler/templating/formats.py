@@ -13,7 +13,7 @@ from typing import Any
 from jinja2.environment import Environment
 from jinja2.sandbox import SandboxedFormatter
 
-from noetl_compiler.templating.budget import BudgetExceededError, Meter
+from noetl_compiler.templating.budget import BudgetExceededError, RenderBudget
 from noetl_compiler.templating.materialise import text_of
 
 __all__ = ["FormatMethod", "percent"]
@@ -24,7 +24,7 @@ _MAX_WIDTH = 9999
 _STEPS_A_CONVERSION = 50
 
 
-def percent(meter: Meter, text: str, arguments: Any) -> str:
+def percent(meter: RenderBudget, text: str, arguments: Any) -> str:
     """``text % arguments``, charged before it is done."""
     meter.read(text)
     position = text.find("%")
@@ -40,7 +40,7 @@ def percent(meter: Meter, text: str, arguments: Any) -> str:
     return result
 
 
-def _arguments(meter: Meter, arguments: Any) -> Any:
+def _arguments(meter: RenderBudget, arguments: Any) -> Any:
     """The arguments with everything but text and numbers made text."""
     kind = arguments.__class__
     if issubclass(kind, tuple):
@@ -50,7 +50,7 @@ def _arguments(meter: Meter, arguments: Any) -> Any:
     return _argument(meter, arguments)
 
 
-def _argument(meter: Meter, value: Any) -> Any:
+def _argument(meter: RenderBudget, value: Any) -> Any:
     meter.read(value)
     if type(value) is int:
         meter.long_number(value.bit_length())
@@ -67,7 +67,7 @@ class FormatMethod:
         self._text = text
         self._name = name
 
-    def __call__(self, meter: Meter, *args: Any, **kwargs: Any) -> str:
+    def __call__(self, meter: RenderBudget, *args: Any, **kwargs: Any) -> str:
         """The formatted text."""
         if self._name == "format_map":
             (mapping,) = args
@@ -79,7 +79,7 @@ class FormatMethod:
 
 
 class _Formatter(SandboxedFormatter):
-    def __init__(self, environment: Environment, meter: Meter) -> None:
+    def __init__(self, environment: Environment, meter: RenderBudget) -> None:
         super().__init__(environment)
         self._meter = meter
 

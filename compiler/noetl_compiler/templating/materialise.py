@@ -16,7 +16,7 @@ from typing import Any
 from jinja2.runtime import Undefined
 
 from noetl_compiler.graph import Json
-from noetl_compiler.templating.budget import NODES_A_CONTAINER, Meter, NotDataError, check_number, check_text
+from noetl_compiler.templating.budget import NODES_A_CONTAINER, NotDataError, RenderBudget, check_number, check_text
 
 __all__ = ["materialise", "text_of"]
 
@@ -26,7 +26,7 @@ _LEAVES = frozenset({str, int, float, bool, type(None)})
 _TEXT = frozenset({str})
 
 
-def materialise(value: Any, meter: Meter, depth: int = 0) -> Json:
+def materialise(value: Any, meter: RenderBudget, depth: int = 0) -> Json:
     """A fresh JSON value. Mappings become dicts with text keys, other iterables lists, dates ISO text, decimals floats.
 
     An undefined value raises jinja2's UndefinedError, what is no data :class:`NotDataError`.
@@ -47,7 +47,7 @@ def materialise(value: Any, meter: Meter, depth: int = 0) -> Json:
     return _scalar(value)
 
 
-def text_of(value: Any, meter: Meter) -> str:
+def text_of(value: Any, meter: RenderBudget) -> str:
     """The value inside of a text, as Jinja writes it: ``None``, ``True``, ``{'a': 1}``."""
     if type(value) is str:
         meter.chars(len(value))
@@ -65,7 +65,7 @@ def text_of(value: Any, meter: Meter) -> str:
     return text
 
 
-def _copied(value: Any, meter: Meter, depth: int) -> Json:
+def _copied(value: Any, meter: RenderBudget, depth: int) -> Json:
     """A copy of a plain container. One that has nothing but leaves, as most have, is copied in one go."""
     meter.nodes(len(value) + NODES_A_CONTAINER)
     if depth > _MAX_DEPTH:
@@ -98,7 +98,7 @@ def _key(key: Any) -> str:
     return key if type(key) is str else str(_scalar(key))
 
 
-def _counted(items: Iterable[Any], meter: Meter) -> Iterator[Any]:
+def _counted(items: Iterable[Any], meter: RenderBudget) -> Iterator[Any]:
     for item in items:
         meter.nodes(1)
         yield item

@@ -15,17 +15,17 @@ from jinja2 import nodes
 
 from noetl_compiler.templating.truth import ABSENT, PRESENT, Known, Synonyms, truth
 
-__all__ = ["NO_TRUTHS", "WORDS", "Outcome", "Truths", "truths_of", "truths_of_path"]
+__all__ = ["NO_TRUTHS", "WORDS", "OutcomeStatus", "Truths", "truths_of", "truths_of_path"]
 
-Outcome: TypeAlias = Literal["ok", "error"]
+OutcomeStatus: TypeAlias = Literal["ok", "error"]
 
-EVENTS_OF_CALLS: Mapping[Outcome, frozenset[str]] = MappingProxyType(
+EVENTS_OF_CALLS: Mapping[OutcomeStatus, frozenset[str]] = MappingProxyType(
     {
         "ok": frozenset({"step.done", "call.done", "step.exit", "loop.item"}),
         "error": frozenset({"step.failed", "call.error", "step.exit"}),
     }
 )
-EVENTS_OF_LOOPS: Mapping[Outcome, frozenset[str]] = MappingProxyType(
+EVENTS_OF_LOOPS: Mapping[OutcomeStatus, frozenset[str]] = MappingProxyType(
     {
         "ok": frozenset({"loop.done", "step.done", "step.exit"}),
         "error": frozenset({"loop.failed", "step.failed", "call.error", "step.exit"}),
@@ -59,7 +59,7 @@ _TELLING = re.compile(r"\b(?:_?outcome|output|success|error|event|or|and|not|tru
 """Without one of these words a condition that names anything depends on other things."""
 
 
-def _known(outcome: Outcome, names: frozenset[str]) -> Known:
+def _known(outcome: OutcomeStatus, names: frozenset[str]) -> Known:
     envelope = dict.fromkeys(("output.status", "outcome.status", "_outcome.status"), outcome)
     error = PRESENT if outcome == "error" else ABSENT
     return {**envelope, "success": outcome == "ok", "error": error, "event.name": Synonyms(names)}

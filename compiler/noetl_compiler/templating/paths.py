@@ -14,7 +14,7 @@ from jinja2 import meta, nodes
 from jinja2.exceptions import UndefinedError
 
 from noetl_compiler.graph import Json
-from noetl_compiler.templating.budget import BudgetExceededError, Meter, NotDataError
+from noetl_compiler.templating.budget import BudgetExceededError, NotDataError, RenderBudget
 from noetl_compiler.templating.materialise import materialise
 from noetl_compiler.templating.sandbox import ENVIRONMENT
 
@@ -129,7 +129,7 @@ def _constant_name(node: nodes.Getattr | nodes.Getitem) -> str | None:
     return name if isinstance(name, str) and "." not in name else None
 
 
-def project(scope: Mapping[str, Any], paths: Sequence[str], meter: Meter) -> dict[str, Json]:
+def project(scope: Mapping[str, Any], paths: Sequence[str], meter: RenderBudget) -> dict[str, Json]:
     """The smallest nested dict that has the values at these paths; a path that leads nowhere is left out. NotDataError
     for a value that no template may give.
     """
@@ -146,7 +146,7 @@ def project(scope: Mapping[str, Any], paths: Sequence[str], meter: Meter) -> dic
     return result
 
 
-def _passed_on(path: str, value: Any, meter: Meter) -> Json:
+def _passed_on(path: str, value: Any, meter: RenderBudget) -> Json:
     try:
         return materialise(value, meter)
     except (BudgetExceededError, NotDataError, RecursionError, UnicodeEncodeError, UndefinedError) as error:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from noetl_compiler.templating.budget import Meter
+from noetl_compiler.templating.budget import RenderBudget
 
 __all__ = ["OF_ARGUMENTS", "Price", "searched", "steps_an_item", "steps_of", "text_method"]
 
@@ -58,23 +58,23 @@ def steps_an_item(name: str) -> int:
     return _STEPS_AN_ITEM.get(name, 0)
 
 
-def _batch(meter: Meter, _items: Any, count: Any, _fill: Any = None) -> None:
+def _batch(meter: RenderBudget, _items: Any, count: Any, _fill: Any = None) -> None:
     meter.step(_amount(count))
 
 
-def _center(meter: Meter, _text: Any, width: Any = 80) -> None:
+def _center(meter: RenderBudget, _text: Any, width: Any = 80) -> None:
     meter.chars(_amount(width))
 
 
-def _indent(meter: Meter, text: Any, width: Any = 4, _first: bool = False, _blank: bool = False) -> None:
+def _indent(meter: RenderBudget, text: Any, width: Any = 4, _first: bool = False, _blank: bool = False) -> None:
     meter.chars(_amount(width) * (_lines(str(text)) + 1))
 
 
-def _listed(meter: Meter, value: Any) -> None:
+def _listed(meter: RenderBudget, value: Any) -> None:
     meter.step(len(value) if isinstance(value, str) else 0)
 
 
-def searched(meter: Meter, needle: Any, text: Any) -> None:
+def searched(meter: RenderBudget, needle: Any, text: Any) -> None:
     """Charge for looking for one text in another."""
     if isinstance(needle, str) and isinstance(text, str):
         long, short = len(text), len(needle)
@@ -82,35 +82,35 @@ def searched(meter: Meter, needle: Any, text: Any) -> None:
             meter.chars(long * short // _COMPARED_A_CHAR)
 
 
-def _searched_back(meter: Meter, needle: str, text: str) -> None:
+def _searched_back(meter: RenderBudget, needle: str, text: str) -> None:
     meter.chars(len(text) * len(needle) // _COMPARED_A_CHAR)
 
 
-def _from_json(meter: Meter, text: Any) -> None:
+def _from_json(meter: RenderBudget, text: Any) -> None:
     if isinstance(text, str):
         meter.step(_STEPS_A_BRACKET * (text.count("[") + text.count("{")))
 
 
-def _trim(meter: Meter, text: Any, chars: Any = None) -> None:
+def _trim(meter: RenderBudget, text: Any, chars: Any = None) -> None:
     meter.chars(len(str(text)) * len(str(chars or "")) // _STRIPPED_A_CHAR)
 
 
-def _replace(meter: Meter, text: Any, old: Any, new: Any, _count: Any = None) -> None:
+def _replace(meter: RenderBudget, text: Any, old: Any, new: Any, _count: Any = None) -> None:
     whole = str(text)
     searched(meter, str(old), whole)
     meter.chars(len(whole) + whole.count(str(old)) * len(str(new)))
 
 
-def _round(meter: Meter, _number: Any, precision: Any = 0, _method: str = "common") -> None:
+def _round(meter: RenderBudget, _number: Any, precision: Any = 0, _method: str = "common") -> None:
     meter.long_number(4 * _amount(precision))
 
 
-def _words(meter: Meter, text: Any, *_rest: Any) -> None:
+def _words(meter: RenderBudget, text: Any, *_rest: Any) -> None:
     meter.chars(_CHARS_WORKED_ON * len(str(text)))
 
 
 def _wordwrap(
-    meter: Meter, text: Any, width: Any = 79, _long: bool = True, wrapstring: Any = None, _hyphens: bool = True
+    meter: RenderBudget, text: Any, width: Any = 79, _long: bool = True, wrapstring: Any = None, _hyphens: bool = True
 ) -> None:
     """A word that is longer than a line is cut again and again, each time copying what is left of it."""
     whole = str(text)
@@ -139,7 +139,7 @@ OF_ARGUMENTS: dict[str, Price] = {
 """Filters that cost more than they are given, or that work long on it -> what they cost."""
 
 
-def text_method(meter: Meter, name: str, text: str, args: tuple[Any, ...]) -> None:
+def text_method(meter: RenderBudget, name: str, text: str, args: tuple[Any, ...]) -> None:
     """Charge for a method of a text that makes more than the text, or many of it."""
     if args and isinstance(args[0], str):
         _looked_through(meter, name, text, args[0])
@@ -162,7 +162,7 @@ def text_method(meter: Meter, name: str, text: str, args: tuple[Any, ...]) -> No
         meter.chars(3 * len(text))  # a letter has up to three in the other case
 
 
-def _looked_through(meter: Meter, name: str, text: str, sought: str) -> None:
+def _looked_through(meter: RenderBudget, name: str, text: str, sought: str) -> None:
     if name in _SEARCHING:
         searched(meter, sought, text)
     elif name in _SEARCHING_BACK:

@@ -9,7 +9,7 @@ from jinja2 import Template, nodes
 from jinja2.exceptions import TemplateError, TemplateSyntaxError
 
 from noetl_compiler.source import expressions
-from noetl_compiler.templating.budget import Meter
+from noetl_compiler.templating.budget import RenderBudget
 from noetl_compiler.templating.instrument import LONE, prepare
 from noetl_compiler.templating.paths import lone_path
 from noetl_compiler.templating.sandbox import ENVIRONMENT, ScopeContext
@@ -35,7 +35,7 @@ class Program:
         self._template = template
         self._is_lone = is_lone
 
-    def run(self, scope: Mapping[str, Any], meter: Meter) -> Any:
+    def run(self, scope: Mapping[str, Any], meter: RenderBudget) -> Any:
         """Evaluate; whatever Jinja, the sandbox or the meter raises goes to the caller."""
         context = ScopeContext(scope, meter)
         parts = list(self._template.root_render_func(context))
@@ -59,7 +59,7 @@ class PathProgram:
     def __init__(self, path: str) -> None:
         self._name, *self._rest = path.split(".")
 
-    def run(self, scope: Mapping[str, Any], meter: Meter) -> Any:
+    def run(self, scope: Mapping[str, Any], meter: RenderBudget) -> Any:
         """See Program. What it does is within what a rendering is charged for in any case."""
         del meter
         value: Any

@@ -29,7 +29,7 @@ from jinja2.runtime import Context, LoopContext, Undefined
 from jinja2.sandbox import MAX_RANGE, ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace, missing
 
-from noetl_compiler.templating.budget import BudgetExceededError, Meter
+from noetl_compiler.templating.budget import BudgetExceededError, RenderBudget
 from noetl_compiler.templating.filters import FILTERS, TESTS
 from noetl_compiler.templating.formats import FormatMethod, percent
 from noetl_compiler.templating.materialise import text_of
@@ -100,7 +100,7 @@ class Missing(StrictUndefined):
 class ScopeContext(Context):
     """A context that looks names up in the scope only when the template asks for them."""
 
-    def __init__(self, scope: Mapping[str, Any], meter: Meter) -> None:
+    def __init__(self, scope: Mapping[str, Any], meter: RenderBudget) -> None:
         super().__init__(ENVIRONMENT, {}, None, {})
         self.scope = scope
         self.meter = meter
@@ -185,7 +185,7 @@ def _is_view(obj: Any) -> bool:
     return type(obj) is dict or isinstance(obj, Mapping) or hasattr(obj, "materialise")
 
 
-def _charged(meter: Meter, method: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _charged(meter: RenderBudget, method: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Charge for a method that makes more than it is given; returns the arguments to call it with."""
     if not isinstance(method, types.BuiltinMethodType):
         return args
@@ -207,7 +207,7 @@ def _check_encoding(name: str = "utf-8", *_errors: str) -> None:
         raise SecurityError(f'no template can use the encoding "{name}"')
 
 
-def _joined(meter: Meter, separator: str, items: Iterable[Any]) -> list[str]:
+def _joined(meter: RenderBudget, separator: str, items: Iterable[Any]) -> list[str]:
     parts: list[str] = []
     for item in items:
         meter.step()
@@ -216,13 +216,13 @@ def _joined(meter: Meter, separator: str, items: Iterable[Any]) -> list[str]:
     return parts
 
 
-def _charge_add(meter: Meter, left: Any, right: Any) -> None:
+def _charge_add(meter: RenderBudget, left: Any, right: Any) -> None:
     if not isinstance(left, int | float):
         meter.weigh(left)
         meter.weigh(right)
 
 
-def _charge_multiply(meter: Meter, left: Any, right: Any) -> None:
+def _charge_multiply(meter: RenderBudget, left: Any, right: Any) -> None:
     if isinstance(left, int) and isinstance(right, int):
         meter.long_number(left.bit_length() + right.bit_length())
     elif isinstance(right, int):
@@ -231,7 +231,7 @@ def _charge_multiply(meter: Meter, left: Any, right: Any) -> None:
         meter.weigh(right, max(0, left))
 
 
-def _charge_power(meter: Meter, left: Any, right: Any) -> None:
+def _charge_power(meter: RenderBudget, left: Any, right: Any) -> None:
     if isinstance(left, int) and isinstance(right, int):
         meter.long_number(left.bit_length() * abs(right))
 

@@ -12,10 +12,10 @@ from noetl_compiler.graph import Span, Template, Value
 from noetl_compiler.graph.contents import at
 from noetl_compiler.syntax import Loop, Playbook, Step, Task
 
-__all__ = ["Place", "Use", "uses"]
+__all__ = ["RenderedAt", "Use", "uses"]
 
 
-class Place(Enum):
+class RenderedAt(Enum):
     """When a template is rendered, which is in this order in the life of a step."""
 
     WORKLOAD = "the workload's defaults, once, when a run starts"
@@ -33,7 +33,7 @@ class Use:
     """A template at its place. ``step`` None: the workload, or a task of the workbook, which any step may call."""
 
     template: Template
-    place: Place
+    place: RenderedAt
     step: Step | None = None
     task: Task | None = None
     is_predicate: bool = False
@@ -41,8 +41,8 @@ class Use:
 
 def uses(playbook: Playbook) -> Iterator[Use]:
     """The uses of a whole playbook, in its order."""
-    yield from _at(Place.WORKLOAD, None, None, playbook.workload)
-    yield from _at(Place.STEP, None, None, playbook.timeout)
+    yield from _at(RenderedAt.WORKLOAD, None, None, playbook.workload)
+    yield from _at(RenderedAt.STEP, None, None, playbook.timeout)
     for task in playbook.workbook:
         yield from _of_task(None, task)
     for step in playbook.steps:
@@ -50,34 +50,34 @@ def uses(playbook: Playbook) -> Iterator[Use]:
 
 
 def _of_step(step: Step) -> Iterator[Use]:
-    yield from _at(Place.ENTER, step, None, step.admit, step.enter)
-    yield from _at(Place.STEP, step, None, step.timeout)
-    yield from _at(Place.TASK if step.loop else Place.STEP, step, None, step.args)
+    yield from _at(RenderedAt.ENTER, step, None, step.admit, step.enter)
+    yield from _at(RenderedAt.STEP, step, None, step.timeout)
+    yield from _at(RenderedAt.TASK if step.loop else RenderedAt.STEP, step, None, step.args)
     if step.loop is not None:
         yield from _of_loop(step, step.loop)
     for task in step.tasks:
         yield from _of_task(step, task)
-    yield from _at(Place.AFTER, step, None, step.set, step.result, step.sinks)
-    yield from _at(Place.ARC, step, None, step.next)
+    yield from _at(RenderedAt.AFTER, step, None, step.set, step.result, step.sinks)
+    yield from _at(RenderedAt.ARC, step, None, step.next)
 
 
 def _of_loop(step: Step, loop: Loop) -> Iterator[Use]:
     body = loop.body
-    yield from _at(Place.STEP, step, None, body.collection, body.cursor)
-    yield from _at(Place.STEP, step, None, body.max_in_flight, body.chunk_size, body.limit, body.frame)
-    yield from _at(Place.ITEM, step, None, body.where)
+    yield from _at(RenderedAt.STEP, step, None, body.collection, body.cursor)
+    yield from _at(RenderedAt.STEP, step, None, body.max_in_flight, body.chunk_size, body.limit, body.frame)
+    yield from _at(RenderedAt.ITEM, step, None, body.where)
     if body.order_by is not None:
-        yield Use(body.order_by, Place.ITEM, step)
+        yield Use(body.order_by, RenderedAt.ITEM, step)
 
 
 def _of_task(step: Step | None, task: Task) -> Iterator[Use]:
     """A task with a guard stands beside one that was called, and sees what came of that."""
-    called = Place.TASK if task.guard is None else Place.OUTCOME
+    called = RenderedAt.TASK if task.guard is None else RenderedAt.OUTCOME
     yield from _at(called, step, task, task.input, task.config, task.auth, task.timeout)
-    yield from _at(Place.OUTCOME, step, task, task.guard, task.policy, task.sinks, task.set)
+    yield from _at(RenderedAt.OUTCOME, step, task, task.guard, task.policy, task.sinks, task.set)
 
 
-def _at(place: Place, step: Step | None, task: Task | None, *parts: object) -> Iterator[Use]:
+def _at(place: RenderedAt, step: Step | None, task: Task | None, *parts: object) -> Iterator[Use]:
     found: list[tuple[Template, bool]] = []
     for part in filter(None, parts):
         _collect(part, found)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 
-from noetl_compiler.templating.budget import Meter
+from noetl_compiler.templating.budget import RenderBudget
 
 __all__ = ["add_work_of", "work_done"]
 
@@ -25,6 +25,6 @@ def work_done() -> int:
     return _done.get()
 
 
-def add_work_of(meter: Meter) -> None:
+def add_work_of(meter: RenderBudget) -> None:
     """A rendering ended."""
     _done.set(_done.get() + meter.work())

@@ -18,7 +18,7 @@ from typing import Literal
 from noetl_compiler.graph import Json
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine import json_merge
-from noetl_temporal.machine.call import Outcome
+from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.commands import Cancel, ChunkInput, Finish, KeepValues
 from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.errors import ProtocolError
@@ -166,7 +166,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
             case "cancelled":
                 pass
 
-    def _add_result(self, index: int, outcome: Outcome) -> None:
+    def _add_result(self, index: int, outcome: PlainOutcome) -> None:
         stored = stored_in(outcome)
         if stored is not None and stored.is_one:
             self.state.stored[index] = stored

@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from noetl_compiler.graph import Json, Step
-from noetl_temporal.machine.call import Outcome, StoredRef
+from noetl_temporal.machine.call import PlainOutcome, StoredRef
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.stored import with_stored
 from noetl_temporal.machine.tasks.pipeline import End
@@ -31,7 +31,9 @@ def loop_end(
     return End("error", {**outcome, **error_outcome(ITEMS_FAILED, message)}, None, step.span)
 
 
-def loop_result(dialect: str, results: list[Json], stats: dict[str, int], stored: StoredRef | None = None) -> Outcome:
+def loop_result(
+    dialect: str, results: list[Json], stats: dict[str, int], stored: StoredRef | None = None
+) -> PlainOutcome:
     """Results in index order with their counts; the older dialects know them as a plain list."""
     has_stats, outcome = dialect in ("v10", "case"), {"status": "ok", "meta": {"stats": stats}}
     if stored is not None:
@@ -39,7 +41,7 @@ def loop_result(dialect: str, results: list[Json], stats: dict[str, int], stored
     return {**outcome, "result": {"results": results, "stats": stats} if has_stats else results}
 
 
-def too_large(results: list[Json], limit: int) -> Outcome | None:
+def too_large(results: list[Json], limit: int) -> PlainOutcome | None:
     """The failure of results that have over ``limit`` bytes; None for those that fit."""
     if len(msgspec.json.encode(results)) <= limit:
         return None

@@ -6,7 +6,7 @@ from typing import Any
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Step
-from noetl_temporal.machine.call import Outcome
+from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.failures import error_outcome, template_outcome
 from noetl_temporal.machine.journal import RESULT_BYTES
 from noetl_temporal.machine.names import record_view
@@ -14,7 +14,7 @@ from noetl_temporal.machine.scope import call_names
 from noetl_temporal.machine.state import StepRecord, StepRun
 from noetl_temporal.machine.steps.entry import emit_started
 from noetl_temporal.machine.steps.execution import Execution
-from noetl_temporal.machine.steps.routes import OK, Ended, Way, decide, route
+from noetl_temporal.machine.steps.routes import OK, StepExit, Way, decide, route
 from noetl_temporal.machine.stored import preview, with_result
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
@@ -24,7 +24,7 @@ __all__ = ["in_time", "leave", "skip"]
 _STATUSES = {"ok": "completed", "error": "failed", "cancelled": "cancelled"}
 
 
-def skip(execution: Execution, step: Step, run: StepRun) -> Ended:
+def skip(execution: Execution, step: Step, run: StepRun) -> StepExit:
     """The step was not admitted. Where the way on raises it failed after all, and so it did begin."""
     end = End("ok", OK, None, step.span)
     execution.state.records[step.name] = StepRecord("skipped")
@@ -38,7 +38,7 @@ def skip(execution: Execution, step: Step, run: StepRun) -> Ended:
     return route(execution, step, run, "skipped", end, way)
 
 
-def leave(execution: Execution, step: Step, run: StepRun, end: End, kind: str = "") -> Ended:
+def leave(execution: Execution, step: Step, run: StepRun, end: End, kind: str = "") -> StepExit:
     """The run is over: complete it, record it, choose the way on, and tell of it. ``kind`` is that of its result.
 
     The way is chosen before the end is told: a way that raises is how the run failed.
@@ -51,7 +51,7 @@ def leave(execution: Execution, step: Step, run: StepRun, end: End, kind: str = 
     return _told(execution, step, run, end, kind, way)
 
 
-def _told(execution: Execution, step: Step, run: StepRun, end: End, kind: str, way: Way | None) -> Ended:
+def _told(execution: Execution, step: Step, run: StepRun, end: End, kind: str, way: Way | None) -> StepExit:
     if way is not None and way.raised is not None and end.status == "ok":
         end = way.raised._replace(outcome={**end.outcome, **way.raised.outcome})
         way = way._replace(raised=end)
@@ -75,7 +75,7 @@ def _completed(execution: Execution, step: Step, run: StepRun, end: End, kind: s
         return end
     host, dialect = execution.host(step, run), execution.graph.source.dialect
     view = record_view(_record(execution, step, run, end, kind, "completed"))
-    final: Outcome = {**end.outcome, "page": None}
+    final: PlainOutcome = {**end.outcome, "page": None}
     names = {
         **call_names(dialect, step.name, kind, end.outcome),
         "result": call_names(dialect, step.name, kind, final)["result"],

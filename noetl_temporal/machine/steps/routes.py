@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Step
-from noetl_temporal.machine.call import Outcome
+from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.failures import failure_at, template_outcome
 from noetl_temporal.machine.loops.result import ITEMS_FAILED
 from noetl_temporal.machine.routing import Selection, select
@@ -19,15 +19,15 @@ from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.undefined import Mistake, is_reported
 
-__all__ = ["OK", "Ended", "Way", "decide", "route"]
+__all__ = ["OK", "StepExit", "Way", "decide", "route"]
 
-OK: Outcome = {"status": "ok", "result": None}
+OK: PlainOutcome = {"status": "ok", "result": None}
 """What a step comes to that called nothing."""
 
 _BOUNDARIES = {"completed": "step.done", "failed": "step.failed", "skipped": "step.skipped"}
 
 
-class Ended(NamedTuple):
+class StepExit(NamedTuple):
     """A run of a step is over; its token goes to ``targets``. ``fail_fast``: an unhandled failure that stops the
     others.
     """
@@ -67,7 +67,7 @@ def decide(execution: Execution, step: Step, run: StepRun, status: str, end: End
     return Way(chosen, tuple(values), mistakes=mistakes)
 
 
-def route(execution: Execution, step: Step, run: StepRun, status: str, end: End, way: Way | None) -> Ended:
+def route(execution: Execution, step: Step, run: StepRun, status: str, end: End, way: Way | None) -> StepExit:
     """Tell of the way, and say what became of a failure. ``status`` and ``end`` are the run's as it was told; a way
     that raised is the failure itself, or one more beside it.
     """
@@ -75,7 +75,7 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
     targets = () if way is None else tuple(arc.to for arc in way.chosen.arcs)
     _add_items(execution, step, run, handled=failed and bool(targets))
     if way is None:
-        return _failed(execution, step, run, end, ()) if failed else Ended(step.name, (execution.graph.final,))
+        return _failed(execution, step, run, end, ()) if failed else StepExit(step.name, (execution.graph.final,))
     _emit(execution, step, run, way)
     for one in way.mistakes:
         execution.host(step, run).warn(one.message, one.span)
@@ -88,7 +88,7 @@ def route(execution: Execution, step: Step, run: StepRun, status: str, end: End,
         return ended
     if not targets and step.route.on_no_match == "end":
         targets = (execution.graph.final,)
-    return Ended(step.name, targets)
+    return StepExit(step.name, targets)
 
 
 def _names(execution: Execution, step: Step, status: str, end: End, kind: str) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def _reported(execution: Execution, chosen: Selection) -> tuple[Mistake, ...]:
     return chosen.mistakes if is_reported(execution.graph.source.dialect, matched) else ()
 
 
-def _failed(execution: Execution, step: Step, run: StepRun, end: End, targets: tuple[str, ...]) -> Ended:
+def _failed(execution: Execution, step: Step, run: StepRun, end: End, targets: tuple[str, ...]) -> StepExit:
     """A failure is handled when an arc leads on from it, else it goes to the final step (semantics.md 4).
 
     Failures belong to one run of a step: what handles this run's forgives no other's. Those of a loop's items are
@@ -137,7 +137,7 @@ def _failed(execution: Execution, step: Step, run: StepRun, end: End, targets: t
     if not (error.get("kind") == ITEMS_FAILED and run.loop is not None and run.loop.failures.total):
         _add(execution, step, run, end, handled=handled)
     stops = not handled and (step.failure or execution.graph.failure) == "fail_fast"
-    return Ended(step.name, targets or (execution.graph.final,), stops)
+    return StepExit(step.name, targets or (execution.graph.final,), stops)
 
 
 def _add(execution: Execution, step: Step, run: StepRun, end: End, *, handled: bool) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from noetl_compiler import templates
 from noetl_compiler.graph import Assign, Json, Rule, Task
 from noetl_temporal.machine import policy
-from noetl_temporal.machine.call import Outcome, RuleFailure, ToolReport
+from noetl_temporal.machine.call import PlainOutcome, RuleFailure, ToolReport
 from noetl_temporal.machine.failures import failed_by_rule
 from noetl_temporal.machine.state import PipelineState, TaskRecord
 from noetl_temporal.machine.stored import result_alone, whole_result, with_result
@@ -36,7 +36,7 @@ class Settled(NamedTuple):
 
     do: str
     rule: Rule | None
-    outcome: Outcome
+    outcome: PlainOutcome
     names: Mapping[str, Any]
     delay: float = 0.0
 
@@ -71,7 +71,7 @@ class Settling:
             self._apply_sets(sets, names)
         return Settled(do, rule, self._as_ruled(task, rule, do, outcome, names), names, decision.delay)
 
-    def _decide_loss(self, plan: TaskPlan, report: ToolReport, outcome: Outcome) -> policy.Decision:
+    def _decide_loss(self, plan: TaskPlan, report: ToolReport, outcome: PlainOutcome) -> policy.Decision:
         """No activity asked the rules, so the machine does; a retry is a new call."""
         task = plan.task
         names = self._host.scope(self._names.of_call(task, outcome), self._names.of_task())
@@ -103,7 +103,7 @@ class Settling:
                 rule = rules[one.rule]
                 self._host.warn(one.message, rule.when.span if rule.when else rule.span)
 
-    def _record(self, plan: TaskPlan, outcome: Outcome) -> None:
+    def _record(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
         """Keep the outcome under the task's label; ``last`` moves on success only."""
         state, task, how = self._state, plan.task, plan.collect
         state.records[task.label] = TaskRecord(task.kind, outcome)
@@ -124,7 +124,9 @@ class Settling:
     def _apply_sets(self, sets: tuple[Assign, ...], names: Mapping[str, Any]) -> None:
         self._host.assign([(one.target, templates.render(one.value, names)) for one in sets])
 
-    def _as_ruled(self, task: Task, rule: Rule | None, do: str, outcome: Outcome, names: Mapping[str, Any]) -> Outcome:
+    def _as_ruled(
+        self, task: Task, rule: Rule | None, do: str, outcome: PlainOutcome, names: Mapping[str, Any]
+    ) -> PlainOutcome:
         """The outcome with the result, or the reason to fail, that its rule gives."""
         if rule is not None and rule.result is not None and outcome["status"] == "ok":
             page = last_page(self._host, task, outcome)
@@ -141,7 +143,7 @@ def _rule_failure(failed: RuleFailure, rules: tuple[Rule, ...], task: Task) -> t
     return templates.TemplateFailure(failed.message, span)
 
 
-def _action(task: Task, rule: Rule | None, outcome: Outcome, exhausted: bool) -> str:
+def _action(task: Task, rule: Rule | None, outcome: PlainOutcome, exhausted: bool) -> str:
     if rule is not None:
         return "fail" if exhausted else rule.do
     if outcome["status"] == "ok":
@@ -149,7 +151,7 @@ def _action(task: Task, rule: Rule | None, outcome: Outcome, exhausted: bool) ->
     return "fail" if task.policy is None or task.policy.unmatched == "fail" else "continue"
 
 
-def last_page(host: Host, task: Task, outcome: Outcome) -> Json:
+def last_page(host: Host, task: Task, outcome: PlainOutcome) -> Json:
     """What case rules are about when the step's result is another: the last call's own."""
     is_asked = host.source.dialect == "case"
     return {"kind": task.kind, **result_alone(outcome)} if is_asked else None

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from noetl_compiler import templates
 from noetl_compiler.graph import SourceRef, Step
-from noetl_temporal.machine.call import Outcome, ToolCall
+from noetl_temporal.machine.call import PlainOutcome, ToolCall
 from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.state import PipelineState
@@ -81,7 +81,7 @@ def tool_call(
 
 
 def store_call(
-    caller: Caller, plan: TaskPlan, state: PipelineState, names: Mapping[str, Any], outcome: Outcome
+    caller: Caller, plan: TaskPlan, state: PipelineState, names: Mapping[str, Any], outcome: PlainOutcome
 ) -> ToolCall:
     """A call that is nothing but the task-level sinks, with the outcome to store."""
     key = _key(caller, plan, state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from noetl_compiler.graph import Json
-from noetl_temporal.machine.call import Outcome
+from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.journal import RESULT_BYTES
 from noetl_temporal.machine.state import PipelineState
 from noetl_temporal.machine.stored import preview
@@ -38,7 +38,7 @@ class TaskEvents:
             meta=self._meta(plan),
         )
 
-    def ended(self, plan: TaskPlan, status: str, outcome: Outcome, sequence: Json = None) -> int:
+    def ended(self, plan: TaskPlan, status: str, outcome: PlainOutcome, sequence: Json = None) -> int:
         """It is over: ``status`` COMPLETED, FAILED or CANCELLED; ``sequence`` tells of all its pages."""
         self._state.is_open = False
         return self._host.journal.emit(
@@ -62,7 +62,7 @@ class TaskEvents:
         return meta
 
 
-def message_of(outcome: Outcome) -> str | None:
+def message_of(outcome: PlainOutcome) -> str | None:
     """What went wrong, None when nothing did."""
     error = outcome.get("error")
     return str(error.get("message")) if error else None

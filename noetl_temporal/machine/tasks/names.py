@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Task, Value
-from noetl_temporal.machine.call import Outcome
+from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.names import task_view
 from noetl_temporal.machine.scope import Chain, Late, call_names
 from noetl_temporal.machine.state import PipelineState, TaskRecord
@@ -40,7 +40,7 @@ class PipelineNames:
     def _rendered(self, value: Value, *layers: Mapping[str, Any]) -> Json:
         return templates.render(value, self._host.scope(*layers, self.of_task())) if value.templates else value.data
 
-    def outcome_scope(self, plan: TaskPlan, outcome: Outcome, attempts: int) -> Mapping[str, Any]:
+    def outcome_scope(self, plan: TaskPlan, outcome: PlainOutcome, attempts: int) -> Mapping[str, Any]:
         """What a task's rules and sets see after a call that took so many attempts."""
         if plan.task.guard is not None:
             return self._host.scope(self.of_task())
@@ -49,7 +49,7 @@ class PipelineNames:
             names[plan.collect.into] = names["accumulated"] = self._state.collected
         return self._host.scope(names, self.of_task())
 
-    def of_call(self, task: Task, outcome: Outcome, attempts: int = 1) -> dict[str, Any]:
+    def of_call(self, task: Task, outcome: PlainOutcome, attempts: int = 1) -> dict[str, Any]:
         """What a call's outcome itself binds."""
         host = self._host
         return call_names(host.source.dialect, host.step.name, task.kind, outcome, attempts, self._state.page)

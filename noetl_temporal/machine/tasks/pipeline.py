@@ -10,8 +10,9 @@ How it works. A pipeline is always in one phase (state.PipelineState), and moves
 
 Only its engine calls ``begin_call``, at the one place where calls begin, or ``stop`` there instead (engine.py).
 
-*Settling* a finished call (call_result.py) is the heart: its result is recorded and what it sets applied, then the rule's
-action is taken here. ``retry`` is never seen, except for a call whose worker was lost: it happened inside the activity.
+*Settling* a finished call (call_result.py) is the heart: its result is recorded and what it sets applied, then the
+rule's action is taken here. ``retry`` is never seen, except for a call whose worker was lost: it happened inside the
+activity.
 
 Every page of a paginating task is a task execution of its own: its own call, key, events and attempts
 (semantics.md 18).
@@ -25,7 +26,7 @@ from typing import Any, Literal, NamedTuple
 from noetl_compiler import templates
 from noetl_compiler.graph import Rule, Span
 from noetl_temporal.machine import json_merge, quantities
-from noetl_temporal.machine.call import Outcome, ToolReport
+from noetl_temporal.machine.call import PlainOutcome, ToolReport
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.failures import error_outcome, template_outcome
 from noetl_temporal.machine.state import PipelineState, TaskRecord
@@ -60,7 +61,7 @@ class End(NamedTuple):
     """How a pipeline ended; ``task`` is the label that failed and ``span`` its place."""
 
     status: Literal["ok", "error", "cancelled"]
-    outcome: Outcome
+    outcome: PlainOutcome
     task: str | None
     span: Span
 
@@ -210,7 +211,7 @@ class Pipeline:
             case _:
                 self._sequence_done(plan, outcome, stop=do == "break")
 
-    def _jump(self, plan: TaskPlan, rule: Rule, to: str, outcome: Outcome, delay: float) -> None:
+    def _jump(self, plan: TaskPlan, rule: Rule, to: str, outcome: PlainOutcome, delay: float) -> None:
         self._events.ended(plan, "COMPLETED", outcome)
         self._leave_task()
         self.state.index = self._index_of(to)
@@ -221,7 +222,7 @@ class Pipeline:
             return self.state.page < DEFAULT_PAGES
         return self.state.page < quantities.count(templates.render(rule.attempts, names), "attempts", rule.span)
 
-    def _fail(self, plan: TaskPlan, outcome: Outcome) -> None:
+    def _fail(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
         """The task failed, and with it the pipeline: at once, or when the asides are done that answer to it."""
         state = self.state
         self._events.ended(plan, "FAILED", outcome)
@@ -235,7 +236,7 @@ class Pipeline:
         else:
             self._end("error", outcome)
 
-    def _next_page(self, plan: TaskPlan, rule: Rule, outcome: Outcome, names: Mapping[str, Any]) -> None:
+    def _next_page(self, plan: TaskPlan, rule: Rule, outcome: PlainOutcome, names: Mapping[str, Any]) -> None:
         delay = self._delay_of(rule, names)
         if rule.patch is not None:
             self.state.config = json_merge.merged(self.state.config, templates.render(rule.patch, names))
@@ -265,7 +266,7 @@ class Pipeline:
 
     # ---- ending a task --------------------------------------------------------------------------------------------
 
-    def _sequence_done(self, plan: TaskPlan, outcome: Outcome, stop: bool) -> None:
+    def _sequence_done(self, plan: TaskPlan, outcome: PlainOutcome, stop: bool) -> None:
         """The task's last page is in. Its result is what was collected; sinks of level task come now."""
         state = self.state
         if state.has_collected:
@@ -279,7 +280,7 @@ class Pipeline:
             self._task_done(plan, outcome)
             self._advance(stop)
 
-    def _task_done(self, plan: TaskPlan, outcome: Outcome) -> None:
+    def _task_done(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
         sequence = None
         if plan.paginates:
             how = plan.collect
@@ -318,7 +319,9 @@ class Pipeline:
         state.page, state.calls, state.config, state.done_id, state.bound = 1, 0, None, None, {}
         state.collected, state.has_collected = None, False
 
-    def _end(self, status: Literal["ok", "error", "cancelled"], outcome: Outcome, span: Span | None = None) -> None:
+    def _end(
+        self, status: Literal["ok", "error", "cancelled"], outcome: PlainOutcome, span: Span | None = None
+    ) -> None:
         tasks, state = self.host.step.tasks, self.state
         task = tasks[state.index] if state.index < len(tasks) else None
         self._move("done")
@@ -329,7 +332,7 @@ class Pipeline:
     def _index_of(self, label: str) -> int:
         return next(index for index, task in enumerate(self.host.step.tasks) if task.label == label)
 
-    def _last_outcome(self) -> Outcome:
+    def _last_outcome(self) -> PlainOutcome:
         last = self.state.last
         return self.state.records[last].outcome if last is not None else {"status": "ok", "result": None}
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from noetl_compiler.graph import Json, Output
 from noetl_temporal.machine import json_merge
-from noetl_temporal.machine.call import Outcome
+from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.stored import whole_result
 from noetl_temporal.machine.views import result_view
 
 __all__ = ["with_selected"]
 
 
-def with_selected(output: Output | None, kind: str, outcome: Outcome) -> Outcome:
+def with_selected(output: Output | None, kind: str, outcome: PlainOutcome) -> PlainOutcome:
     """The outcome with ``selected``, name -> part. A part that is not there has no name."""
     if output is None or not output.select or outcome["status"] != "ok":
         return outcome

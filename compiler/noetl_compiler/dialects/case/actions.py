@@ -22,7 +22,7 @@ from noetl_compiler.dialects.case.repeats import Repeat, read_call, read_repeat
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_KINDS, read_sinks
-from noetl_compiler.dialects.tasks import INPUTS, Surroundings, read_tool
+from noetl_compiler.dialects.tasks import INPUTS, ParseContext, read_tool
 from noetl_compiler.dialects.values import assigns
 from noetl_compiler.graph import Assign, Collect, Sink, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
@@ -59,7 +59,7 @@ class Actions:
         return bool(works) or self.skip or self.repeat is not None
 
 
-def read_actions(node: Node, kind: str, around: Surroundings, labels: set[str]) -> Actions:
+def read_actions(node: Node, kind: str, around: ParseContext, labels: set[str]) -> Actions:
     """The actions of a rule. ``kind`` is that of the step's tool, ``labels`` the names its tasks have so far."""
     found = Actions()
     for item in node.items if isinstance(node, SequenceNode) else (node,):
@@ -70,7 +70,7 @@ def read_actions(node: Node, kind: str, around: Surroundings, labels: set[str]) 
     return found
 
 
-def _read_action(fields: Fields, found: Actions, kind: str, around: Surroundings, labels: set[str]) -> None:
+def _read_action(fields: Fields, found: Actions, kind: str, around: ParseContext, labels: set[str]) -> None:
     report = around.report
     found.next += _targets(fields)
     found.set += (*_sets(fields, "set"), *_sets(fields, "vars"))
@@ -194,7 +194,7 @@ def _failure(fields: Fields) -> Value | None:
     return None if found is None or value_of(found).data is False else value_of(found)
 
 
-def _named_task(key: ScalarNode, body: Node, around: Surroundings, labels: set[str]) -> tuple[Task, ...]:
+def _named_task(key: ScalarNode, body: Node, around: ParseContext, labels: set[str]) -> tuple[Task, ...]:
     """``name: {tool: {kind, ...}}``; a name that was used before in the step gets a number."""
     tool = body.get("tool") if isinstance(body, MappingNode) else None
     if not isinstance(body, MappingNode) or tool is None:

@@ -18,7 +18,7 @@ from typing import Literal
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.case.rules import CaseRule, Subject
 from noetl_compiler.dialects.case.tasks import reads_assigned, sets_on_arcs
-from noetl_compiler.dialects.tasks import Surroundings
+from noetl_compiler.dialects.tasks import ParseContext
 from noetl_compiler.graph import Assign, EnterRule, Template, Value
 from noetl_compiler.graph.contents import pointer
 from noetl_compiler.reserved_names import CHOSEN
@@ -32,7 +32,7 @@ Group = tuple[Arc, ...]
 
 
 def read_routes(
-    rules: tuple[CaseRule, ...], following: Next | None, step: Name, subject: Subject, around: Surroundings
+    rules: tuple[CaseRule, ...], following: Next | None, step: Name, subject: Subject, around: ParseContext
 ) -> Next | None:
     """All ways on. ``following`` are those of the step's own ``next``, else the final step."""
     otherwise: tuple[Group, ...] = following.groups if following else ()
@@ -115,7 +115,7 @@ def _inner(template: Template) -> str:
 # ---- ways on from a loop ------------------------------------------------------------------------------------------
 
 
-def noting(rules: tuple[CaseRule, ...], step: Name, around: Surroundings) -> tuple[CaseRule, ...]:
+def noting(rules: tuple[CaseRule, ...], step: Name, around: ParseContext) -> tuple[CaseRule, ...]:
     """The rules of a loop's step; one about an item that names a way on also notes it."""
     calling = [rule for rule in rules if rule.moment == "call"]
     return tuple(
@@ -124,7 +124,7 @@ def noting(rules: tuple[CaseRule, ...], step: Name, around: Surroundings) -> tup
     )
 
 
-def _noting(rule: CaseRule, index: int, step: Name, around: Surroundings) -> CaseRule:
+def _noting(rule: CaseRule, index: int, step: Name, around: ParseContext) -> CaseRule:
     message = "a rule about a single item names a way on, which is taken when the whole loop is over"
     around.report.warning(Code.LATE_ROUTE, rule.span, message, "ask for loop.done, or do the work in the item's tasks")
     noted = Value({"rule": index, "args": {}})

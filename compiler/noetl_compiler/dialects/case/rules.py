@@ -19,7 +19,7 @@ from noetl_compiler.dialects.case.actions import Actions, read_actions
 from noetl_compiler.dialects.case.collect import as_assignment
 from noetl_compiler.dialects.case.events import EVENTS, Event, also_at, answered_events, reads
 from noetl_compiler.dialects.fields import Fields, kind_of
-from noetl_compiler.dialects.tasks import Surroundings
+from noetl_compiler.dialects.tasks import ParseContext
 from noetl_compiler.dialects.values import condition
 from noetl_compiler.graph import Span, Template
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
@@ -76,7 +76,7 @@ class _Entry:
     actions: Actions
 
 
-def read_rules(fields: Fields, subject: Subject, around: Surroundings, labels: set[str]) -> tuple[CaseRule, ...]:
+def read_rules(fields: Fields, subject: Subject, around: ParseContext, labels: set[str]) -> tuple[CaseRule, ...]:
     """The rules in the order of the text, each with what comes before it in its moment."""
     entries = [entry for node in fields.items("case") for entry in _read_entry(node, subject, around, labels)]
     _settle_pages(entries, around)
@@ -84,7 +84,7 @@ def read_rules(fields: Fields, subject: Subject, around: Surroundings, labels: s
     return tuple(_after_others(rule, placed[:index], subject) for index, rule in enumerate(placed))
 
 
-def _read_entry(node: Node, subject: Subject, around: Surroundings, labels: set[str]) -> list[_Entry]:
+def _read_entry(node: Node, subject: Subject, around: ParseContext, labels: set[str]) -> list[_Entry]:
     """``{when, then}``, ``{else}``, or both in one."""
     if not isinstance(node, MappingNode):
         around.report.error(Code.WRONG_TYPE, node.span, f"a case rule must be a mapping, not {kind_of(node)}")
@@ -107,7 +107,7 @@ def _read_entry(node: Node, subject: Subject, around: Surroundings, labels: set[
     return found
 
 
-def _settle_pages(entries: list[_Entry], around: Surroundings) -> None:
+def _settle_pages(entries: list[_Entry], around: ParseContext) -> None:
     """Pages are gathered by the rule that repeats the call, the last one too; anything else by its own rule."""
     gathered = [entry.actions.collect for entry in entries if entry.actions.repeat]
     for entry in entries:
@@ -119,7 +119,7 @@ def _settle_pages(entries: list[_Entry], around: Surroundings) -> None:
         actions.collect, actions.set = None, (*actions.set, assigned) if assigned else actions.set
 
 
-def _placed(entry: _Entry, subject: Subject, entries: list[_Entry], around: Surroundings) -> list[CaseRule]:
+def _placed(entry: _Entry, subject: Subject, entries: list[_Entry], around: ParseContext) -> list[CaseRule]:
     events = answered_events(entry.when)
     if not events:
         message = "this condition can hold at no event of a step"

@@ -21,7 +21,7 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.policies import read_assigns
 from noetl_compiler.dialects.routes import read_next
-from noetl_compiler.dialects.tasks import INPUTS, Surroundings, read_task, read_tool
+from noetl_compiler.dialects.tasks import INPUTS, ParseContext, read_task, read_tool
 from noetl_compiler.dialects.v10 import StepSpec, read_step_spec, with_older_wrappers
 from noetl_compiler.dialects.values import assigns, mapping_value, timeout
 from noetl_compiler.graph import AdmitRule, EnterRule, Value
@@ -43,7 +43,7 @@ class _Spec(NamedTuple):
     step: StepSpec = StepSpec()
 
 
-def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
+def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
     """One step: its tool, its rules, its ways on."""
     report = around.report
     fields = _with_loop_of_tool(fields)
@@ -108,7 +108,7 @@ def _read_spec(fields: Fields) -> _Spec:
     return found
 
 
-def _read_tasks(fields: Fields, name: Name, around: Surroundings) -> tuple[Task, ...]:
+def _read_tasks(fields: Fields, name: Name, around: ParseContext) -> tuple[Task, ...]:
     """``tool`` as a mapping or a list; as a word, with its fields on the step, as in the dialect before."""
     tool = fields.node_of("tool")
     if isinstance(tool, ScalarNode):
@@ -117,7 +117,7 @@ def _read_tasks(fields: Fields, name: Name, around: Surroundings) -> tuple[Task,
     return with_older_wrappers(fields, read_tool(tool, name, around), around)
 
 
-def _refuse_unanswerable(rules: tuple[CaseRule, ...], subject: Subject, around: Surroundings) -> None:
+def _refuse_unanswerable(rules: tuple[CaseRule, ...], subject: Subject, around: ParseContext) -> None:
     """Rules that work on a call where there is none."""
     for rule in rules:
         actions, where = rule.actions, ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.sinks import EVENT_KINDS, KIND_KEYS, SINK_FIELDS, read_sink, sink_kind, with_tool_fields
-from noetl_compiler.dialects.tasks import Surroundings
+from noetl_compiler.dialects.tasks import ParseContext
 from noetl_compiler.dialects.values import condition
 from noetl_compiler.graph import Guard, Sink, Value
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
@@ -20,7 +20,7 @@ SAVES = frozenset({"save", "sink"})
 """The keys under which a step says what it stores."""
 
 
-def read_saving(fields: Fields, step: Name, around: Surroundings) -> Task:
+def read_saving(fields: Fields, step: Name, around: ParseContext) -> Task:
     """The task of such a step: it calls nothing, and its sinks store."""
     result, guard = NOTHING, None
     sinks: list[Sink] = []

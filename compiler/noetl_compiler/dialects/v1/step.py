@@ -21,7 +21,7 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.pagination import read_pages
 from noetl_compiler.dialects.sinks import read_sinks
-from noetl_compiler.dialects.tasks import INPUTS, LOOSE_INPUTS, Surroundings, known_fields, read_tool
+from noetl_compiler.dialects.tasks import INPUTS, LOOSE_INPUTS, ParseContext, known_fields, read_tool
 from noetl_compiler.dialects.v1.outcomes import with_on_error
 from noetl_compiler.dialects.v1.routes import read_ways
 from noetl_compiler.dialects.v1.tasks import read_call, read_flat, read_iterated
@@ -52,7 +52,7 @@ class _Body:
     sinks: tuple[Sink, ...] = ()
 
 
-def read_step(fields: Fields, name: Name, around: Surroundings) -> Step:
+def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
     """One step."""
     desc, following = fields.text("desc", "description"), read_ways(fields)
     ends, result = fields.name("end_loop"), _read_result(fields)
@@ -97,7 +97,7 @@ def _warn_of_pages(fields: Fields) -> None:
         fields.report.warning(Code.IGNORED_FIELD, pages.policy.span, message, "write it beside the fields of the tool")
 
 
-def _read_body(fields: Fields, name: Name, around: Surroundings) -> _Body:
+def _read_body(fields: Fields, name: Name, around: ParseContext) -> _Body:
     tool = fields.node_of("tool")
     kind = fields.name("type") or (Name(tool.text, tool.span) if isinstance(tool, ScalarNode) else None)
     if kind is not None and kind.text in _ITERATORS:
@@ -106,7 +106,7 @@ def _read_body(fields: Fields, name: Name, around: Surroundings) -> _Body:
     return replace(body, tasks=with_on_error(body.tasks, fields))
 
 
-def _read_called(fields: Fields, kind: Name | None, name: Name, around: Surroundings) -> _Body:
+def _read_called(fields: Fields, kind: Name | None, name: Name, around: ParseContext) -> _Body:
     loop, call, tool = read_loop(fields.node_of("loop"), around.report), fields.node_of("call"), fields.node_of("tool")
     if call is not None:
         return _Body(loop, read_call(call, name, around), _bound(fields))
@@ -118,7 +118,7 @@ def _read_called(fields: Fields, kind: Name | None, name: Name, around: Surround
     return _Body(loop, tasks, NOTHING if tasks else _bound(fields))
 
 
-def _read_iterator(fields: Fields, name: Name, around: Surroundings) -> _Body:
+def _read_iterator(fields: Fields, name: Name, around: ParseContext) -> _Body:
     """``type: iterator``: the fields of the loop lie flat on the step, and its sink stores all results at once."""
     loop = read_loop(fields.node_of("loop"), around.report)
     older = () if loop else _older_collection(fields)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import Fields, kind_of
-from noetl_compiler.dialects.tasks import Surroundings, known_fields, read_task
+from noetl_compiler.dialects.tasks import ParseContext, known_fields, read_task
 from noetl_compiler.dialects.v1.outcomes import with_outcome
 from noetl_compiler.dialects.v1.saves import SAVES, read_saving
 from noetl_compiler.graph import Value
@@ -25,14 +25,14 @@ _KINDS: Mapping[str, str] = MappingProxyType({"playbooks": "playbook", "secret":
 _CALLED = ("type", "kind", "tool")
 
 
-def read_call(node: Node, step: Name, around: Surroundings) -> tuple[Task, ...]:
+def read_call(node: Node, step: Name, around: ParseContext) -> tuple[Task, ...]:
     """``call: {type, name | task | path, with}``; without a type it calls the workbook, or a playbook by its path."""
     if isinstance(node, ScalarNode):
         return (_workbook_call(Name(node.text, node.span)),)
     return _read_nested(node, "a call", step, around)
 
 
-def read_iterated(fields: Fields, step: Name, element: str, around: Surroundings) -> tuple[Task, ...]:
+def read_iterated(fields: Fields, step: Name, element: str, around: ParseContext) -> tuple[Task, ...]:
     """The ``task`` of an iterator: a mapping, the name of a workbook task, or a list of either.
 
     Python code is given the item as ``value``, unless the task binds that name itself.
@@ -51,7 +51,7 @@ def _with_value(task: Task, element: str) -> Task:
     return replace(task, input=overlay(value, task.input))
 
 
-def _read_iterated(node: Node, step: Name, around: Surroundings) -> tuple[Task, ...]:
+def _read_iterated(node: Node, step: Name, around: ParseContext) -> tuple[Task, ...]:
     if isinstance(node, ScalarNode):
         return (_workbook_call(Name(node.text, node.span)),)
     return _read_nested(node, "the task of an iterator", step, around)
@@ -61,7 +61,7 @@ def _workbook_call(called: Name) -> Task:
     return Task(called, Name("workbook", called.span), called.span, workbook=called)
 
 
-def _read_nested(node: Node, place: str, step: Name, around: Surroundings) -> tuple[Task, ...]:
+def _read_nested(node: Node, place: str, step: Name, around: ParseContext) -> tuple[Task, ...]:
     if not isinstance(node, MappingNode):
         around.report.error(Code.WRONG_TYPE, node.span, f"{place} must be a mapping, not {kind_of(node)}")
         return ()
@@ -75,7 +75,7 @@ def _read_nested(node: Node, place: str, step: Name, around: Surroundings) -> tu
     return tasks
 
 
-def read_flat(fields: Fields, kind: Name | None, step: Name, around: Surroundings) -> tuple[Task, ...]:
+def read_flat(fields: Fields, kind: Name | None, step: Name, around: ParseContext) -> tuple[Task, ...]:
     """The task out of the fields of its kind. A step without a kind calls what it names, saves, or only routes."""
     kind = kind or _implied(fields)
     if kind is None:
