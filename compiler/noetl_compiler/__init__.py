@@ -17,11 +17,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from noetl_compiler.api import CompileError, compile_file, compile_or_raise, compile_text
+    from noetl_compiler.api import CompileError, Result, compile_file, compile_or_raise, compile_text
     from noetl_compiler.codes import Code
     from noetl_compiler.diagnostics import Diagnostic, Severity
     from noetl_compiler.graph import Graph
-    from noetl_compiler.result import Result
 
 __all__ = [
     "Code",
@@ -39,7 +38,6 @@ _ELSEWHERE = {
     "Code": "codes",
     "Diagnostic": "diagnostics",
     "Graph": "graph",
-    "Result": "result",
     "Severity": "diagnostics",
 }
 

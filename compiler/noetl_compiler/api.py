@@ -6,14 +6,25 @@ compiler starts fast.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from noetl_compiler.diagnostics import Diagnostic, Severity, one_line, sort_and_dedupe
 from noetl_compiler.graph import Graph
-from noetl_compiler.result import Result
 from noetl_compiler.source import SourceFile
 
-__all__ = ["CompileError", "compile_file", "compile_or_raise", "compile_text"]
+__all__ = ["CompileError", "Result", "compile_file", "compile_or_raise", "compile_text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """``graph`` is None when any diagnostic is an error. Diagnostics are in reading order. ``source`` is the text that
+    was read, empty when it could not be.
+    """
+
+    graph: Graph | None
+    diagnostics: tuple[Diagnostic, ...]
+    source: SourceFile
 
 
 class CompileError(ValueError):

@@ -126,7 +126,7 @@ def with_calls(found: ParsedPlaybook, catalog: Catalog) -> ParsedPlaybook:
         if called is None:
             _report_unknown(call, catalog, report)
         else:
-            _check_circle(edge, catalog, report)
+            _check_cycle(edge, catalog, report)
             _check_called(call, called, report)
     return replace(found, diagnostics=sort_and_dedupe(report.found))
 
@@ -166,16 +166,16 @@ def _check_called(call: Call, called: Member, report: Report) -> None:
         report.warning(Code.UNUSED_INPUT, call.span, message, nearest(unused[0], called.workload | called.needs))
 
 
-def _check_circle(edge: Edge, catalog: Catalog, report: Report) -> None:
+def _check_cycle(edge: Edge, catalog: Catalog, report: Report) -> None:
     way = way_back(edge, catalog.called)
     if way:
         shown = " -> ".join(f'"{path}"' for path in (edge.caller.path, *(one.call.path for one in way)))
         message = f"this call leads back to its own playbook: {shown}"
-        related = tuple(_step_of_circle(one) for one in way[1:])
-        report.warning(Code.PLAYBOOK_CIRCLE, edge.call.span, message, "a condition on the way has to end it", related)
+        related = tuple(_step_of_cycle(one) for one in way[1:])
+        report.warning(Code.PLAYBOOK_CYCLE, edge.call.span, message, "a condition on the way has to end it", related)
 
 
-def _step_of_circle(edge: Edge) -> Related:
+def _step_of_cycle(edge: Edge) -> Related:
     return Related(edge.call.span, f'"{edge.caller.path}" calls "{edge.call.path}"', edge.caller.file)
 
 

@@ -63,7 +63,7 @@ class Code(Enum):
     EXPECTED_NAME = "NT506"
     UNKNOWN_PLAYBOOK = "NT601"
     UNSOUND_PLAYBOOK = "NT602"
-    PLAYBOOK_CIRCLE = "NT603"
+    PLAYBOOK_CYCLE = "NT603"
     MISSING_INPUT = "NT604"
     DUPLICATE_PLAYBOOK = "NT605"
     UNUSED_INPUT = "NT606"
@@ -107,7 +107,7 @@ _MEANINGS: dict[Code, str] = {
     Code.NO_SUCH_LOOP: "An end_loop names no loop whose steps could end there.",
     Code.OPEN_REGION: "A loop has no task to repeat, and its steps never reach an end of the loop.",
     Code.REGION_BORDER: "A way leads into or out of the steps of a loop past its beginning or its end.",
-    Code.ENDLESS_CYCLE: "Steps lead to each other in a circle that no way leaves.",
+    Code.ENDLESS_CYCLE: "Steps lead to each other in a cycle that nothing leaves.",
     Code.DEAD_ROUTE: "A way on can never be taken, because one before it always is.",
     Code.CONTROL_CHARACTER: "A name has a control character in it, such as a line break or NUL.",
     Code.TEMPLATE_SYNTAX: "A template is not valid Jinja2.",
@@ -130,14 +130,14 @@ _MEANINGS: dict[Code, str] = {
     Code.UNKNOWN_TOOL: "A tool kind does not exist.",
     Code.NO_EXECUTOR: "A tool kind is known but cannot be run here, so a run refuses to start.",
     Code.UNKNOWN_WORKBOOK_TASK: (
-        "A step calls a workbook task that does not exist, or workbook tasks call each other in a circle."
+        "A step calls a workbook task that does not exist, or workbook tasks call each other in a cycle."
     ),
     Code.TEMPLATE_IN_CODE: "Python code has a template in it, but code is never a template.",
     Code.UNUSED_WORKBOOK_TASK: "A task of the workbook is called by nobody.",
     Code.EXPECTED_NAME: "A task expects a name that its call does not bind.",
     Code.UNKNOWN_PLAYBOOK: "A step calls a playbook that the catalog does not have.",
     Code.UNSOUND_PLAYBOOK: "A step calls a playbook that has errors of its own.",
-    Code.PLAYBOOK_CIRCLE: "Playbooks call each other in a circle.",
+    Code.PLAYBOOK_CYCLE: "Playbooks call each other in a cycle.",
     Code.MISSING_INPUT: "A call of a playbook does not pass what that playbook needs.",
     Code.DUPLICATE_PLAYBOOK: "Two files of the catalog have the same path and version.",
     Code.UNUSED_INPUT: "A call of a playbook passes a name that the playbook does not use.",

@@ -1,6 +1,6 @@
 """Python's cyclic garbage collector, paused while a playbook is compiled.
 
-Compiling makes hundreds of thousands of objects that all live until the end and form no circles. The collector would
+Compiling makes hundreds of thousands of objects that all live until the end and form no cycles. The collector would
 walk them over and over and find nothing, which took a tenth of the time. Reference counts free what is no longer used,
 as ever, so no memory is held longer.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from noetl_compiler.api import Result
 from noetl_compiler.checks import CHECKS
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Severity, sort_and_dedupe
@@ -15,7 +16,6 @@ from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.reader import read
 from noetl_compiler.reading.aliases import with_alias_places
 from noetl_compiler.report import Report
-from noetl_compiler.result import Result
 from noetl_compiler.source import SourceFile
 from noetl_compiler.syntax import Playbook
 

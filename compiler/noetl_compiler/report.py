@@ -9,7 +9,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Related, Severity
 from noetl_compiler.nodes import Node
 from noetl_compiler.source import SourceFile, Span
-from noetl_compiler.templating.source_map import TemplatePlaces
+from noetl_compiler.templating.locate import TemplatePlaces
 
 __all__ = ["Report"]
 

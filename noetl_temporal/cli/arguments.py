@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-__all__ = ["EXECUTION_ID", "LARGEST_ID", "LARGEST_SIZE", "Seconds"]
+__all__ = ["EXECUTION_ID", "LARGEST_ID", "LARGEST_SIZE", "Seconds", "read_sizes"]
 
 LARGEST_ID = 2**63 - 1
 """Execution ids are Postgres's bigint."""
@@ -28,3 +28,15 @@ class Seconds(click.FloatRange):
         """Raises click.BadParameter."""
         found = float(super().convert(value, param, ctx))
         return self.fail(f"{value!r} is no number of seconds", param, ctx) if math.isnan(found) else found
+
+
+def read_sizes(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:
+    """The values of an option as step -> size, the last one for each step. Raises click.BadParameter."""
+    del ctx
+    sizes: dict[str, int] = {}
+    for one in given:
+        step, _, number = one.rpartition("=")
+        if not step or not number.isdecimal() or len(number) > len(str(LARGEST_SIZE)) or int(number) > LARGEST_SIZE:
+            raise click.BadParameter(f"{one!r} is not STEP=N, such as fetch=10000", param=param)
+        sizes[step] = int(number)
+    return sizes

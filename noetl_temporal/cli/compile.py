@@ -16,11 +16,11 @@ from noetl_compiler.forecast import Sizes
 from noetl_compiler.phases import lowered
 from noetl_compiler.printable import printable_json
 from noetl_compiler.sarif import sarif
+from noetl_temporal.cli.arguments import read_sizes
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.output import Text, print_texts, terminal_width, write_texts
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.render import FORMATS, Wanted, shown
-from noetl_temporal.cli.sizes import read_sizes
 from noetl_temporal.cli.sources import understood
 
 __all__ = ["compile_command"]

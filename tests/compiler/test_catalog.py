@@ -105,7 +105,7 @@ def test_a_misspelt_name_has_a_hint(tmp_path: Path) -> None:
     assert unused.hint == 'did you mean "days"?'
 
 
-def test_each_call_of_a_circle_is_a_place(tmp_path: Path) -> None:
+def test_each_call_of_a_cycle_is_a_place(tmp_path: Path) -> None:
     books = {"main": calling("a", "{}"), "a": calling("b", "{}"), "b": calling("main", "{}")}
     (found,) = found_in(written(tmp_path, books))
     assert [(Path(one.file).name, one.span.line, one.message) for one in found.related] == [

@@ -49,7 +49,7 @@ def test_ways_after_one_that_is_always_taken(start: str, dead: list[str]) -> Non
         ([arcs("step: a", f"step: start, {OK}"), A], []),
     ],
 )
-def test_circles_without_a_way_out(workflow: list[str], first: list[str]) -> None:
+def test_cycles_without_a_way_out(workflow: list[str], first: list[str]) -> None:
     assert marked(steps(*workflow), Code.ENDLESS_CYCLE) == first
 
 

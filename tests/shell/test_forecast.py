@@ -43,7 +43,7 @@ FORK = """
 - {step: c, tool: {kind: noop}, next: {arcs: [{step: d}]}}
 - {step: d, tool: {kind: noop}}
 """
-CIRCLE = """
+CYCLE = """
 - {step: one, tool: {kind: noop}, next: {arcs: [{step: one, when: "{{ one.number < 4 }}"}, {step: two}]}}
 - {step: two, tool: {kind: noop}}
 """
@@ -130,7 +130,7 @@ CASES = {
     "a sequence": Case(SEQUENCE),
     "branches": Case(BRANCHES),
     "a fork and its join": Case(FORK),
-    "a circle of ways": Case(CIRCLE, sizes=Sizes(pages={"one": 4})),
+    "a cycle": Case(CYCLE, sizes=Sizes(pages={"one": 4})),
     "a time limit": Case(LIMITED),
     "a retry": Case(RETRIED),
     "jumps with a delay": Case(JUMPS, sizes=Sizes(pages={"one": 2})),
@@ -150,7 +150,7 @@ CASES = {
 OPEN = {
     "branches",
     "a fork and its join",
-    "a circle of ways",
+    "a cycle",
     "a parallel loop",
     "a loop in chunks",
     "results kept in Postgres",

@@ -1,8 +1,8 @@
-"""Circles of steps which a run never leaves.
+"""Cycles of steps which a run never leaves.
 
 A step has a way out when it leads nowhere, when none of its conditions need hold, or when it leads to a step that has
 a way out. What is left after that has been followed back from the ends is trapped: whatever way is taken from there,
-it comes round. So following the first way of each is enough to see the circle, and all of it takes linear time.
+it comes round. So following the first way of each is enough to see the cycle, and all of it takes linear time.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ __all__ = ["warn_of_endless_cycles"]
 def warn_of_endless_cycles(playbook: Playbook, report: Report) -> None:
     """NT210."""
     steps = {step.name.text: step for step in playbook.steps}
-    for circle in _circles(_trapped(steps)):
-        first, *others = sorted((steps[name].name for name in circle), key=lambda name: name.span)
+    for cycle in _cycles(_trapped(steps)):
+        first, *others = sorted((steps[name].name for name in cycle), key=lambda name: name.span)
         related = tuple(Related(other.span, "this step is part of it") for other in others)
         message = f'the steps after "{first.text}" lead back to it, and no way leads out'
         report.warning(Code.ENDLESS_CYCLE, first.span, message, "add a way on with a condition", related)
@@ -46,8 +46,8 @@ def _trapped(steps: Mapping[str, Step]) -> dict[str, str]:
     return trapped
 
 
-def _circles(following: Mapping[str, str]) -> Iterator[list[str]]:
-    """The circles that come of following every step to the next, each once."""
+def _cycles(following: Mapping[str, str]) -> Iterator[list[str]]:
+    """The cycles that come of following every step to the next, each once."""
     walked: set[str] = set()
     for start in following:
         path: dict[str, None] = {}

@@ -49,16 +49,16 @@ def _may_leave(jump: Rule, index: int, step: Step, labels: Mapping[str, int]) ->
     return False
 
 
-def _leads_on(rule: Rule, at: int, circle: tuple[int, int], labels: Mapping[str, int]) -> bool:
+def _leads_on(rule: Rule, at: int, cycle: tuple[int, int], labels: Mapping[str, int]) -> bool:
     if rule.body.on == "error" or holds_after(rule.body.when, "ok") is False:
         return False
     match rule.body.do:
         case "break" | "fail":
             return True
         case "continue":
-            return at == circle[1]
+            return at == cycle[1]
         case "jump":
-            return not circle[0] <= _target(rule, at, labels) <= circle[1]
+            return not cycle[0] <= _target(rule, at, labels) <= cycle[1]
         case _:
             return False
 

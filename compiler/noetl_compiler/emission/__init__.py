@@ -16,7 +16,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from noetl_compiler.api import compile_text
+from noetl_compiler.api import Result, compile_text
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Severity
 from noetl_compiler.dialects.detect import detect
@@ -33,7 +33,6 @@ from noetl_compiler.nodes import MappingNode, plain
 from noetl_compiler.phases import ParsedPlaybook, lowered, understand
 from noetl_compiler.reader import read
 from noetl_compiler.report import Report
-from noetl_compiler.result import Result
 from noetl_compiler.source import SourceFile
 
 __all__ = ["Migration", "Note", "migrate", "migrated", "without_places"]

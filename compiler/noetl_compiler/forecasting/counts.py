@@ -1,7 +1,7 @@
 """How often the parts of a graph will run, as far as that is known before a run.
 
 A step's calls are its tasks, times the pages of a task that is called again, times the items of the loops around it,
-times the passes of a circle of ways it stands on. A number that the graph does not tell (a collection which an earlier
+times the passes of the cycle it is in. A number that the graph does not tell (a collection which an earlier
 step makes) is taken from ``Sizes``, else guessed, and said.
 """
 
@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from noetl_compiler.forecasting.call_counts import attempts_of, calls_of, delays_of, repeats_itself
-from noetl_compiler.forecasting.edges import Ways, circles, ways_of
-from noetl_compiler.forecasting.reachability import beside_others, surely_run
+from noetl_compiler.forecasting.reachability import Successors, always_run, beside_others, cycles, successors_of
 from noetl_compiler.forecasting.static_scope import Count, items_of, known_names, rendered
 from noetl_compiler.graph import FRAME_DEFAULTS, Frame, Graph, Json, Step
 
@@ -22,7 +21,7 @@ __all__ = ["DEFAULT_IN_FLIGHT", "MAX_IN_FLIGHT", "Counts", "Rows", "Sizes", "Wor
 
 DEFAULT_IN_FLIGHT, MAX_IN_FLIGHT = 16, 500
 _ONCE = Count(1, 1)
-_CIRCLE = "on a circle of ways, walked once (--pages)"
+_CYCLE = "in a cycle, counted once (--pages)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +107,13 @@ class _Times:
 
 def count(graph: Graph, request: Mapping[str, Json], sizes: Sizes) -> Counts:
     """The counts for a request, which is merged over the workload."""
-    names, around, ways = known_names(graph, request), loops_around(graph), ways_of(graph)
+    names, around, successors = known_names(graph, request), loops_around(graph), successors_of(graph)
     in_flight = {one.name: _in_flight(one, names) for one in _loops(graph)}
-    beside = beside_others(graph, ways)
+    beside = beside_others(graph, successors)
     least: dict[str, Work] = {}
     most: dict[str, Work] = {}
     assumed: dict[str, tuple[str, ...]] = {}
-    for times in _times(graph, names, around, ways, sizes):
+    for times in _times(graph, names, around, successors, sizes):
         step = times.step
         delays = delays_of(step, sizes.pages.get(step.name))
         attempts = [attempts_of(task, names) for task in step.tasks]
@@ -134,21 +133,21 @@ def count(graph: Graph, request: Mapping[str, Json], sizes: Sizes) -> Counts:
 
 
 def _times(
-    graph: Graph, names: Mapping[str, Json], around: Mapping[str, Sequence[str]], ways: Ways, sizes: Sizes
+    graph: Graph, names: Mapping[str, Json], around: Mapping[str, Sequence[str]], successors: Successors, sizes: Sizes
 ) -> Iterator[_Times]:
     items = {one.name: items_of(one.loop, sizes.items.get(one.name), names) for one in _loops(graph) if one.loop}
-    passes = {name: _passes(graph, circle, sizes) for circle in circles(ways) for name in circle}
-    surely = surely_run(graph, ways)
+    passes = {name: _passes(graph, cycle, sizes) for cycle in cycles(successors) for name in cycle}
+    always = always_run(graph, successors)
     for name, step in graph.steps.items():
         arrivals = _product([passes.get(name, _ONCE), *(items[loop] for loop in around[name])])
-        arrivals = arrivals if name in surely else arrivals._replace(least=0)
+        arrivals = arrivals if name in always else arrivals._replace(least=0)
         yield _Times(step, arrivals, items.get(name, _ONCE), calls_of(step, sizes.pages.get(name), names))
 
 
-def _passes(graph: Graph, circle: frozenset[str], sizes: Sizes) -> Count:
-    """How often a circle of ways is walked; pages of a step with pages of its own are those."""
-    given = [pages for name, pages in sizes.pages.items() if name in circle and not repeats_itself(graph.steps[name])]
-    return Count(max(given), 1) if given else Count(1, 1, _CIRCLE)
+def _passes(graph: Graph, cycle: frozenset[str], sizes: Sizes) -> Count:
+    """How often a cycle is run through; pages of a step with pages of its own are those."""
+    given = [pages for name, pages in sizes.pages.items() if name in cycle and not repeats_itself(graph.steps[name])]
+    return Count(max(given), 1) if given else Count(1, 1, _CYCLE)
 
 
 def _product(counts: Sequence[Count]) -> Count:

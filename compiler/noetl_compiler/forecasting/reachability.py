@@ -1,24 +1,134 @@
-"""Which steps run in every run in which nothing fails, and which may run beside others.
+"""The edges of a graph after success: which steps run in every run, which may run beside others, which form cycles.
 
-A run takes one way of an exclusive route and every way of an inclusive one that matches. So a step surely runs when it
-is the entry, when it lies on each way that an exclusive route may take, or behind a way of an inclusive route that has
-no condition. Sets of steps are kept as the bits of one number, so that thousands of them are joined at once.
+A run follows one edge of an exclusive route and every matching edge of an inclusive one. So a step always runs when it
+is the entry, when it lies behind each edge that an exclusive route may follow, or behind an edge of an inclusive route
+that has no condition. Sets of steps are kept as the bits of one number, so that thousands of them are joined at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
+from typing import NamedTuple
 
-from noetl_compiler.forecasting.edges import Ways, after_success, all_behind, ended_first
+from noetl_compiler.conditions import Moment, read_condition
 from noetl_compiler.graph import Graph, Step
 
-__all__ = ["beside_others", "surely_run", "width"]
+__all__ = [
+    "Edge",
+    "Successors",
+    "always_run",
+    "beside_others",
+    "cycles",
+    "edges_after_success",
+    "postorder",
+    "reachable_from",
+    "successors_of",
+    "width",
+]
 
 
-def surely_run(graph: Graph, ways: Ways) -> frozenset[str]:
-    """The steps that no condition can leave out. It begins with all of them, and takes away until nothing changes."""
-    order = ended_first(ways)
+Successors = Mapping[str, Sequence[str]]
+"""Step -> the steps that may follow it when nothing fails, those that it enters as a loop among them."""
+
+
+def successors_of(graph: Graph) -> Successors:
+    """Of every step."""
+    return {
+        step.name: [name for name in dict.fromkeys(_targets(graph, step)) if name in graph.steps]
+        for step in graph.steps.values()
+    }
+
+
+class Edge(NamedTuple):
+    """An edge that is followed after success; ``is_free`` when it has no further condition."""
+
+    to: str
+    is_free: bool
+
+
+def edges_after_success(step: Step) -> list[Edge]:
+    """The edges that may be followed when a step has not failed, in order. A free one hides those after it, unless all
+    that match are followed.
+    """
+    moment: Moment = "loop" if step.loop else "call"
+    read = [(arc.to, read_condition(arc.when, arc.on, moment)) for arc in step.route.arcs]
+    edges = [Edge(to, not found.cause and not found.rest) for to, found in read if found.on != "error"]
+    first = next((index for index, edge in enumerate(edges) if edge.is_free), len(edges))
+    return edges if step.route.mode == "inclusive" or step.admit else edges[: first + 1]
+
+
+def _targets(graph: Graph, step: Step) -> Iterator[str]:
+    if step.loop and step.loop.enter:
+        yield from (arc.to for arc in step.loop.enter.arcs)
+    edges = edges_after_success(step)
+    yield from (edge.to for edge in edges)
+    if step.route.on_no_match == "end" and step.name != graph.final and not any(edge.is_free for edge in edges):
+        yield graph.final
+
+
+def reachable_from(successors: Successors, starts: Iterable[str]) -> frozenset[str]:
+    """Every step that can be reached from these, with themselves."""
+    found: set[str] = set()
+    waiting = list(starts)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += successors.get(name, ())
+    return frozenset(found)
+
+
+def postorder(successors: Successors) -> list[str]:
+    """All steps in postorder: each after those that follow it, except in cycles."""
+    order: dict[str, None] = {}
+    entered: set[str] = set()
+    for first in successors:
+        path = [(first, iter(successors[first]))] if first not in entered else []
+        entered.add(first)
+        while path:
+            name, others = path[-1]
+            following = next((other for other in others if other not in entered), None)
+            if following is None:
+                order[name] = None
+                path.pop()
+            else:
+                entered.add(following)
+                path.append((following, iter(successors[following])))
+    return list(order)
+
+
+def cycles(successors: Successors) -> list[frozenset[str]]:
+    """The strongly connected components with a cycle (Kosaraju's algorithm)."""
+    sources: dict[str, list[str]] = {name: [] for name in successors}
+    for name, targets in successors.items():
+        for target in targets:
+            sources[target].append(name)
+    found: list[frozenset[str]] = []
+    assigned: set[str] = set()
+    for name in reversed(postorder(successors)):
+        if name not in assigned:
+            group = _gathered(name, sources, assigned)
+            assigned |= group
+            found += [group] if len(group) > 1 or name in successors[name] else []
+    return found
+
+
+def _gathered(start: str, sources: Successors, assigned: set[str]) -> frozenset[str]:
+    """What leads to a step, without what belongs to another component already."""
+    group: set[str] = set()
+    waiting = [start]
+    while waiting:
+        name = waiting.pop()
+        if name not in group and name not in assigned:
+            group.add(name)
+            waiting += sources[name]
+    return frozenset(group)
+
+
+def always_run(graph: Graph, successors: Successors) -> frozenset[str]:
+    """The steps that no condition can leave out: a greatest fixed point, which begins with all steps."""
+    order = postorder(successors)
     bits = {name: 1 << index for index, name in enumerate(order)}
     surely = dict.fromkeys(order, (1 << len(order)) - 1)
     is_settled = False
@@ -34,11 +144,11 @@ def surely_run(graph: Graph, ways: Ways) -> frozenset[str]:
 
 def _surely_after(graph: Graph, step: Step, surely: Mapping[str, int]) -> int:
     entered = [surely.get(arc.to, 0) for arc in step.loop.enter.arcs] if step.loop and step.loop.enter else []
-    onward = after_success(step)
-    free = [surely.get(way.to, 0) for way in onward if way.is_free]
+    onward = edges_after_success(step)
+    free = [surely.get(edge.to, 0) for edge in onward if edge.is_free]
     if step.route.mode == "inclusive" and free:
         return _one_of(entered) | reduce(int.__or__, free)
-    possible = [surely.get(way.to, 0) for way in onward]
+    possible = [surely.get(edge.to, 0) for edge in onward]
     if not free:
         falls = step.route.on_no_match == "end" and step.name != graph.final
         possible.append(surely.get(graph.final, 0) if falls else 0)
@@ -49,16 +159,18 @@ def _one_of(sets: list[int]) -> int:
     return reduce(int.__and__, sets) if sets else 0
 
 
-def beside_others(graph: Graph, ways: Ways) -> frozenset[str]:
-    """The steps that may run while another does: those behind a route with several ways at once."""
-    return all_behind(ways, (way.to for step in graph.steps.values() if _is_fork(step) for way in after_success(step)))
+def beside_others(graph: Graph, successors: Successors) -> frozenset[str]:
+    """The steps that may run while another does: those behind a route that follows several edges."""
+    return reachable_from(
+        successors, (edge.to for step in graph.steps.values() if _is_fork(step) for edge in edges_after_success(step))
+    )
 
 
 def width(graph: Graph, names: Iterable[str]) -> int:
-    """How many of these steps can be under way at once, at most: a fork of three adds two."""
+    """How many of these steps can run at once, at most: a fork of three adds two."""
     forks = [step for name in names if _is_fork(step := graph.steps[name])]
-    return 1 + sum(len(after_success(step)) - 1 for step in forks)
+    return 1 + sum(len(edges_after_success(step)) - 1 for step in forks)
 
 
 def _is_fork(step: Step) -> bool:
-    return step.route.mode == "inclusive" and len(after_success(step)) > 1
+    return step.route.mode == "inclusive" and len(edges_after_success(step)) > 1

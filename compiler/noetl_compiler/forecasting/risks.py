@@ -10,7 +10,7 @@ import msgspec
 
 from noetl_compiler.forecasting.cost_model import RESULT_BYTES, STORED_BYTES, Host, Prices
 from noetl_compiler.forecasting.counts import MAX_IN_FLIGHT, Counts, Sizes
-from noetl_compiler.forecasting.edges import ended_first, ways_of
+from noetl_compiler.forecasting.reachability import postorder, successors_of
 from noetl_compiler.forecasting.static_scope import rendered
 from noetl_compiler.graph import Graph, Json, Loop, Step, encode
 
@@ -62,8 +62,8 @@ def _renewed(host: Host, where: str) -> Iterator[str]:
 
 
 def _reached_at(graph: Graph, counts: Counts, prices: Prices, own: Host) -> str:
-    """The step at which the first run of the playbook has grown long, if its steps run in the order of their ways."""
-    order = [name for name in reversed(ended_first(ways_of(graph))) if not counts.around[name]]
+    """The step at which the first run of the playbook has grown long, if its steps run in topological order."""
+    order = [name for name in reversed(postorder(successors_of(graph))) if not counts.around[name]]
     grown = accumulate(prices.events_around(name) for name in order)
     share = own.events / own.runs
     return next((name for name, events in zip(order, grown, strict=True) if events >= share), graph.final)

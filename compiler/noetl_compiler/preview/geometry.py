@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from noetl_compiler.preview.arrows import Arrow
 
-__all__ = ["GAP", "LABEL_HEIGHT", "Box", "Curve", "Node", "Point", "Row", "Size"]
+__all__ = ["GAP", "LABEL_HEIGHT", "Box", "Curve", "Node", "Point", "Row", "Size", "path_data"]
 
 GAP = 36.0
 """Between boxes side by side, and between a row and the next."""
@@ -61,3 +62,35 @@ class Curve:
     label: Point | None
     is_back: bool = False
     is_joining: bool = False
+
+
+RADIUS = 8.0
+
+
+def path_data(curve: Curve) -> str:
+    """Down from point to point in curves; back in straight lines with round corners."""
+    return _cornered(curve.points) if curve.is_back else _flowing(curve.points)
+
+
+def _flowing(points: list[Point]) -> str:
+    drawn = "M{:g} {:g}".format(*points[0])
+    for (x, y), (to, down) in pairwise(points):
+        middle = (y + down) / 2
+        drawn += f"V{down:g}" if x == to else f"C{x:g} {middle:g} {to:g} {middle:g} {to:g} {down:g}"
+    return drawn
+
+
+def _cornered(points: list[Point]) -> str:
+    drawn = "M{:g} {:g}".format(*points[0])
+    for before, corner, after in zip(points, points[1:], points[2:], strict=False):
+        (x, y), (to, down) = _near(corner, before), _near(corner, after)
+        drawn += f"L{x:g} {y:g}Q{corner[0]:g} {corner[1]:g} {to:g} {down:g}"
+    return drawn + "L{:g} {:g}".format(*points[-1])
+
+
+def _near(corner: Point, other: Point) -> Point:
+    """The point before a corner where its curve begins."""
+    (x, y), (to, down) = corner, other
+    length = abs(to - x) + abs(down - y)
+    share = min(RADIUS, length / 2) / length if length else 0.0
+    return x + (to - x) * share, y + (down - y) * share

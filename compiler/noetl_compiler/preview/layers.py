@@ -49,7 +49,7 @@ def place(sizes: Mapping[str, Size], arrows: Sequence[Arrow], labels: Sequence[f
 
 
 def _leading_back(names: list[str], arrows: Sequence[Arrow]) -> set[int]:
-    """The indices of the arrows that close a circle, walking depth first in the given order."""
+    """The indices of the arrows that close a cycle, walking depth first in the given order."""
     leaving: dict[str, list[tuple[int, str]]] = {name: [] for name in names}
     for index, arrow in enumerate(arrows):
         leaving[arrow.start].append((index, arrow.end))
@@ -73,7 +73,7 @@ def _leading_back(names: list[str], arrows: Sequence[Arrow]) -> set[int]:
 
 
 def _depths(names: list[str], forward: Sequence[Arrow]) -> dict[str, int]:
-    """The longest way to each step; there are no circles left, so each is taken when all that lead to it were."""
+    """The longest way to each step; there are no cycles left, so each is taken when all that lead to it were."""
     depths = dict.fromkeys(names, 0)
     missing = dict.fromkeys(names, 0)
     leaving: dict[str, list[str]] = {name: [] for name in names}

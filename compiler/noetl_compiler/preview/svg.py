@@ -8,11 +8,10 @@ from html import escape
 from noetl_compiler.diagnostics import columns
 from noetl_compiler.graph import Graph, Step
 from noetl_compiler.preview.arrows import Arrow, arrows
-from noetl_compiler.preview.geometry import Box, Curve, Size
+from noetl_compiler.preview.geometry import Box, Curve, Size, path_data
 from noetl_compiler.preview.layers import place
 from noetl_compiler.preview.order import reading_order
 from noetl_compiler.preview.outline import Line, content
-from noetl_compiler.preview.paths import path_data
 from noetl_compiler.preview.phrases import cut
 from noetl_compiler.preview.region_boxes import Frame, frames
 from noetl_compiler.preview.tree import broken

@@ -13,12 +13,10 @@ from types import MappingProxyType
 
 from noetl_compiler.schema import case, legacy, v1, v10
 from noetl_compiler.schema.calls import Calls
-from noetl_compiler.schema.collecting import COLLECTING
-from noetl_compiler.schema.guards import GUARDS
 from noetl_compiler.schema.loops import LOOPS
 from noetl_compiler.schema.merge_dialects import together
 from noetl_compiler.schema.model import Models, Schema
-from noetl_compiler.schema.policies import POLICIES
+from noetl_compiler.schema.policies import COLLECTING, GUARDS, POLICIES
 from noetl_compiler.schema.results import RESULTS
 from noetl_compiler.schema.retries import RETRIES
 from noetl_compiler.schema.root import ROOT

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from noetl_compiler.graph import Json
-from noetl_compiler.schema.guards import GUARD
 from noetl_compiler.schema.model import Model, Property, Schema
+from noetl_compiler.schema.policies import GUARD
 from noetl_compiler.schema.results import OUTPUTS
 from noetl_compiler.schema.routes import SET
 from noetl_compiler.schema.sinks import sink_and_save

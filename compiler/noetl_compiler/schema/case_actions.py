@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_KINDS
 from noetl_compiler.schema.calls import DESC, Calls, by_kind
-from noetl_compiler.schema.collecting import COLLECT
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
-from noetl_compiler.schema.policies import BACKOFF
+from noetl_compiler.schema.policies import BACKOFF, COLLECT
 from noetl_compiler.schema.tools import KIND_MEANINGS
 from noetl_compiler.schema.values import (
     AMOUNT,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from noetl_compiler.dialects.cursors import FRAME_WORDS
 from noetl_compiler.dialects.reducers import REDUCERS
-from noetl_compiler.schema.collecting import STRATEGIES
 from noetl_compiler.schema.model import Model, Models, Property, Shape, without_effect
+from noetl_compiler.schema.policies import STRATEGIES
 from noetl_compiler.schema.results import DEFAULTS, POLICY_DEFAULTS
 from noetl_compiler.schema.values import (
     AMOUNT,

@@ -1,8 +1,7 @@
-"""Policies of the v10 dialect: what follows a call, and whether a step may begin."""
+"""Policies of the v10 dialect: what follows a call, how results are collected, whether a step may begin."""
 
 from __future__ import annotations
 
-from noetl_compiler.schema.collecting import COLLECT
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.routes import ON_STATUS, SET
 from noetl_compiler.schema.values import (
@@ -14,6 +13,7 @@ from noetl_compiler.schema.values import (
     NUMBER,
     SECONDS,
     TEXT,
+    any_of,
     has,
     list_of,
     ref,
@@ -21,7 +21,18 @@ from noetl_compiler.schema.values import (
     words,
 )
 
-__all__ = ["ADMISSION", "BACKOFF", "FAILURE", "POLICIES", "RULES"]
+__all__ = [
+    "ADMISSION",
+    "BACKOFF",
+    "COLLECT",
+    "COLLECTING",
+    "FAILURE",
+    "GUARD",
+    "GUARDS",
+    "POLICIES",
+    "RULES",
+    "STRATEGIES",
+]
 
 BACKOFF: Schema = told_words(
     {
@@ -44,6 +55,14 @@ _JUMPS_NEED_TO: Schema = {
     "if": {"properties": {"do": {"const": "jump"}}, "required": ["do"]},
     "then": has("to", "target"),
 }
+
+STRATEGIES = words("append", "extend", "replace", "collect", "merge")
+
+COLLECT = (
+    Property("collect", "How the results of all calls become one.", ref("collect")),
+    Property("merge_path", "Where in each result its items are, such as data.items.", TEXT),
+)
+"""What any place that repeats a call has."""
 
 _ACTION = (
     Property(
@@ -219,4 +238,36 @@ ADMISSION: Models = (
         open=True,
     ),
     Shape("otherwise_verdict", {"if": has("then"), "then": ref("otherwise_verdict_then"), "else": ref("verdict")}),
+)
+
+COLLECTING: Models = (
+    Model(
+        "collect_mapping",
+        "How the results of all calls become one.",
+        (
+            Property(
+                "strategy",
+                'Append the items to a list ("append"), keep the last result ("replace"), list whole results '
+                '("collect"), or merge mappings ("merge").',
+                STRATEGIES,
+            ),
+            Property("path", "Where in each result its items are, such as data.items.", TEXT, older=("merge_path",)),
+            Property("into", 'The name under which templates see what was collected, "pages" unless given.', TEXT),
+        ),
+    ),
+    Shape("collect", any_of(ref("collect_mapping"), STRATEGIES)),
+)
+
+GUARD = Property("guard", "In which cases this is done; after every success unless given.", ref("guard"))
+
+GUARDS: Models = (
+    Model(
+        "guard",
+        "In which cases this is done.",
+        (
+            ON_STATUS,
+            Property("when", "The condition under which this is done.", CONDITION),
+            Property("unless", "Conditions of which none may hold.", list_of(CONDITION)),
+        ),
+    ),
 )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from noetl_compiler.schema.collecting import COLLECT
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
-from noetl_compiler.schema.policies import BACKOFF
+from noetl_compiler.schema.policies import BACKOFF, COLLECT
 from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.values import (
     AMOUNT,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_KINDS
-from noetl_compiler.schema.guards import GUARD
 from noetl_compiler.schema.model import Model, Models, Property, Shape, without_effect
+from noetl_compiler.schema.policies import GUARD
 from noetl_compiler.schema.values import CONDITION, any_of, has, list_of, one_or_more, open_words, ref, told_words
 
 __all__ = ["SINKS", "SINK_PROPERTIES", "STORE_KEYS", "sink_and_save"]

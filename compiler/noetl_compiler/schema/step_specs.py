@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from noetl_compiler.schema.guards import GUARD
 from noetl_compiler.schema.model import Model, Models, Property, without_effect
-from noetl_compiler.schema.policies import ADMISSION, FAILURE
+from noetl_compiler.schema.policies import ADMISSION, FAILURE, GUARD
 from noetl_compiler.schema.results import DEFAULTS, POLICY_DEFAULTS
 from noetl_compiler.schema.routes import SET
 from noetl_compiler.schema.sinks import sink_and_save

@@ -9,12 +9,11 @@ from jinja2.exceptions import TemplateSyntaxError
 
 from noetl_compiler.source import expressions
 from noetl_compiler.templating.calls import Problem, may_see_inner, problems_of_names
-from noetl_compiler.templating.locate import broken_part
+from noetl_compiler.templating.locate import broken_part, explained
 from noetl_compiler.templating.non_boolean import OddValue, odd_values
 from noetl_compiler.templating.outcome_facts import NO_TRUTHS, Truths, truths_of, truths_of_path
 from noetl_compiler.templating.paths import lone_path, survey, unguarded
 from noetl_compiler.templating.program import compiled, forbid_excess, parsed
-from noetl_compiler.templating.syntax_errors import explained
 from noetl_compiler.templating.template_cache import Remembered
 from noetl_compiler.templating.truth import lone_expression
 

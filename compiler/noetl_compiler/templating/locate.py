@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from functools import lru_cache
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Literal, TypeAlias
 
@@ -12,10 +13,13 @@ from jinja2.exceptions import TemplateSyntaxError
 from jinja2.lexer import ignored_tokens
 from jinja2.parser import Parser
 
-from noetl_compiler.source import expressions
+from noetl_compiler.graph import Span, Template
+from noetl_compiler.nodes import Node, ScalarNode, SequenceNode
+from noetl_compiler.reading.scalar_places import span_in_scalar
+from noetl_compiler.source import SourceFile, expressions
 from noetl_compiler.templating.sandbox import ENVIRONMENT
 
-__all__ = ["OFFSET", "Role", "broken_part", "find_path", "find_word"]
+__all__ = ["OFFSET", "Role", "TemplatePlaces", "broken_part", "explained", "find_path", "find_word", "scalars"]
 
 Role: TypeAlias = Literal["filter", "test", "call", "method", "attribute", "named"]
 
@@ -122,3 +126,86 @@ def _line_start(source: str, line: int) -> int:
     for _ in range(line - 1):
         offset = source.find("\n", offset) + 1
     return offset
+
+
+_BRACES = "{{ "
+
+
+class TemplatePlaces:
+    """The templates of one document."""
+
+    def __init__(self, source: SourceFile, root: Node | None) -> None:
+        self._source = source
+        self._root = root
+
+    def span(self, template: Template, start: int, end: int) -> Span:
+        """The place of ``template.source[start:end]``; the expression's or the template's own where only that is
+        known.
+        """
+        node = self._nodes.get(template.span)
+        if node is None:
+            return template.span
+        if template.source != node.text:  # "{{ item.age > 3 }}" may be written without its braces
+            if template.source != f"{_BRACES}{node.text} }}}}":
+                return template.span
+            start, end = start - len(_BRACES), end - len(_BRACES)
+        return span_in_scalar(self._source, node, start, end) or self._expression(node, start)
+
+    def _expression(self, node: ScalarNode, start: int) -> Span:
+        places = zip(expressions(node.text), node.expressions, strict=True)
+        return next((span for (begin, end), span in places if begin <= start < end), node.span)
+
+    @cached_property
+    def _nodes(self) -> dict[Span, ScalarNode]:
+        found = scalars(self._root) if self._root is not None else ()
+        return {node.template_span or node.span: node for node in found}
+
+
+def scalars(node: Node) -> Iterator[ScalarNode]:
+    """Every value that is a scalar, in the order of the document; one behind an alias as often as it is used."""
+    if isinstance(node, ScalarNode):
+        yield node
+        return
+    children = node.items if isinstance(node, SequenceNode) else (item for _, item in node.entries)
+    for child in children:
+        yield from scalars(child)
+
+
+_SIGNS = {
+    "end of print statement": "}}",
+    "end of statement block": "%}",
+    "begin of print statement": "{{",
+    "begin of statement block": "{%",
+}
+"""What Jinja calls the braces."""
+
+_QUOTED = re.compile(r"'([^']*)'")
+_OPEN_BLOCK = re.compile(r'innermost block that needs to be closed is "(\w+)"')
+_EXPLAINED = (
+    (re.compile(r'end of template, expected "}}"|got "end of template"'), "the braces are not closed", "write }}"),
+    (re.compile(r'end of template, expected "%}"'), "the braces are not closed", "write %}"),
+    (re.compile(r'unexpected "[}%]}"$'), "the expression ends too early", "write what is missing, or leave it out"),
+)
+"""A complaint -> what it means, and the remedy."""
+
+_REMEDIES = (
+    (re.compile(r'got "="$'), "write == to compare"),
+    (re.compile(r'(?:char|got) "&"'), "write and"),
+    (re.compile(r'got "\|"$'), "write or; one | stands before a filter"),
+    (re.compile(r'(?:char|got) "!"'), "write not"),
+    (re.compile(r'char "\?"'), "write a if condition else b"),
+    (re.compile(r'char "\$"'), "write {{ name }} without $"),
+)
+
+
+def explained(message: str) -> tuple[str, str]:
+    """What to say, and what to do about it, ``""`` where Jinja's words must do; the place is told elsewhere."""
+    told = _QUOTED.sub(r'"\1"', OFFSET.sub("", message[:1].lower() + message[1:].removesuffix(".")))
+    for theirs, sign in _SIGNS.items():
+        told = told.replace(theirs, sign)
+    if found := _OPEN_BLOCK.search(told):
+        return f'the block "{found[1]}" is not closed', f"write {{% end{found[1]} %}} behind it"
+    for complaint, meaning, remedy in _EXPLAINED:
+        if complaint.search(told):
+            return meaning, remedy
+    return told, next((remedy for complaint, remedy in _REMEDIES if complaint.search(told)), "")
