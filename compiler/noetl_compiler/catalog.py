@@ -159,10 +159,10 @@ def _check_called(call: Call, called: Member, report: Report) -> None:
             report.error(Code.UNSOUND_PLAYBOOK, call.span, message, f"noetl compile {called.file}")
         return
     if missing := called.lacks(call):
-        message = f'"{call.path}" needs {_quoted(missing)}, which this call does not pass'
+        message = f'the call of "{call.path}" lacks the input {_quoted(missing)}'
         report.warning(Code.MISSING_INPUT, call.span, message, "pass it as input, or give it a default in its workload")
     if unused := called.leaves_unused(call):
-        message = f'"{call.path}" does not use {_quoted(unused)}, which this call passes'
+        message = f'the call of "{call.path}" passes {_quoted(unused)}, which it does not use'
         report.warning(Code.UNUSED_INPUT, call.span, message, nearest(unused[0], called.workload | called.needs))
 
 
@@ -170,9 +170,9 @@ def _check_cycle(edge: Edge, catalog: Catalog, report: Report) -> None:
     way = way_back(edge, catalog.called)
     if way:
         shown = " -> ".join(f'"{path}"' for path in (edge.caller.path, *(one.call.path for one in way)))
-        message = f"this call leads back to its own playbook: {shown}"
+        message = f"recursive call: {shown}"
         related = tuple(_step_of_cycle(one) for one in way[1:])
-        report.warning(Code.PLAYBOOK_CYCLE, edge.call.span, message, "a condition on the way has to end it", related)
+        report.warning(Code.PLAYBOOK_CYCLE, edge.call.span, message, "end the recursion with a condition", related)
 
 
 def _step_of_cycle(edge: Edge) -> Related:

@@ -19,5 +19,5 @@ def forbid_control_characters(name: str, span: Span, report: Report) -> bool:
     found = _CONTROL.search(name)
     if found is not None:
         message = f"the control character U+{ord(found[0]):04X} is not allowed in a name"
-        report.error(Code.CONTROL_CHARACTER, span, message, "leave it out, or write a space or a hyphen for it")
+        report.error(Code.CONTROL_CHARACTER, span, message, "remove it, or use a space or a hyphen")
     return found is not None

@@ -75,5 +75,5 @@ def _tell_missing_workflow(root: Node, report: Report) -> None:
         message = f'unknown key "{misspelt.text}" in a playbook'
         report.error(Code.UNKNOWN_KEY, misspelt.span, message, 'did you mean "workflow"?')
         return
-    message, hint = 'this is no playbook: it has no "workflow"', "write workflow: and a list of steps"
+    message, hint = 'not a playbook: "workflow" is missing', "add workflow: with a list of steps"
     report.error(Code.NOT_A_PLAYBOOK, root.span, message, hint)

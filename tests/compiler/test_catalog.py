@@ -63,27 +63,27 @@ def told(found: Iterable[Diagnostic]) -> list[str]:
         ({"main": calling("chil"), "child": CHILD}, ['error[NT601]: the catalog has no playbook "chil"']),
         (
             {"main": calling("child", "{}"), "child": CHILD},
-            ['warning[NT604]: "child" needs "city", which this call does not pass'],
+            ['warning[NT604]: the call of "child" lacks the input "city"'],
         ),
         (
             {"main": calling("child", "{}"), "child": NULL},
-            ['warning[NT604]: "child" needs "city", which this call does not pass'],
+            ['warning[NT604]: the call of "child" lacks the input "city"'],
         ),
         ({"main": calling("child", '"{{ workload }}"'), "child": CHILD}, []),
         ({"main": calling('"{{ workload.which }}"'), "child": CHILD}, []),
         ({"main": calling("child"), "child": BROKEN}, ['error[NT602]: the playbook "child" has errors']),
         (
             {"main": calling("main", "{}")},
-            ['warning[NT603]: this call leads back to its own playbook: "main" -> "main"'],
+            ['warning[NT603]: recursive call: "main" -> "main"'],
         ),
         (
             {"main": calling("a", "{}"), "a": calling("b", "{}"), "b": calling("main", "{}")},
-            ['warning[NT603]: this call leads back to its own playbook: "main" -> "a" -> "b" -> "main"'],
+            ['warning[NT603]: recursive call: "main" -> "a" -> "b" -> "main"'],
         ),
         ({"main": calling("a", "{}"), "a": calling("b", "{}"), "b": calling("a", "{}")}, []),
         (
             {"main": calling("child", "{city: Oslo, dais: 2}"), "child": CHILD},
-            ['warning[NT606]: "child" does not use "dais", which this call passes'],
+            ['warning[NT606]: the call of "child" passes "dais", which it does not use'],
         ),
         ({"main": calling("child", "{town: Oslo}"), "child": PLAIN}, []),
         ({"main": calling("child", "{anything: 1}"), "child": WHOLE}, []),
@@ -137,7 +137,7 @@ def test_a_file_is_called_by_its_name(tmp_path: Path, path: str) -> None:
 def test_every_dialect_calls_playbooks(tmp_path: Path, call: str) -> None:
     main = f"workflow:\n  - step: start\n    {call}  - step: end\n"
     found = found_in(written(tmp_path, {"main": main, "child": CHILD}))
-    assert told(found) == ['warning[NT606]: "child" does not use "dais", which this call passes']
+    assert told(found) == ['warning[NT606]: the call of "child" passes "dais", which it does not use']
 
 
 def test_the_newest_version_is_meant_unless_the_call_names_one(tmp_path: Path) -> None:

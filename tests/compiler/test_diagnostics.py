@@ -23,7 +23,7 @@ DUPLICATE = Diagnostic(
     Code.DUPLICATE_KEY,
     Severity.ERROR,
     Span(3, 1, 3, 2),
-    'the key "a" stands here for the second time',
+    'duplicate key "a"',
     "remove one",
     (Related(Span(1, 1, 1, 2), "it is here first"),),
     "p.yaml",
@@ -32,7 +32,7 @@ DUPLICATE = Diagnostic(
 
 def test_a_diagnostic_shows_its_place_the_others_and_the_remedy() -> None:
     assert render(DUPLICATE, SOURCE).splitlines() == [
-        'p.yaml:3:1: error[NT003]: the key "a" stands here for the second time',
+        'p.yaml:3:1: error[NT003]: duplicate key "a"',
         "  |",
         "3 | a: 3",
         "  | ^",
@@ -45,7 +45,7 @@ def test_a_diagnostic_shows_its_place_the_others_and_the_remedy() -> None:
 
 
 def test_one_line_is_for_lists_and_prints() -> None:
-    assert one_line(DUPLICATE) == 'p.yaml:3:1: error[NT003]: the key "a" stands here for the second time'
+    assert one_line(DUPLICATE) == 'p.yaml:3:1: error[NT003]: duplicate key "a"'
     assert str(DUPLICATE) == one_line(DUPLICATE)
 
 

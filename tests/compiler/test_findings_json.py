@@ -16,7 +16,7 @@ FOUND = Diagnostic(
     Code.DUPLICATE_STEP,
     Severity.ERROR,
     Span(7, 11, 7, 16),
-    'the name "start" belongs to another step already',
+    'duplicate step name "start"',
     "choose another name",
     (Related(Span(5, 11, 5, 16), "it is first used here"),),
     "play books/é.yaml",
@@ -34,7 +34,7 @@ def test_a_finding_as_json_has_all_its_parts() -> None:
             "col": 11,
             "end_line": 7,
             "end_col": 16,
-            "message": 'the name "start" belongs to another step already',
+            "message": 'duplicate step name "start"',
             "hint": "choose another name",
             "related": [
                 {

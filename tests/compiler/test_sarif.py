@@ -105,7 +105,7 @@ def test_findings_come_in_reading_order_and_once() -> None:
 def test_a_finding_has_its_place_its_words_and_what_it_is_related_to() -> None:
     warning, error = results_of(FOUND, WARNING)
     assert (warning["level"], error["level"]) == ("warning", "error")
-    assert error["message"]["text"] == 'the name "start" belongs to another step already (choose another name)'
+    assert error["message"]["text"] == 'duplicate step name "start" (choose another name)'
     assert error["locations"][0]["physicalLocation"] == {
         "artifactLocation": {"uri": "play%20books/%C3%A9.yaml", "uriBaseId": "%SRCROOT%"},
         "region": {"startLine": 7, "startColumn": 11, "endLine": 7, "endColumn": 16},

@@ -51,7 +51,7 @@ def _is_plain(source: str) -> bool:
 
 def _warn_of_value(use: Use, facts: Facts, report: Report) -> None:
     if len(expressions(use.template.source)) > 1:
-        message, hint = "several expressions together give a text, not true or false", "join them with and, or"
+        message, hint = "several expressions together give text, not true or false", "join them with and, or"
         report.warning(Code.NOT_BOOLEAN, use.template.span, message, hint)
     for odd in facts.odd_values:
         span, message = use.template.span, f"this condition gives {odd.what}, not true or false"

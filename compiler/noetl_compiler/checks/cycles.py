@@ -25,8 +25,8 @@ def warn_of_endless_cycles(playbook: Playbook, report: Report) -> None:
     for cycle in _cycles(_trapped(steps)):
         first, *others = sorted((steps[name].name for name in cycle), key=lambda name: name.span)
         related = tuple(Related(other.span, "this step is part of it") for other in others)
-        message = f'the steps after "{first.text}" lead back to it, and no way leads out'
-        report.warning(Code.ENDLESS_CYCLE, first.span, message, "add a way on with a condition", related)
+        message = f'the steps after "{first.text}" form a cycle that no route leaves'
+        report.warning(Code.ENDLESS_CYCLE, first.span, message, "add a route with a condition", related)
 
 
 def _trapped(steps: Mapping[str, Step]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from noetl_compiler.templating.truth import texts_in
 __all__ = ["warn_of_dead_routes"]
 
 _WORDS_HINT = 'a status is "ok" or "error", an event "step.done", "step.failed" and so on'
-_TAKE_BOTH = "give the one before it a condition, or take all that match with spec: {mode: inclusive}"
+_TAKE_BOTH = "add a condition to the earlier one, or follow all that match with spec: {mode: inclusive}"
 
 
 def warn_of_dead_routes(playbook: Playbook, report: Report) -> None:
@@ -36,7 +36,7 @@ def _check_routes(following: Next, step: Step, report: Report) -> None:
     for group in following.groups:
         when, span = group[0].when, group[0].span
         if earlier := seen.before(group[0].on or boundary(when), when, span):
-            message = f'step "{step.name.text}" never takes this way: one before it always goes first'
+            message = f'this route of step "{step.name.text}" is unreachable: an earlier one always matches'
             report.warning(Code.DEAD_ROUTE, span, message, _TAKE_BOTH, _it_is(earlier))
 
 
@@ -55,12 +55,12 @@ def _check_admission(rules: tuple[AdmitRule, ...], report: Report) -> None:
 
 
 def _tell_dead_rule(span: Span, earlier: Span, report: Report) -> None:
-    message = "this rule never matches: one before it always does"
-    report.warning(Code.DEAD_RULE, span, message, "put it before, or remove it", _it_is(earlier))
+    message = "this rule is unreachable: an earlier one always matches"
+    report.warning(Code.DEAD_RULE, span, message, "move it up, or remove it", _it_is(earlier))
 
 
 def _tell_impossible(when: Template, report: Report) -> None:
-    message = "this condition holds after no call, whether it went well or failed"
+    message = "this condition never holds, neither after a success nor after a failure"
     hint = next(filter(None, (nearest(word, WORDS, alike=0.75) for word in texts_in(when.source))), _WORDS_HINT)
     report.warning(Code.CONSTANT_CONDITION, when.span, message, hint)
 

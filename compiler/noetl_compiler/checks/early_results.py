@@ -62,9 +62,9 @@ def warn_of_early_results(use: Use, facts: Facts, names: VisibleNames, order: Or
         if name == reader and use.place in _AFTER_THE_CALL:
             continue
         span = report.places.span(use.template, *find_path(use.template.source, path))
-        message = f'no way leads from step "{name}" to here, so it has no result yet'
+        message = f'step "{name}" never runs before this one, so it has no result yet'
         related = (Related(order.steps[name].name.span, "the step is here"),)
-        report.warning(Code.EARLY_RESULT, span, message, "let a way lead from it, or read another step", related)
+        report.warning(Code.EARLY_RESULT, span, message, "route from it to here, or read another step", related)
 
 
 def _step_read(path: str, use: Use, names: VisibleNames) -> str:

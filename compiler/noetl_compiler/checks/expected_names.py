@@ -51,6 +51,6 @@ def _bound(value: Value) -> Iterator[str]:
 def _check(task: Task, called: Task, bound: frozenset[str], report: Report) -> None:
     for name in called.expects:
         if name.text not in bound:
-            message = f'nothing binds "{name.text}", which the task "{called.label.text}" expects'
+            message = f'the task "{called.label.text}" expects "{name.text}", which is not defined here'
             related = (Related(name.span, "it is expected here"),)
             report.warning(Code.EXPECTED_NAME, task.label.span, message, nearest(name.text, bound), related)

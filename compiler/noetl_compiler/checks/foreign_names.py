@@ -37,7 +37,7 @@ def warn_of_foreign_names(use: Use, facts: Facts, dialect: Dialect, report: Repo
     for name in foreign.keys() & {path.partition(".")[0] for path in facts.reads}:
         if report.first(f"foreign {name}") and not (name == _VARS and _sets_vars(report.root)):
             span = report.places.span(use.template, *find_path(use.template.source, name))
-            message = f'"{name}" is no variable of the dialect "{dialect}"'
+            message = f'"{name}" is not a variable of the dialect "{dialect}"'
             report.warning(Code.FOREIGN_NAME, span, message, foreign[name])
 
 

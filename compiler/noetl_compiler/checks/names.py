@@ -37,5 +37,5 @@ def _check(names: Iterable[Name], code: Code, what: str, report: Report) -> None
         earlier = first.setdefault(name.text, name)
         if earlier is not name and name.text:
             related = (Related(earlier.span, "it is first used here"),)
-            message = f'the name "{name.text}" belongs to another {what} already'
+            message = f'duplicate {what} name "{name.text}"'
             report.error(code, name.span, message, "choose another name", related)

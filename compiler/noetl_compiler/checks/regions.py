@@ -40,11 +40,11 @@ def _check_end(step: Step, name: Name, steps: Mapping[str, Step], ended: dict[st
     if loop is None:
         message, hint = f'unknown step "{name.text}"', nearest_or_all(name.text, steps, "steps are")
     elif loop.loop is None:
-        message, hint = f'step "{name.text}" is no loop, so it has no end', ""
+        message, hint = f'step "{name.text}" is not a loop, so it has no end', ""
     elif loop.tasks:
         message, hint = f'the loop "{name.text}" repeats its own task, so no other step ends it', "remove end_loop"
     elif other is not None:
-        message, hint = f'the loop "{name.text}" ends at step "{other.name.text}" already', "let both lead to one end"
+        message, hint = f'the loop "{name.text}" already ends at step "{other.name.text}"', "route both to one end"
     else:
         ended[name.text] = step
         return
@@ -59,17 +59,18 @@ def _check_loop(step: Step, ended: Mapping[str, Step], regions: Regions, report:
         report.error(Code.OPEN_REGION, name.span, message, f"end its steps with one that has end_loop: {name.text}")
     elif name.text not in regions.closed:
         related = (Related(end.name.span, "its end is here"),)
-        message = f'no way leads from the loop "{name.text}" to its end "{end.name.text}"'
+        message = f'the end "{end.name.text}" cannot be reached from its loop "{name.text}"'
         report.error(Code.OPEN_REGION, name.span, message, f"let its last step say next: {end.name.text}", related)
 
 
 def _tell(crossing: Crossing, regions: Regions, report: Report) -> None:
     end = regions.ends[crossing.loop].name
     if crossing.enters:
-        message = f'the way to "{crossing.arc.to.text}" enters the loop "{crossing.loop}" past its beginning'
-        hint = f'lead to "{crossing.loop}"'
+        message = f'the route to "{crossing.arc.to.text}" enters the loop "{crossing.loop}" in the middle'
+        hint = f'route to "{crossing.loop}"'
     else:
-        message = f'the way to "{crossing.arc.to.text}" leaves the loop "{crossing.loop}" past its end "{end.text}"'
-        hint = f'lead to "{end.text}"'
+        left = f'the route to "{crossing.arc.to.text}" leaves the loop "{crossing.loop}"'
+        message = f'{left} without passing its end "{end.text}"'
+        hint = f'route to "{end.text}"'
     related = (Related(end.span, "the loop ends here"),)
     report.error(Code.REGION_BORDER, crossing.arc.to.span, message, hint, related)

@@ -39,7 +39,7 @@ def warn_of_secret_literals(playbook: Playbook, report: Report) -> None:  # noqa
             found += assigned_secrets(node.text, is_code=key in _CODE)
         for start, end, what in _apart(found):
             span = span_in_scalar(report.source, node, start, end) or node.span
-            report.warning(Code.CREDENTIAL_IN_TEXT, span, f"{what} stands here in plain text", _HINT)
+            report.warning(Code.CREDENTIAL_IN_TEXT, span, f"{what} is written in plain text", _HINT)
 
 
 def _scalars(key: str, node: Node) -> Iterator[tuple[str, ScalarNode]]:

@@ -32,7 +32,7 @@ def _check_kind(kind: Name, report: Report) -> None:
         message = f'unknown tool kind "{kind.text}"'
         report.error(Code.UNKNOWN_TOOL, kind.span, message, nearest(kind.text, KINDS))
     elif not known.executor and report.first(f"tool {kind.text}"):
-        message = f'tool kind "{kind.text}" cannot be run here: the graph is complete, but a run will refuse it'
+        message = f'tool kind "{kind.text}" is not supported yet: the playbook compiles, but a run is refused'
         report.warning(Code.NO_EXECUTOR, kind.span, message)
 
 

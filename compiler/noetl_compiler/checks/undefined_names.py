@@ -59,7 +59,7 @@ def _report(name: str, use: Use, visible: frozenset[str], report: Report) -> Non
     told = (not in_loop and _OF_LOOPS.get(name)) or _HINTS.get(name) or (_is_task(name, use) and _OF_TASKS)
     hint = told or _nearest(name, visible) or _OTHERWISE["workload"]
     span = report.places.span(use.template, *find_path(use.template.source, name))
-    report.warning(Code.UNDEFINED_NAME, span, f'nothing binds "{name}" here', hint)
+    report.warning(Code.UNDEFINED_NAME, span, f'"{name}" is not defined here', hint)
 
 
 def _is_task(name: str, use: Use) -> bool:
@@ -71,7 +71,7 @@ def _report_below(head: str, name: str, use: Use, known: frozenset[str], report:
         return  # a playbook that declares no workload takes all of it from the request
     path = f"{head}.{name}"
     span = report.places.span(use.template, *find_path(use.template.source, path))
-    message = f'nothing binds "{path}" here'
+    message = f'"{path}" is not defined here'
     if head in _CLOSED and not use.is_predicate:
         report.error(Code.UNDEFINED_NAME, span, message, nearest(name, known) or _CLOSED[head])
     else:

@@ -37,8 +37,8 @@ def _uncovered(policy: Policy, label: str) -> str:
     if any(holds for _, holds in rules):
         return ""
     if any(holds is None and _asks_of_outcome(rule) for rule, holds in rules):
-        return f'the rules of task "{label}" cover only some errors, so after any other a failed call goes on'
-    return f'no rule of task "{label}" covers errors, so a failed call goes on'
+        return f'the rules of task "{label}" handle only some errors: after any other the step continues'
+    return f'no rule of task "{label}" handles errors: the step continues after a failed call'
 
 
 def _asks_of_outcome(rule: Rule) -> bool:

@@ -31,8 +31,8 @@ def warn_of_unreachable_steps(playbook: Playbook, report: Report) -> None:
         waiting += [arc.to.text for arc in arcs_of(steps[name])]
     for step in playbook.steps:
         if step.name.text not in reached:
-            message = f'nothing leads to step "{step.name.text}", so it never runs'
-            report.warning(Code.UNREACHABLE_STEP, step.name.span, message, "name it in a way on, or remove it")
+            message = f'step "{step.name.text}" is unreachable'
+            report.warning(Code.UNREACHABLE_STEP, step.name.span, message, "route to it, or remove it")
 
 
 def _named(playbook: Playbook) -> set[str]:

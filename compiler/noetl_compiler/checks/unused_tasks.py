@@ -18,5 +18,5 @@ def warn_of_unused_tasks(playbook: Playbook, report: Report) -> None:
         return
     for task in playbook.workbook:
         if task.label.text and task.label.text not in called:
-            message = f'nobody calls the workbook task "{task.label.text}"'
+            message = f'the workbook task "{task.label.text}" is never called'
             report.warning(Code.UNUSED_WORKBOOK_TASK, task.label.span, message)

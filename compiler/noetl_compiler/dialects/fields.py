@@ -102,7 +102,7 @@ class Fields:
             return None
         if found.text not in meanings:
             expected = ", ".join(f'"{word}"' for word in sorted(meanings))
-            message = f'"{found.text}" is not a value of "{key}"'
+            message = f'invalid value "{found.text}" for "{key}"'
             hint = nearest(found.text, meanings) or f"expected one of {expected}"
             self.report.error(Code.WRONG_VALUE, found.span, message, hint)
         return meanings.get(found.text)

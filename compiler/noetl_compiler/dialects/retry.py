@@ -259,8 +259,8 @@ def _repetition(fields: Fields, when: Template | None = None, calls: int = PAGES
 
 def warn_of_unsaid_pages(span: Span, key: str, report: Report) -> None:
     """NT405."""
-    message = f"no greatest number of calls is given, so after {PAGES} the rest is left out without a word"
-    report.warning(Code.UNBOUNDED_PAGES, span, message, f"give it with {key}")
+    message = f"no limit on the number of calls: pages after {PAGES} are silently skipped"
+    report.warning(Code.UNBOUNDED_PAGES, span, message, f"set {key}")
 
 
 def _page_sinks(fields: Fields) -> tuple[Sink, ...]:

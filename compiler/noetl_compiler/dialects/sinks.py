@@ -110,7 +110,7 @@ def read_sink(node: Node, report: Report, level: Level) -> Sink | None:
     if misspelt:
         report.error(Code.UNKNOWN_TOOL, kind.span, f'unknown sink kind "{kind.text}"', misspelt)
     elif kind.text not in _STORES:
-        message = f'a sink of kind "{kind.text}" cannot be run here: the graph is complete, but a run will refuse it'
+        message = f'a sink of kind "{kind.text}" is not supported yet: the playbook compiles, but a run is refused'
         report.warning(Code.NO_EXECUTOR, kind.span, message)
     return Sink(kind.text, config, node.span, auth_value(auth, kind.text), mode or "insert", level, guard)
 

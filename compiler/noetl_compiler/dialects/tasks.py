@@ -278,6 +278,6 @@ def _is_template(code: Node, around: ParseContext) -> bool:
     is_rendered = around.dialect != "v10"
     if not is_rendered:
         span = code.template_span or code.span
-        message = "Python code has a template in it, and code is never a template"
-        around.report.warning(Code.TEMPLATE_IN_CODE, span, message, "bind the value with input and use its name")
+        message = "Python code contains a template, but code is not rendered"
+        around.report.warning(Code.TEMPLATE_IN_CODE, span, message, "pass the value with input and use its name")
     return is_rendered

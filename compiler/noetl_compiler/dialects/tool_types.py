@@ -40,7 +40,7 @@ def _check_method(node: Node, report: Report) -> None:
         report.error(Code.WRONG_TYPE, node.span, f'"method" must be text, not {kind_of(node)}')
         return
     hint = nearest(node.text.upper(), METHODS) or f"expected one of {', '.join(sorted(METHODS))}"
-    report.error(Code.WRONG_VALUE, node.span, f'"{node.text}" is not a value of "method"', hint)
+    report.error(Code.WRONG_VALUE, node.span, f'invalid value "{node.text}" for "method"', hint)
 
 
 def _is(node: Node, expected: str) -> bool:

@@ -189,7 +189,7 @@ class Composer:
         if not isinstance(node, ScalarNode):
             self._complex_key(node)
         elif first := parent.entries.get(node.text):
-            message = f'the key "{_shown(node.text)}" stands here for the second time'
+            message = f'duplicate key "{_shown(node.text)}"'
             related = (Related(first[0].span, "it is here first"),)
             self._report(Code.DUPLICATE_KEY, node.span, message, "remove or rename one of them", related)
         else:  # an alias may bring a scalar that was a number where its anchor stood

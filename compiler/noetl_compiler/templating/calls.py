@@ -38,8 +38,8 @@ _OFFERED = _FUNCTIONS - {"caller", "loop", "super"}
 _OF_CREDENTIALS = frozenset({"token"})
 """Functions that once gave a credential. Nothing binds them, which is told as of any other name."""
 
-_CHANCE_HINT = "take it from the request, from execution_id, or make it in a python task"
-_CLOCK_HINT = "use now(), which a replay sees unchanged, or make it in a python task"
+_CHANCE_HINT = "take it from the request or from execution_id, or compute it in a python task"
+_CLOCK_HINT = "use now(), which is the same in a replay, or compute it in a python task"
 _SETS_HINT = "a set has no order of its own: use a list with | unique, or a python task"
 
 _INSTEAD = {
@@ -114,7 +114,7 @@ def _function(source: str, name: str, line: int) -> Iterator[Problem]:
     if hint := _changing(name):
         yield _not_deterministic(f"{name}()", hint, place)
     elif name not in _FUNCTIONS | _OF_CREDENTIALS:
-        yield Problem(f'there is no function "{name}"', _instead(name, _OFFERED), *place)
+        yield Problem(f'unknown function "{name}"', _instead(name, _OFFERED), *place)
 
 
 def _method(source: str, called: nodes.Getattr) -> Iterator[Problem]:
@@ -124,7 +124,7 @@ def _method(source: str, called: nodes.Getattr) -> Iterator[Problem]:
     if hint := _CLOCK_HINT if is_clock else _changing(name):
         yield _not_deterministic(f"{name}()", hint, place)
     elif name not in METHODS and not name.startswith("__"):
-        yield Problem(f'there is no method "{name}"', _instead(name, METHODS), *place)
+        yield Problem(f'unknown method "{name}"', _instead(name, METHODS), *place)
 
 
 def _unknown(source: str, name: str, kind: Role, line: int, found_as: Role | None = None) -> Iterator[Problem]:
@@ -136,7 +136,7 @@ def _unknown(source: str, name: str, kind: Role, line: int, found_as: Role | Non
         yield _not_deterministic(name, hint, place)
     else:
         offered = [one for one in known if " " not in one]
-        yield Problem(f'there is no {kind} "{name}"', _instead(name, offered), *place)
+        yield Problem(f'unknown {kind} "{name}"', _instead(name, offered), *place)
 
 
 def _named(source: str, node: nodes.Filter) -> Iterator[Problem]:
@@ -166,8 +166,10 @@ def _attributes(node: nodes.Expr) -> Iterator[nodes.Getattr]:
 
 
 def _inner(source: str, node: nodes.Getattr) -> Problem:
-    message = f'"{node.attr}" is a part of Python, which no template may see'
-    return Problem(message, "read data only", *find_word(source, node.attr, "attribute", node.lineno), forbidden=True)
+    message = f'access to "{node.attr}" is not allowed'
+    return Problem(
+        message, "templates read data only", *find_word(source, node.attr, "attribute", node.lineno), forbidden=True
+    )
 
 
 def _changing(name: str) -> str:
@@ -180,7 +182,7 @@ def _changing(name: str) -> str:
 
 
 def _not_deterministic(what: str, hint: str, place: tuple[int, int]) -> Problem:
-    return Problem(f'"{what}" may differ from run to run, and a replay must not', hint, *place, forbidden=True)
+    return Problem(f'"{what}" is not deterministic, so a replay could differ', hint, *place, forbidden=True)
 
 
 def _instead(name: str, known: Collection[str]) -> str:

@@ -184,7 +184,7 @@ _OPEN_BLOCK = re.compile(r'innermost block that needs to be closed is "(\w+)"')
 _EXPLAINED = (
     (re.compile(r'end of template, expected "}}"|got "end of template"'), "the braces are not closed", "write }}"),
     (re.compile(r'end of template, expected "%}"'), "the braces are not closed", "write %}"),
-    (re.compile(r'unexpected "[}%]}"$'), "the expression ends too early", "write what is missing, or leave it out"),
+    (re.compile(r'unexpected "[}%]}"$'), "the expression is incomplete", "complete it, or remove it"),
 )
 """A complaint -> what it means, and the remedy."""
 

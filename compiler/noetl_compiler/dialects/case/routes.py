@@ -125,7 +125,7 @@ def noting(rules: tuple[CaseRule, ...], step: Name, around: ParseContext) -> tup
 
 
 def _noting(rule: CaseRule, index: int, step: Name, around: ParseContext) -> CaseRule:
-    message = "a rule about a single item names a way on, which is taken when the whole loop is over"
+    message = "a rule about one item names a route, which is followed only after the whole loop"
     around.report.warning(Code.LATE_ROUTE, rule.span, message, "ask for loop.done, or do the work in the item's tasks")
     noted = Value({"rule": index, "args": {}})
     for at, arc in enumerate(rule.actions.next):

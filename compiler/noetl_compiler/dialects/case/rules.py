@@ -122,7 +122,7 @@ def _settle_pages(entries: list[_Entry], around: ParseContext) -> None:
 def _placed(entry: _Entry, subject: Subject, entries: list[_Entry], around: ParseContext) -> list[CaseRule]:
     events = answered_events(entry.when)
     if not events:
-        message = "this condition can hold at no event of a step"
+        message = "this condition matches no event of a step"
         asked = texts_in(entry.when.source) if entry.when else ()
         hint = next(filter(None, (nearest(word, EVENTS) for word in asked)), f"events are {', '.join(EVENTS)}")
         around.report.warning(Code.IGNORED_FIELD, entry.when.span if entry.when else entry.span, message, hint)
