@@ -21,7 +21,7 @@ FINISH_SECONDS = 10.0
 
 INTERRUPTED = {
     "shutdown": ("worker_shutdown", "its worker was told to stop: the call is run again"),
-    "paused": ("paused", "the activity was paused: the call is run again when it goes on"),
+    "paused": ("paused", "the activity was paused: the call runs again when it is unpaused"),
     "reset": ("reset", "the activity was reset: the call is run again"),
 }
 """Reason -> type and message of the error with which the attempt ends."""

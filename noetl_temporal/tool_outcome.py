@@ -92,7 +92,7 @@ def ledger_json(outcome: PlainOutcome, credentials: Credentials, limit: int, use
 _ENVELOPE = frozenset({"status", "error"})
 _FACTS = frozenset({"kind", "retryable", "status", "retry_after"})
 
-_REMEDY = "store it in a sink or ask for less at once, or set NOETL_POSTGRES, where large values are kept"
+_REMEDY = "store it in a sink or request less at a time, or set NOETL_POSTGRES, where large values are kept"
 
 
 def plain(outcome: Outcome) -> PlainOutcome:

@@ -53,18 +53,18 @@ class AddressGuard(msgspec.Struct, frozen=True):
         address = plain(address)
         never = never_called(address)
         if never is not None:
-            raise RefusedError(f"{_named(host, address)} is never called ({never.use})")
+            raise RefusedError(f"{_named(host, address)} is never allowed ({never.use})")
         platform = platform_range(address)
         if platform is not None and not self._lists(platform[0]):
             raise RefusedError(
-                f"{_named(host, address)} is called only where {ALLOW_VARIABLE} of the worker lists {platform[0]} "
-                f"itself ({platform[1].use}; cloud metadata is such an address)"
+                f"{_named(host, address)} is allowed only if {ALLOW_VARIABLE} of the worker lists {platform[0]} "
+                f"itself ({platform[1].use}; cloud metadata services use such addresses)"
             )
         if is_public(address) or host.lower() in self.hosts or self._has(address):
             return
         raise RefusedError(
-            f"{_named(host, address)} is not public: to allow it, add it to {ALLOW_VARIABLE} of the worker "
-            "and start the worker again"
+            f"{_named(host, address)} is not a public address: to allow it, add it to {ALLOW_VARIABLE} of the worker "
+            "and restart the worker"
         )
 
     def _has(self, address: Address) -> bool:
@@ -76,4 +76,4 @@ class AddressGuard(msgspec.Struct, frozen=True):
 
 
 def _named(host: str, address: Address) -> str:
-    return str(address) if host.strip("[]") == str(address) else f"{host} is {address}, which"
+    return str(address) if host.strip("[]") == str(address) else f"{host} ({address})"

@@ -89,7 +89,7 @@ def _json(text: str, *, is_declared: bool) -> Json:
     """The value; the text where it is no JSON, or where nobody said that it is and it has too much to be parsed."""
     problem = excess(text)
     if problem is not None and is_declared:
-        raise ConfigError(f"the response is JSON with {problem}: ask for less at once")
+        raise ConfigError(f"the response is JSON with {problem}: request less at a time")
     try:
         return text if problem is not None else json.loads(text)
     except ValueError:

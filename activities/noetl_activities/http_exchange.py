@@ -64,7 +64,7 @@ async def _body(response: httpx.Response) -> bytearray:
         return await read_body(response, _MAX_ERROR_BYTES)
     body = await read_body(response, MAX_BODY_BYTES)
     if len(body) > MAX_BODY_BYTES:
-        raise ConfigError(f"the response is over {MAX_BODY_BYTES // 2**20} MB: ask for less at once")
+        raise ConfigError(f"the response is over {MAX_BODY_BYTES // 2**20} MB: request less at a time")
     return body
 
 

@@ -97,7 +97,7 @@ async def _one(connection: Connection, text: str, params: list[Any]) -> tuple[St
     prepared = await connection.prepare(sendable(text))
     records = await prepared.fetch(*bound(prepared, params))
     if len(records) > MAX_ROWS:
-        raise ConfigError(f"the statement gives over {MAX_ROWS:,} rows: ask for less at once")
+        raise ConfigError(f"the statement gives over {MAX_ROWS:,} rows: request less at a time")
     columns = [attribute.name for attribute in prepared.get_attributes()]
     tag = prepared.get_statusmsg() or ""
     if columns:

@@ -193,7 +193,7 @@ def receiving_at_most(connection: asyncpg.Connection[Any], size: int) -> Generat
         yield
     except Exception as error:
         if guarded.is_exceeded:
-            raise ConfigError(f"the result is over {size // 2**20} MB: ask for less at once") from error
+            raise ConfigError(f"the result is over {size // 2**20} MB: request less at a time") from error
         raise
     finally:
         guarded.limit(None)

@@ -54,10 +54,10 @@ LAST_EVENTS = 20
 _CANCEL = "; or stop it with `noetl cancel {id}`"
 _WAYS_OUT = {
     "nondeterminism": "this build cannot replay the run; deploy one that can, or end it with `noetl terminate {id}`",
-    "storage": "the run goes on when Postgres answers again" + _CANCEL,
+    "storage": "the run continues when Postgres is back" + _CANCEL,
     "missing_value": "give the workers the Postgres in which the value was stored (NOETL_POSTGRES)" + _CANCEL,
 }
-_FIXED = "the run goes on when a fixed build is deployed" + _CANCEL
+_FIXED = "the run continues when a fixed build is deployed" + _CANCEL
 """The way out of whatever else a build does wrong."""
 
 _ACTIVITY, _WORKFLOW = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW

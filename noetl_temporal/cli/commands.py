@@ -41,7 +41,7 @@ COMMANDS = {
     "status": LazyCommand("status:status_command", "Show how the run ID stands: steps, attempts, failures, result."),
     "events": LazyCommand("events:events_command", "Show the event log of the run ID, read from Postgres."),
     "cancel": LazyCommand("stop:cancel_command", "Ask the run ID to stop."),
-    "terminate": LazyCommand("stop:terminate_command", "End the run ID at once, without any cleanup."),
+    "terminate": LazyCommand("stop:terminate_command", "End the run ID immediately, without cleanup."),
     "dev": LazyCommand("dev:dev_group", "Keep Temporal, Postgres, a worker and the mirror running for this folder."),
     "worker": LazyCommand("worker:worker_command", "Run playbooks and tools until stopped."),
     "mirror": LazyCommand("mirror:mirror_group", "Follow Temporal's history into the event log until stopped."),

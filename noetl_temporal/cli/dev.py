@@ -60,7 +60,7 @@ def up_command() -> None:
         _tell_fall(home)
     addresses = found or _started(home)
     if addresses.mode == "run":
-        raise StackError(f"a `noetl run` (process {addresses.pid}) owns the stack here: try again when it has ended")
+        raise StackError(f"a `noetl run` (process {addresses.pid}) owns the stack here: try again after it has ended")
     click.echo("already up" if found else "up")
     _show(home, addresses, without_password)
 

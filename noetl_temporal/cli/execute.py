@@ -79,7 +79,7 @@ async def _follow(following: Following, reach: Reach) -> tuple[RunSummary, bool]
         raise StackError(str(error)) from error
     except RPCError as error:
         raise StackError(
-            f"lost the connection to Temporal ({error.message}); the run goes on when its stack is up: "
+            f"lost the connection to Temporal ({error.message}); the run continues when its stack is up: "
             f"noetl status {following.execution_id}"
         ) from error
 

@@ -155,7 +155,7 @@ class Following:
                 self._view.say(f"skipping the cleanup{again}")
                 await self._handle.cancel("noetl run was stopped twice")
             else:
-                self._view.say(f"leaving; to end the run at once: noetl terminate {self._handle.execution_id}")
+                self._view.say(f"leaving; to end the run immediately: noetl terminate {self._handle.execution_id}")
                 self._left.set()
 
     # ---- showing ----------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ __all__ = ["cancel_command", "terminate_command"]
 
 @click.command("cancel")
 @click.argument("execution", metavar="ID", type=EXECUTION_ID)
-@click.option("--reason", metavar="TEXT", default="", help="Why; it stands in the event log.")
+@click.option("--reason", metavar="TEXT", default="", help="Why; recorded in the event log.")
 def cancel_command(execution: int, reason: str) -> None:
     """Ask the run ID to stop.
 
@@ -36,7 +36,7 @@ def cancel_command(execution: int, reason: str) -> None:
 @click.argument("execution", metavar="ID", type=EXECUTION_ID)
 @click.option("--reason", metavar="TEXT", default="", help="Why; Temporal keeps it.")
 def terminate_command(execution: int, reason: str) -> None:
-    """End the run ID at once, without any cleanup.
+    """End the run ID immediately, without cleanup.
 
     Its workflow is not asked, so this also ends a run that no build can replay. Calls in flight are abandoned.
     """

@@ -33,7 +33,7 @@ def worker_command(tools: str | None, grace: float | None, build_id: str | None,
 
     Stopped (SIGTERM or Ctrl-C), it takes no more calls and waits for those it has; what has not ended after --grace
     is run again by another worker, and counts neither as failed nor as lost. Meanwhile it goes on with workflows, so
-    that a cancel reaches its calls. Stopped a second time, it ends at once.
+    that a cancel reaches its calls. A second signal stops it immediately.
 
     A run stays on the build that it began on, and moves to a newer one when only timers are in flight. New runs go to
     the build that is current: `temporal worker deployment set-current-version --deployment-name noetl --build-id ID`.
@@ -92,4 +92,4 @@ async def _serve(only: list[str] | None, grace: float | None, build: WorkerDeplo
             if only is None or "python" in only:
                 click.echo(await isolation())
             await stopped.wait()
-            click.echo(f"stopping: waiting for calls to end{limit}; Ctrl-C ends at once")
+            click.echo(f"stopping: waiting for calls to end{limit}; Ctrl-C again stops immediately")

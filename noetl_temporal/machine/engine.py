@@ -187,7 +187,7 @@ class Engine(Intake[S, R], Generic[S, R]):
         self.state.holding = False
         self.state.ids.begin_run()
         for id_, timer in self.state.timers.items():
-            self._journal.send(StartTimer(id_, max(0, timer.due - event.at) / 1000, "goes on in a new run"))
+            self._journal.send(StartTimer(id_, max(0, timer.due - event.at) / 1000, "continues in a new run"))
 
     # ---- settling -------------------------------------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ async def test_a_killed_stack(bare: Site, api: Api) -> None:
     os.kill(bare.addresses().pid, signal.SIGKILL)
     _, errors = run.communicate(timeout=100)
     assert run.returncode == 1
-    assert "the run goes on when its stack is up" in errors
+    assert "the run continues when its stack is up" in errors
     assert "Traceback" not in errors
     assert bare.noetl("dev", "up").returncode == 0
     try:

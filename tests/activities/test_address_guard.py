@@ -179,7 +179,10 @@ async def test_one_refused_address_refuses_the_name(monkeypatch: pytest.MonkeyPa
         ("ftp://example.com/x?token=hush", '"ftp://example.com/x" is not an http(s) address'),
         ("http://127.0.0.1:1/x", "GET http://127.0.0.1:1/x: connection refused: nothing listens there"),
         ("http://nowhere.invalid/x", "GET http://nowhere.invalid/x: there is no host named nowhere.invalid"),
-        ("http://10.1.2.3/", "10.1.2.3 is not public: to allow it, add it to NOETL_HTTP_ALLOW of the worker and start"),
+        (
+            "http://10.1.2.3/",
+            "10.1.2.3 is not a public address: to allow it, add it to NOETL_HTTP_ALLOW of the worker and restart",
+        ),
     ],
 )
 async def test_what_cannot_be_reached_is_told_in_words(url: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -259,7 +259,7 @@ async def test_the_body_of_a_redirect_is_not_read() -> None:
 )
 async def test_json_of_too_many_values_is_not_parsed(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json, "loads", None)
-    with pytest.raises(ConfigError, match="JSON with more than 1,000,000 values: ask for less at once"):
+    with pytest.raises(ConfigError, match="JSON with more than 1,000,000 values: request less at a time"):
         await call(answering(text.encode(), "Content-Type: application/json"))
     assert await data_of(text.encode(), "text/plain") == text, "which nobody called JSON"
 

@@ -188,7 +188,7 @@ async def test_a_large_result_fails_before_it_is_read(postgres: Context, name: s
     async with keeping_connections():
         tracemalloc.start()
         try:
-            with pytest.raises(ConfigError, match="the result is over 64 MB: ask for less at once"):
+            with pytest.raises(ConfigError, match="the result is over 64 MB: request less at a time"):
                 await run(postgres, LARGE[name])
             peak = tracemalloc.get_traced_memory()[1]
         finally:

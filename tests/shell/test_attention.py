@@ -146,7 +146,7 @@ async def test_a_store_of_large_values_that_is_away_is_no_bug_to_be_fixed(server
         [found] = await noticed(client, handle, lambda found: any(one.kind == "incident" for one in found))
     assert "storage" in found.message
     assert found.remedy == (
-        f"the run goes on when Postgres answers again; or stop it with `noetl cancel {handle.execution_id}`"
+        f"the run continues when Postgres is back; or stop it with `noetl cancel {handle.execution_id}`"
     )
     async with serving(client.temporal, {"noop": FakeTool("noop", ok)}, CredentialSource(environment={})):
         assert (await handle.result()).status == "completed"
