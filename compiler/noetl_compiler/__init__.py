@@ -6,7 +6,7 @@
     if result.graph is not None:
         print(list(result.graph.steps))
 
-``Graph`` describes each of its fields in the package graph, ``Code`` what each finding means in dev/codes.md.
+``Graph`` describes each of its fields in the package graph, ``Code`` what each finding means in codes.md.
 
 The names below are loaded when first asked for, because many importers only want one of the modules.
 """

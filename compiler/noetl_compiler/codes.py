@@ -6,9 +6,11 @@ loops, NT5xx tools, NT6xx calls of other playbooks.
 
 from __future__ import annotations
 
+import re
 from enum import Enum
+from importlib.resources import files
 
-__all__ = ["Code"]
+__all__ = ["Code", "explanation"]
 
 
 class Code(Enum):
@@ -76,7 +78,7 @@ class Code(Enum):
     @property
     def docs(self) -> str:
         """The place of its explanation, from the root of the repository."""
-        return f"dev/codes.md#{self.value.lower()}-{self.name.lower().replace('_', '-')}"
+        return f"compiler/noetl_compiler/codes.md#{self.value.lower()}-{self.name.lower().replace('_', '-')}"
 
 
 _MEANINGS: dict[Code, str] = {
@@ -142,3 +144,12 @@ _MEANINGS: dict[Code, str] = {
     Code.DUPLICATE_PLAYBOOK: "Two files of the catalog have the same path and version.",
     Code.UNUSED_INPUT: "A call of a playbook passes a name that the playbook does not use.",
 }
+
+
+def explanation(code: Code) -> str:
+    """The section of codes.md about a code: what it means, how to mend it, an example. Markdown, without a line break
+    at the end.
+    """
+    page = files("noetl_compiler").joinpath("codes.md").read_text(encoding="utf-8")
+    found = re.search(rf"^## {code.value} .*?(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    return "" if found is None else found[0].removeprefix("## ").rstrip()

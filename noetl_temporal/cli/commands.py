@@ -37,6 +37,9 @@ COMMANDS = {
         "schema:schema_command",
         "Print the JSON Schema of playbooks, with which an editor completes, explains and checks them.",
     ),
+    "explain": LazyCommand(
+        "explain:explain_command", "Explain a key of a playbook, a tool kind or the code of a finding."
+    ),
     "migrate": LazyCommand("migrate:migrate_command", "Write playbooks anew in canonical v10, with their comments."),
     "status": LazyCommand("status:status_command", "Show how the run ID stands: steps, attempts, failures, result."),
     "events": LazyCommand("events:events_command", "Show the event log of the run ID, read from Postgres."),

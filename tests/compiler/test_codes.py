@@ -1,4 +1,4 @@
-"""Every code is explained in dev/codes.md, whose examples are compiled here. Cases of each are in corpus/err."""
+"""Every code is explained in codes.md, whose examples are compiled here. Cases of each are in corpus/err."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from noetl_compiler.phases import understand
 from noetl_compiler.source import SourceFile
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "dev" / "codes.md"
+PAGE = ROOT / "compiler" / "noetl_compiler" / "codes.md"
 
 NO_EXAMPLE = {Code.UNREADABLE_FILE}
 """What the page cannot show, for it is text itself."""

@@ -46,7 +46,7 @@ def test_a_finding_as_json_has_all_its_parts() -> None:
                     "message": "it is first used here",
                 }
             ],
-            "docs": "dev/codes.md#nt201-duplicate-step",
+            "docs": "compiler/noetl_compiler/codes.md#nt201-duplicate-step",
         }
     ]
 

@@ -18,7 +18,7 @@ from noetl_compiler.graph import Json
 from noetl_compiler.nodes import MappingNode, plain
 from noetl_compiler.reader import read, read_file
 from noetl_compiler.report import Report
-from noetl_compiler.schema import DIALECTS, json_schema, places_of, schema_of_all
+from noetl_compiler.schema import DIALECTS, json_schema, models_of, schema_of_all
 from noetl_compiler.source import SourceFile
 from noetl_compiler.syntax import Dialect
 from noetl_compiler.tools import KINDS, PSEUDO_KINDS
@@ -187,7 +187,7 @@ def test_every_property_tells_what_it_is_for(dialect: Dialect) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_no_two_places_have_the_same_name(dialect: Dialect) -> None:
-    names = [place.name for place in places_of(dialect)]
+    names = [place.name for place in models_of(dialect)]
     assert sorted(names) == sorted(set(names))
 
 

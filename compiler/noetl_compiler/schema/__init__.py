@@ -28,7 +28,7 @@ from noetl_compiler.schema.v1_calls import CALLS
 from noetl_compiler.schema.workbook import workbook
 from noetl_compiler.syntax import Dialect
 
-__all__ = ["DIALECTS", "Schema", "json_schema", "places_of", "schema_of_all"]
+__all__ = ["DIALECTS", "Schema", "json_schema", "models_of", "schema_of_all"]
 
 _SHARED: Models = (*ROOT, *LOOPS, *GUARDS, *POLICIES, *COLLECTING, *RESULTS, *RETRIES, *SINKS)
 _CALLS = Calls()
@@ -56,7 +56,7 @@ DIALECTS: tuple[Dialect, ...] = tuple(_OWN)
 """The dialects that have a schema, the current one first."""
 
 
-def places_of(dialect: Dialect) -> Models:
+def models_of(dialect: Dialect) -> Models:
     """Everything that has a name of its own in a dialect's schema; no two have the same."""
     own = _OWN[dialect]
     return (*_SHARED, *routes(loose=dialect == "v1"), *tasks(own.calls), *workbook(own.calls), *own.steps)
@@ -64,7 +64,7 @@ def places_of(dialect: Dialect) -> Models:
 
 def schema_of_all() -> Schema:
     """The schema of playbooks in any dialect. It takes the words of each and proposes those of v10."""
-    schemas = ((str(dialect), definitions(places_of(dialect), v10.OWN_WORDS)) for dialect in DIALECTS)
+    schemas = ((str(dialect), definitions(models_of(dialect), v10.OWN_WORDS)) for dialect in DIALECTS)
     return {**_head("any dialect", "playbook"), **together(dict(schemas))}
 
 
@@ -73,7 +73,7 @@ def json_schema(dialect: Dialect = "v10") -> Schema:
     return {
         **_head(dialect, f"playbook-{dialect}"),
         "$ref": "#/definitions/playbook",
-        "definitions": definitions(places_of(dialect), _OWN[dialect].usual),
+        "definitions": definitions(models_of(dialect), _OWN[dialect].usual),
     }
 
 

@@ -37,7 +37,7 @@ _ACTIONS = (
     Property("fail", "Fails the step, with this message.", any_of(ref("failure"), {"not": MAPPING})),
     Property("skip", "Whether the rest of the step is left out.", FLAG),
     Property("retry", "Makes the call again, with other values if there are any.", any_of(ref("repeat"), ref("calls"))),
-    Property("call", "Another step to run beside the way on, or this call again.", ref("another_call")),
+    Property("call", "Another step to run beside the route, or this call again.", ref("another_call")),
     Property("sink", "Where the result is stored.", one_or_more(ref("case_sink")), older=("save",)),
     Property("collect", "Adds a value to a name, or a page to those of repeated calls.", ref("case_collect")),
     *COLLECT[1:],

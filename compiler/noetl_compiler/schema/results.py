@@ -60,8 +60,8 @@ RESULTS: Models = (
         "part",
         "A part of a result, and its name.",
         (
-            Property("path", "The way to the part, such as $.data.items[0].", TEXT, required=True),
-            Property("as", "Its name, else the last word of the way.", NAME, older=("name",)),
+            Property("path", "The path of the part, such as $.data.items[0].", TEXT, required=True),
+            Property("as", "Its name; the last word of the path unless given.", NAME, older=("name",)),
         ),
     ),
     Model(

@@ -21,7 +21,7 @@ _KEPT = "results are kept inline or by reference as their size demands"
 ROOT: Models = (
     Model(
         "playbook",
-        "A NoETL playbook: steps that call tools, and the ways between them.",
+        "A NoETL playbook: steps that call tools, and the routes between them.",
         (
             Property("apiVersion", "The version of the format, such as noetl.io/v2.", TEXT, older=("api_version",)),
             Property("kind", "Says that this document is a playbook.", words("Playbook")),
@@ -91,8 +91,8 @@ ROOT: Models = (
         "Where the playbook begins and ends, and what a failure means for it.",
         (
             Property("entry_step", "The step that a run begins with.", TEXT),
-            Property("final_step", 'The step where all ways meet, "end" unless given.', TEXT),
-            Property("no_next_is_error", "Whether a step without a way on is a mistake.", FLAG),
+            Property("final_step", 'The step where all routes meet, "end" unless given.', TEXT),
+            Property("no_next_is_error", "Whether a step without a route is an error.", FLAG),
             Property("timeout", "How long a run may take.", TIMEOUT),
             Property("policy", "What a failure means for the rest of the run.", ref("executor_policy")),
             *DEFAULTS,

@@ -38,7 +38,7 @@ ON_STATUS = Property(
     'Only after a success ("ok"), only after a failure ("error"), or after both ("any").',
     told_words({"ok": "Only after a success.", "error": "Only after a failure.", "any": "After both."}),
 )
-_WHEN = Property("when", "The condition under which this way is taken; without one it always is.", CONDITION)
+_WHEN = Property("when", "The condition under which this route is followed; without one it always is.", CONDITION)
 _INPUT = Property(
     "input",
     "Names with their values that the next step can use.",
@@ -74,17 +74,17 @@ _TARGET = Model(
 _ROUTES: Models = (
     Model(
         "arcs",
-        "The ways on from a step, tried in order when it is done.",
+        "The routes from a step, tried in order when it is done.",
         (
             Property(
                 "arcs",
-                "The ways on, in the order in which their conditions are tried.",
+                "The routes, in the order in which their conditions are tried.",
                 list_of(ref("arc")),
                 snippet=[{"step": "$1"}],
             ),
             Property(
                 "spec",
-                "Whether one way or all are taken, and what follows when none is.",
+                "Whether one route or all that match are followed, and what happens when none matches.",
                 ref("next_spec"),
                 snippet={"mode": "$1"},
             ),
@@ -93,27 +93,27 @@ _ROUTES: Models = (
     ),
     Model(
         "next_spec",
-        "Whether one way or all are taken, and what follows when none is.",
+        "Whether one route or all that match are followed, and what happens when none matches.",
         (
             Property(
                 "mode",
-                'Take the first way whose condition holds ("exclusive", the default) or all of them ("inclusive").',
+                'Follow the first route whose condition holds ("exclusive", the default) or all of them ("inclusive").',
                 told_words(
                     {
-                        "exclusive": "Take the first way whose condition holds; the default.",
-                        "inclusive": "Take all ways whose condition holds, at once.",
+                        "exclusive": "Follow the first route whose condition holds; the default.",
+                        "inclusive": "Follow all routes whose condition holds, in parallel.",
                     }
                 ),
             ),
             Property(
                 "on_no_match",
-                'What follows when no condition holds: go to the final step ("end", the default), complete here '
-                '("complete"), or end this branch without a word ("quiet").',
+                'What happens when no condition holds: go to the final step ("end", the default), complete here '
+                '("complete"), or end this branch silently ("quiet").',
                 told_words(
                     {
                         "end": "Go to the final step; the default.",
                         "complete": "The run completes here.",
-                        "quiet": "This branch ends without a word.",
+                        "quiet": "This branch ends silently.",
                     }
                 ),
             ),

@@ -16,13 +16,13 @@ STEP_SPEC = (
     Property("timeout", "How long the step may take.", TIMEOUT),
     Property(
         "join",
-        'When a step that several arcs lead to runs: once, when no other way can still reach it ("wave", the '
+        'When a step that several arcs lead to runs: once, when no other route can still reach it ("wave", the '
         'default), once for the first ("any"), or for each ("each").',
         told_words(
             {
-                "wave": "Once, when no other way can still reach it; the default.",
-                "any": "Once, for the first way that reaches it.",
-                "each": "Once for each way that reaches it.",
+                "wave": "Once, when no other route can still reach it; the default.",
+                "any": "Once, for the first token that reaches it.",
+                "each": "Once for each token that reaches it.",
             }
         ),
     ),
@@ -31,7 +31,7 @@ STEP_SPEC = (
     Property("end_loop", "The step whose loop over steps ends here.", NAME),
     Property(
         "next_mode",
-        'Whether one way of "next" is taken or all; write it below "spec" of "next".',
+        'Whether one route of "next" is followed or all; write it below "spec" of "next".',
         words("exclusive", "inclusive"),
         deprecated=True,
     ),

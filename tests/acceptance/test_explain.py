@@ -1,0 +1,36 @@
+"""``noetl explain`` as a person calls it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.acceptance.site import Site
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ([], ["playbook", "Tool kinds:", "http", "Known, but not supported yet:", "snowflake", "NT303"]),
+        (["loop.spec.mode"], ["loop.spec.mode: one of sequential, parallel", "Values:", "  parallel "]),
+        (["http"], ["Calls a web API", "  url ", "Keys of every tool call:", "  timeout "]),
+        (["snowflake"], ["Runs SQL in Snowflake. Not supported yet: a run is refused."]),
+        (["nt303"], ["NT303 Undefined name", "```yaml"]),
+    ],
+    ids=["nothing", "a key", "a kind", "an unsupported kind", "a code"],
+)
+def test_what_it_says(bare: Site, args: list[str], says: list[str]) -> None:
+    done = bare.noetl("explain", *args)
+    assert (done.returncode, done.stderr) == (0, "")
+    for text in says:
+        assert text in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [("rule.thn", 'did you mean "then"?'), ("NT999", "unknown code NT999"), ("\x1b[31mred", "unknown key")],
+)
+def test_what_is_unknown_is_a_wrong_call(bare: Site, path: str, says: str) -> None:
+    done = bare.noetl("explain", path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr
+    assert "\x1b" not in done.stderr

@@ -1,0 +1,92 @@
+"""Keys are found by their path, in the tables from which the schema is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from noetl_compiler.codes import Code, explanation
+from noetl_compiler.schema.lookup import CONSTRUCTS, UnknownPathError, lookup
+from noetl_compiler.schema.tools import ALL_KINDS
+
+DEEPEST = 6
+"""Segments of the longest path that is tried: a rule may hold a rule."""
+
+
+def paths_below(path: str) -> Iterator[str]:
+    yield path
+    if path.count(".") + 1 < DEEPEST:
+        for name, _ in lookup(path).keys:
+            yield from paths_below(f"{path}.{name}")
+
+
+@pytest.mark.parametrize("start", [*CONSTRUCTS, *ALL_KINDS])
+def test_every_key_is_explained(start: str) -> None:
+    for path in paths_below(start):
+        entry = lookup(path)
+        assert entry.path == path
+        assert entry.about
+        assert entry.value or "." not in path
+
+
+@pytest.mark.parametrize(
+    ("path", "about"),
+    [
+        ("loop.spec.max_in_flight", "How many iterations of a parallel loop run at once"),
+        ("step.loop.spec.max_in_flight", "How many iterations of a parallel loop run at once"),
+        ("rule.then.attempts", "How often a retry may call in total"),
+        ("task.spec.policy.rules.then.attempts", "How often a retry may call in total"),
+        ("next.arcs.when", "The condition under which this route is followed"),
+        ("http.url", "The address to call"),
+        ("http.spec.policy.rules", "The rules, tried in order"),
+        ("sink.mode", "How rows are stored"),
+        ("workload", "The playbook's parameters"),
+        ("arcs", "The routes from a step"),
+    ],
+)
+def test_a_key_is_found_by_its_path(path: str, about: str) -> None:
+    assert lookup(path).about.startswith(about)
+
+
+def test_a_key_is_found_by_an_older_name() -> None:
+    assert lookup("loop.concurrency").older == ("concurrency",)
+
+
+def test_a_kind_tells_its_own_keys_apart_from_those_of_every_call() -> None:
+    found = lookup("postgres")
+    own, shared = dict(found.keys), dict(found.shared)
+    assert "command" in own
+    assert "spec" in shared
+    assert own.keys().isdisjoint(shared)
+
+
+def test_a_key_tells_its_words_and_examples() -> None:
+    assert dict(lookup("next.spec.mode").choices).keys() == {"exclusive", "inclusive"}
+    assert lookup("task.timeout").examples == (30, "500ms", "5m")
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("rule.thn", 'unknown key "thn" in "rule": did you mean "then"?'),
+        ("lop", 'unknown key "lop" of a playbook: did you mean "loop"?'),
+        ("loop.spec.max_in_fligt", 'unknown key "max_in_fligt" in "loop.spec": did you mean "max_in_flight"?'),
+        ("tool.url", 'unknown key "url" in "tool": try http.url'),
+        ("loop.spec.mode.deeper", 'unknown key "deeper" in "loop.spec.mode"'),
+        ("", 'unknown key "" of a playbook'),
+        ("loop..in", 'unknown key "" in "loop"'),
+    ],
+)
+def test_an_unknown_key_names_the_nearest(path: str, message: str) -> None:
+    with pytest.raises(UnknownPathError) as error:
+        lookup(path)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize("code", Code, ids=lambda code: code.value)
+def test_every_code_has_its_section(code: Code) -> None:
+    text = explanation(code)
+    assert text.startswith(f"{code.value} ")
+    assert code.meaning in text.replace("\n", " ")
+    assert "\n## " not in text
