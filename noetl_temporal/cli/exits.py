@@ -1,41 +1,9 @@
-"""How a command ends: its exit statuses, which the README explains, and the signals that stop it."""
+"""Exit statuses; the README explains them."""
 
 from __future__ import annotations
 
-import asyncio
-import signal
-from collections.abc import Generator
-from contextlib import contextmanager
-
-__all__ = ["FAILED", "INTERRUPTED", "WRONG", "stop_asked"]
+__all__ = ["FAILED", "INTERRUPTED", "WRONG"]
 
 FAILED = 1
 WRONG = 2
 INTERRUPTED = 130
-
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-@contextmanager
-def stop_asked() -> Generator[asyncio.Event]:
-    """An event that the first SIGINT or SIGTERM sets; the next one interrupts as usual.
-
-    For the whole time in which something is served: a signal that comes before would end the process at once."""
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def stop() -> None:
-        stopped.set()
-        leave()
-
-    def leave() -> None:
-        for number in SIGNALS:
-            loop.remove_signal_handler(number)
-
-    for number in SIGNALS:
-        loop.add_signal_handler(number, stop)
-    try:
-        yield stopped
-    finally:
-        leave()

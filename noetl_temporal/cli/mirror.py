@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from noetl_temporal.cli.connection import reach_running
-from noetl_temporal.cli.exits import FAILED, stop_asked
+from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.logs import log_to_terminal
+from noetl_temporal.cli.stop_signals import stop_asked
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.stack.errors import StackError
 

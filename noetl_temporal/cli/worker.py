@@ -74,7 +74,7 @@ async def _serve(only: list[str] | None, grace: float | None, build: WorkerDeplo
     from noetl_activities.isolation.probe import isolation
     from noetl_activities.tool import load_tools
     from noetl_temporal.access import access_problem
-    from noetl_temporal.cli.exits import stop_asked
+    from noetl_temporal.cli.stop_signals import stop_asked
     from noetl_temporal.config import connect_temporal
     from noetl_temporal.credential_source import credential_source
     from noetl_temporal.worker import UNTIL_DONE, serving

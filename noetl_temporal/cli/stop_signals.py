@@ -1,0 +1,36 @@
+"""The signals that stop a command which serves until a person or a supervisor says so."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Generator
+from contextlib import contextmanager
+
+__all__ = ["stop_asked"]
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def stop_asked() -> Generator[asyncio.Event]:
+    """An event that the first SIGINT or SIGTERM sets; the next one interrupts as usual.
+
+    For the whole time in which something is served: a signal that comes before would end the process at once."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        stopped.set()
+        leave()
+
+    def leave() -> None:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop)
+    try:
+        yield stopped
+    finally:
+        leave()
