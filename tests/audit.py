@@ -3,8 +3,7 @@
 ``audit`` takes the rows of one execution as read from noetl.event and lists what is wrong with them. Nothing in it
 knows what the playbook was; so any test that has a log may ask it.
 
-Rows that a reset took back are left out first: what the run before wrote after the point to which it was reset
-(``meta.reset`` of playbook.resumed or loop.resumed), with all that came of it.
+Rows that resets superseded are left out by whoever reads the log; ``audit_execution`` does.
 """
 
 from __future__ import annotations
@@ -38,6 +37,11 @@ _NO_STEP_FAILED = ("timeout", "limit", "budget")
 _AFTER = ("next.evaluated", "ctx.updated", "warning", "playbook.resumed", "loop.resumed")
 """What comes of an end and stands after it, under what has ended."""
 
+_STANDING = """
+SELECT * FROM noetl.event e WHERE execution_id = $1
+  AND NOT EXISTS (SELECT FROM noetl.superseded_events($1) s WHERE s.event_id = e.event_id)
+"""
+
 
 async def audit_execution(dsn: str, execution_id: int) -> list[str]:
     """``audit`` of an execution in the database at ``dsn``; a problem too when it is not there."""
@@ -45,7 +49,7 @@ async def audit_execution(dsn: str, execution_id: int) -> list[str]:
     try:
         query = "SELECT status FROM noetl.execution WHERE execution_id = $1"
         status = await connection.fetchval(query, execution_id)
-        records = await connection.fetch("SELECT * FROM noetl.event WHERE execution_id = $1", execution_id)
+        records = await connection.fetch(_STANDING, execution_id)
     finally:
         await connection.close()
     if status is None:
@@ -72,7 +76,7 @@ def audit(rows: Sequence[Row], *, status: str, stopped: bool) -> list[str]:
     ``status`` is that of noetl.execution. ``stopped`` says that the run was ended from outside (terminated, out of its
     time): then loops may have learned of it after the playbook's last row. A run that is RUNNING is asked for no ends.
     """
-    log = _Log(_standing(sorted(map(_decoded, rows), key=lambda row: row["event_id"])))
+    log = _Log(sorted(map(_decoded, rows), key=lambda row: row["event_id"]))
     if not log.rows:
         return ["the log is empty"]
     checks = [_ids(log), _parents(log), _ends(log, is_over=status != "RUNNING"), _durations(log)]
@@ -118,19 +122,6 @@ class _Log:
 def _decoded(row: Row) -> Row:
     meta = row["meta"]
     return {**row, "meta": msgspec.json.decode(meta) if isinstance(meta, str) else meta or {}}
-
-
-def _standing(rows: list[Row]) -> list[Row]:
-    """Without the rows that a reset took back, and those that stand under them."""
-    resets = [row["meta"]["reset"] for row in rows if "reset" in row["meta"]]
-    points = {reset["base_run_id"]: reset["event_id"] for reset in resets if "event_id" in reset}
-    gone: set[int] = set()
-    for row in rows:
-        place = row["meta"].get("temporal", {})
-        point = points.get(place.get("run_id"))
-        if (point is not None and place["event_id"] >= point) or row["parent_event_id"] in gone:
-            gone.add(row["event_id"])
-    return [row for row in rows if row["event_id"] not in gone]
 
 
 def _named(row: Row) -> str:

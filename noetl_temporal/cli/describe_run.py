@@ -51,6 +51,7 @@ async def account_of(runs: Runs, handle: RunHandle, log: EventLog | None, ui: st
         steps=report.steps or await _steps(log, handle, report.status, has_worker=is_running and not attention),
         failures=report.failures,
         events=read.events,
+        superseded=read.superseded,
         events_complete=read.is_complete,
         warnings=read.warnings,
         reason=await _cancel_reason(handle) if is_cancelling and not attention else read.reason,

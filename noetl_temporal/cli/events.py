@@ -18,9 +18,13 @@ from noetl_temporal.cli.printed import echo_json
 from noetl_temporal.stack.errors import StackError
 
 if TYPE_CHECKING:  # it brings the database driver along, which --help need not wait for
+    from noetl_temporal.cli.logged import LoggedEvents
     from noetl_temporal.mirror.read import Event
 
 __all__ = ["events_command"]
+
+SUPERSEDED = "superseded by a reset"
+"""What the table says of such a row."""
 
 
 @click.command("events")
@@ -30,30 +34,34 @@ __all__ = ["events_command"]
 def events_command(execution: int | None, last: int | None, as_json: bool) -> None:
     """Show the event log of the run ID, read from Postgres. Without ID: of the latest run.
 
+    Rows of what a reset took back are marked: "superseded by a reset", in JSON "superseded": true.
+
     \b
     noetl events
     noetl events 754318462739161088 --json | jq 'select(.event_type == "task.attempt.failed")'
     """
     reach_running()
-    rows = sorted(asyncio.run(_read(execution)), key=_moment)[-(last or 0) :]
+    found = asyncio.run(_read(execution))
+    rows = sorted(found.rows, key=_moment)[-(last or 0) :]
     if as_json:
         for row in rows:
-            echo_json(msgspec.json.encode(row).decode())
+            told = {**msgspec.structs.asdict(row), "superseded": row.event_id in found.superseded}
+            echo_json(msgspec.json.encode(told).decode())
     else:
-        console().print(_table(rows))
+        console().print(_table(rows, found.superseded))
 
 
-async def _read(execution: int | None) -> list[Event]:
+async def _read(execution: int | None) -> LoggedEvents:
     from noetl_temporal.cli.logged import logged_events
     from noetl_temporal.environment import dsn_from_environment
 
     dsn = dsn_from_environment()
     if dsn is None:
         raise StackError("no Postgres is known to read events from: set NOETL_POSTGRES to its DSN")
-    rows = await logged_events(dsn, execution or await _latest())
-    if not rows:
+    found = await logged_events(dsn, execution or await _latest())
+    if not found.rows:
         raise StackError("the event log is empty" if execution is None else f"the event log has no run {execution}")
-    return rows
+    return found
 
 
 def _moment(row: Event) -> tuple[datetime, int]:
@@ -73,7 +81,7 @@ async def _latest() -> int | None:
         return None
 
 
-def _table(rows: list[Event]) -> Table:
+def _table(rows: list[Event], superseded: frozenset[int]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("time", "event", "node", "status"):
         table.add_column(name, no_wrap=True)
@@ -86,6 +94,7 @@ def _table(rows: list[Event]) -> Table:
             row.node_name,
             row.status,
             "" if row.duration is None else f"{row.duration:.3f}",
-            event_words(row),
+            ", ".join(filter(None, [SUPERSEDED if row.event_id in superseded else "", event_words(row)])),
+            style="dim" if row.event_id in superseded else None,
         )
     return table

@@ -60,6 +60,7 @@ async def _account(log: asyncpg.Connection, converter: DataConverter, found: Exe
         steps=report.steps or steps_from_log(await steps_of(log, found.execution_id), status),
         failures=report.failures,
         events=log_of.events,
+        superseded=log_of.superseded,
         events_complete=log_of.is_complete,
         attention=log_of.problems,
         warnings=(*log_of.warnings, *([] if pruned is None else [f"{PRUNED} {pruned:%Y-%m-%d}"])),

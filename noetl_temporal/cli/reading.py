@@ -16,7 +16,7 @@ from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.log_facts import FACT_EVENTS, LogFacts
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.mirror.poll_interval import PollInterval
-from noetl_temporal.mirror.read import events_of, reading
+from noetl_temporal.mirror.read import events_of, reading, superseded_events
 from noetl_temporal.runs import RunHandle
 
 __all__ = ["Reading", "problems_of", "read_log", "reading_of", "until_read"]
@@ -25,11 +25,12 @@ _COUNT = "SELECT count(*) FROM noetl.event WHERE execution_id = $1"
 
 
 class Reading(NamedTuple):
-    """``is_complete``: the event that closed the run was read. ``problems``: why the mirror cannot read on.
-    ``warnings`` and ``reason`` are those of LogFacts.
+    """``events`` without those that resets ``superseded``. ``is_complete``: the event that closed the run was read.
+    ``problems``: why the mirror cannot read on. ``warnings`` and ``reason`` are those of LogFacts.
     """
 
     events: int = 0
+    superseded: int = 0
     is_complete: bool = False
     problems: tuple[Attention, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -54,8 +55,11 @@ async def read_log(
     """Of the workflow whose last run is ``run_id``. Raises asyncpg's errors."""
     found = await reading(log, namespace, workflow_id, run_id)
     events = int(await log.fetchval(_COUNT, execution_id))  # after it: what is complete now is counted whole
-    facts = LogFacts(await events_of(log, execution_id, types=FACT_EVENTS))
-    return Reading(events, found.is_complete, tuple(map(unread, found.problems)), facts.warnings, facts.reason)
+    superseded = await superseded_events(log, execution_id)
+    rows = await events_of(log, execution_id, types=FACT_EVENTS)
+    facts = LogFacts(row for row in rows if row.event_id not in superseded)
+    problems, gone = tuple(map(unread, found.problems)), len(superseded)
+    return Reading(events - gone, gone, found.is_complete, problems, facts.warnings, facts.reason)
 
 
 async def problems_of(log: EventLog, namespace: str, workflow_id: str) -> tuple[Attention, ...]:

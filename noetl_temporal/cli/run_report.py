@@ -33,7 +33,8 @@ COLOURS = {
 class RunSummary(msgspec.Struct, frozen=True):
     """``steps`` is name -> {status, attempts, duration_seconds}; ``events`` counts the rows of the event log,
     which are all only where ``events_complete``: the mirror has read the event that closed the run. From these rows
-    come ``warnings``, and ``reason``, why a person stopped the run.
+    come ``warnings``, and ``reason``, why a person stopped the run. Rows that a reset superseded are counted in
+    ``superseded`` alone.
 
     ``status`` is completed, failed, cancelled, terminated, timed_out or running (for a run one only looked at).
     ``attention`` is what keeps a running one from going on, or the event log from telling of it; a run is
@@ -49,6 +50,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     steps: dict[str, dict[str, Json]] = {}
     failures: FailureLog = FailureLog()
     events: int = 0
+    superseded: int = 0
     events_complete: bool = False
     duration_seconds: float = 0.0
     ui_url: str | None = None
@@ -84,7 +86,8 @@ class RunSummary(msgspec.Struct, frozen=True):
         colour = COLOURS.get(self.status, "cyan")
         status, time = self.status.replace("_", " "), "for" if self.status == "running" else "in"
         stopping = f" ({self._stopping()})" if self.cancelling or self.reason else ""
-        told = f" {time} {self.duration_seconds:.1f} s{stopping}, {self.events} events, execution {self.execution_id}"
+        events = f"{self.events} events" + (f" ({self.superseded} superseded)" if self.superseded else "")
+        told = f" {time} {self.duration_seconds:.1f} s{stopping}, {events}, execution {self.execution_id}"
         console.print(styled((status, colour), told), soft_wrap=True)
         for one in self.attention:
             console.print(styled((one.line(), "yellow")), soft_wrap=True)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
-from temporalio.api.enums.v1 import ContinueAsNewInitiator, EventType
+from temporalio.api.enums.v1 import ContinueAsNewInitiator, EventType, WorkflowTaskFailedCause
 from temporalio.api.history.v1 import HistoryEvent
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "closes",
     "continues",
     "from_row",
+    "is_reset",
     "links",
     "milliseconds",
     "settled",
@@ -109,6 +110,12 @@ def continues(run: Run, event: HistoryEvent) -> Run | None:
     if started.initiator != ContinueAsNewInitiator.CONTINUE_AS_NEW_INITIATOR_WORKFLOW:
         return None
     return run._replace(run_id=started.continued_execution_run_id)
+
+
+def is_reset(event: HistoryEvent) -> bool:
+    """Whether a reset wrote this event, in the run that it made; a later reset may have copied it into another."""
+    cause = event.workflow_task_failed_event_attributes.cause
+    return cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
 
 
 def links(run: Run, events: Iterable[HistoryEvent]) -> list[Run]:

@@ -26,6 +26,7 @@ __all__ = [
     "problems",
     "reading",
     "steps_of",
+    "superseded_events",
 ]
 
 Database: TypeAlias = "asyncpg.Pool | asyncpg.Connection | PoolConnectionProxy"
@@ -128,6 +129,12 @@ async def events_of(
         query = sql.query("events_of_types")
         return [_event(record) for record in await database.fetch(query, execution_id, after, limit, list(types))]
     return [_event(record) for record in await database.fetch(sql.query("events"), execution_id, after, limit)]
+
+
+async def superseded_events(database: Database, execution_id: int) -> frozenset[int]:
+    """The ids of the events that resets superseded, so far as their runs have been read."""
+    records = await database.fetch(sql.query("superseded_events"), execution_id)
+    return frozenset(record["event_id"] for record in records)
 
 
 async def steps_of(database: Database, execution_id: int) -> list[StepSummary]:

@@ -18,8 +18,8 @@ What began and did not end is remembered, so that a run which is stopped from ou
 A run that continues another takes over what was open there.
 
 A reset copies the history up to a point into a new run. Copied events give the rows that they gave in the run before,
-under the same ids. What the run before did after that point is taken back: ``playbook.resumed`` names it, or
-``loop.resumed`` where a loop's own workflow was reset, and its rows stay.
+under the same ids. What the run before did after that point is superseded: ``playbook.resumed`` names it, or
+``loop.resumed`` where a loop's own workflow was reset. Its rows stay; ``noetl.superseded_events`` names them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from temporalio.api.common.v1 import Payload
-from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
+from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.event_ids import millisecond_of
@@ -36,7 +36,7 @@ from noetl_temporal.mirror.ends import close
 from noetl_temporal.mirror.event_row import EventRow, RowWriter
 from noetl_temporal.mirror.frames import is_frame, write_frame
 from noetl_temporal.mirror.payloads import TRAIL, Json, as_map, first, input_of, marked, trail_of, value
-from noetl_temporal.mirror.raw import Run
+from noetl_temporal.mirror.raw import Run, is_reset
 from noetl_temporal.mirror.reports import references, write_call
 from noetl_temporal.mirror.run_state import RunState, above
 from noetl_temporal.mirror.sanitise import sanitised
@@ -194,8 +194,7 @@ def _trail_of(report: Json) -> Json:
 
 
 def _task_failed(writer: RowWriter) -> None:
-    attributes = writer.event.workflow_task_failed_event_attributes
-    if attributes.cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW:
+    if is_reset(writer.event):
         _reset(writer)
     incidents.task_failed(writer)
 
@@ -203,7 +202,7 @@ def _task_failed(writer: RowWriter) -> None:
 def _reset(writer: RowWriter) -> None:
     """A reset shows as a failed workflow task in the new run. What it resets goes on, even a playbook that had ended.
 
-    What the run before wrote from ``event_id`` of its history on is taken back.
+    What the run before wrote from ``event_id`` of its history on is superseded.
     """
     state, attributes = writer.state, writer.event.workflow_task_failed_event_attributes
     state.ended = False

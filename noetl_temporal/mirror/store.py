@@ -20,6 +20,7 @@ from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.event_table import ConflictError, Connection, UnknownExecutionError, add_events, to_json
 from noetl_temporal.mirror.frames import with_entries
 from noetl_temporal.mirror.migrations import migrate
+from noetl_temporal.mirror.origins import note_origin
 from noetl_temporal.mirror.owners import ReadEvent, keys_in, own
 from noetl_temporal.mirror.payloads import plain
 from noetl_temporal.mirror.playbook import Playbook, playbook_of
@@ -152,6 +153,7 @@ class Store:
         earlier = await self._earlier(connection, run, plain_events)
         await add_events(connection, run, fold(state, plain_events, earlier))
         await own(connection, state.execution_id, reads)
+        await note_origin(connection, run, events)
         return state
 
     async def _read(self, event: HistoryEvent) -> ReadEvent:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from temporalio.api.common.v1 import Payload, Payloads
+from temporalio.api.common.v1 import ActivityType, Payload, Payloads, WorkflowExecution
 from temporalio.api.enums.v1 import ContinueAsNewInitiator, EventType, TimeoutType, WorkflowTaskFailedCause
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
@@ -38,7 +38,8 @@ class History:
     def __init__(self, run: Run, given: Json, now: int = START, **started: Any) -> None:
         self.run, self.given, self.now = run, given, now
         self.events: list[HistoryEvent] = []
-        self.add("WORKFLOW_EXECUTION_STARTED", input=payloads(given), **started)
+        own = {"first_execution_run_id": run.run_id, "input": payloads(given)}
+        self.add("WORKFLOW_EXECUTION_STARTED", **{**own, **started})
 
     def add(self, type_: str, **attributes: Any) -> int:
         """Append an event; its id."""
@@ -47,7 +48,7 @@ class History:
         getattr(event, f"{type_.lower()}_event_attributes").SetInParent()
         for name, value in attributes.items():
             target = getattr(event, f"{type_.lower()}_event_attributes")
-            if isinstance(value, Payloads | Failure):
+            if isinstance(value, ActivityType | Failure | Payloads | WorkflowExecution):
                 getattr(target, name).CopyFrom(value)
             else:
                 setattr(target, name, value)
@@ -120,12 +121,21 @@ def playbook(execution_id: int, *, run_id: str = "r1", now: int = START, **field
     return History(Run("default", f"tests/built/{execution_id}", run_id, PLAYBOOK), given, now)
 
 
-def loop(execution_id: int, event_id: int, *, slot: int = 1, after: int = 0, now: int = START) -> History:
+def loop(
+    execution_id: int, event_id: int, *, slot: int = 1, after: int = 0, now: int = START, **started: Any
+) -> History:
     """A loop's history that has begun. ``event_id`` is that of loop.started."""
     named = {"execution_id": execution_id, "loop_id": "fetch/1"}
     own = {**named, "slot": slot, "after": after, "event_id": event_id}
     given = {"input": own, "source": SOURCE, "step": {"name": "fetch"}}
-    return History(Run("default", f"tests/built/{execution_id}/fetch/1", f"l{slot}", LOOP), given, now)
+    return History(Run("default", f"tests/built/{execution_id}/fetch/1", f"l{slot}", LOOP), given, now, **started)
+
+
+def child(of: History, event_id: int, initiated: int, *, slot: int) -> History:
+    """The history of a chunk that begins now, by the parent's event ``initiated``."""
+    parent = WorkflowExecution(workflow_id=of.run.workflow_id, run_id=of.run.run_id)
+    told: Json = {"parent_workflow_execution": parent, "parent_initiated_event_id": initiated}
+    return loop(of.given["execution_id"], event_id, slot=slot, now=of.now, **told)
 
 
 def continued(history: History, *, run_id: str, **fields: Any) -> History:
@@ -133,8 +143,20 @@ def continued(history: History, *, run_id: str, **fields: Any) -> History:
     given = {**history.given, **fields}
     history.add("WORKFLOW_EXECUTION_CONTINUED_AS_NEW", input=payloads(given), new_execution_run_id=run_id)
     initiator = ContinueAsNewInitiator.CONTINUE_AS_NEW_INITIATOR_WORKFLOW
-    started = {"continued_execution_run_id": history.run.run_id, "initiator": initiator}
-    return History(history.run._replace(run_id=run_id), given, history.now + 1, **started)
+    first = history.events[0].workflow_execution_started_event_attributes.first_execution_run_id
+    started = {"continued_execution_run_id": history.run.run_id, "first_execution_run_id": first}
+    return History(history.run._replace(run_id=run_id), given, history.now + 1, initiator=initiator, **started)
+
+
+def reset(base: History, *, at: int, run_id: str, now: int) -> History:
+    """The run that a reset makes: it has the events of ``base`` before the event ``at``."""
+    made = History(base.run._replace(run_id=run_id), base.given, now)
+    made.events = base.events[: at - 1]
+    scheduled = made.events[-1].event_id
+    cause = WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
+    told = {"cause": cause, "failure": Failure(message="once more"), "base_run_id": base.run.run_id}
+    made.add("WORKFLOW_TASK_FAILED", scheduled_event_id=scheduled, new_run_id=run_id, **told)
+    return made
 
 
 def begun(history: History, story: Story) -> int:

@@ -102,7 +102,8 @@ async def test_a_run_reset_in_a_chunked_loop_does_every_item_once(
         report = await handle.result()
         assert (report["status"], len(await children_of(handle, 6))) == ("completed", 6)
         ended = [one async for one in loops_of(client, run)]
-        await follow_execution(client.temporal, servers.postgres, run.workflow_id, handle.run_id)
+        for one in (run.run_id, handle.run_id):
+            await follow_execution(client.temporal, servers.postgres, run.workflow_id, one)
     assert await base.rows() == list(range(ITEMS))
     assert {n for n, count in tool.calls.items() if count > 1} <= set(HELD)
     assert max(tool.calls.values()) <= 2
@@ -136,7 +137,8 @@ async def test_chunks_that_began_after_the_point_of_a_reset_end(
         tool.let_go.set()
         assert (await handle.result())["status"] == "completed"
         assert len(await children_of(handle, 6)) == 6
-        await follow_execution(client.temporal, servers.postgres, run.workflow_id, handle.run_id)
+        for one in (run.run_id, handle.run_id):
+            await follow_execution(client.temporal, servers.postgres, run.workflow_id, one)
         assert (await replay(await handle.fetch_history(), client.temporal.data_converter)).problem is None
     assert await base.rows() == list(range(ITEMS))
     assert await audit_execution(servers.postgres, run.execution_id) == []

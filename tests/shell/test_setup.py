@@ -65,7 +65,7 @@ async def test_tables_are_asked_for_and_made_once(servers: Addresses) -> None:
         await logged_events(dsn, None)
     assert await set_up_postgres(dsn)
     assert await set_up_postgres(dsn) == []
-    assert await logged_events(dsn, None) == []
+    assert (await logged_events(dsn, None)).rows == []
 
 
 def test_who_may_not_register_is_told_the_commands() -> None:

@@ -28,6 +28,13 @@ UPDATE noetl.cursor
 SET position = $4, is_closed = $5, state = $6::text::jsonb, execution_id = $7, problem = NULL, updated_at = now()
 WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
 
+-- name: note_origin
+UPDATE noetl.cursor SET first_run_id = $4, continued_run_id = $5, parent_run_id = $6, parent_event_id = $7
+WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
+
+-- name: note_reset
+UPDATE noetl.cursor SET base_run_id = $4, base_event_id = $5 WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
+
 -- name: rewind
 -- The run is read from its start, again or at last; rows that exist stay.
 INSERT INTO noetl.cursor (namespace, workflow_id, run_id, workflow_type) VALUES ($1, $2, $3, $4)
@@ -179,25 +186,18 @@ UNION ALL
 SELECT namespace, workflow_id, run_id, is_closed, problem, updated_at AS since FROM noetl.cursor
 WHERE namespace = $1 AND NOT is_closed AND starts_with(workflow_id, $2 || '/')
 
+-- name: superseded_events
+SELECT event_id FROM noetl.superseded_events($1)
+
 -- name: steps
 -- What is known of each step: its last run, and counts over all, where a call of which no attempt has ended counts as
--- one; without what a reset took back, which is what the run before wrote after the point to which it was reset, with
--- all that came of it.
-WITH RECURSIVE point AS (
-    SELECT meta #>> '{reset,base_run_id}' AS run_id, (meta #>> '{reset,event_id}')::bigint AS position
-    FROM noetl.event WHERE execution_id = $1 AND event_type IN ('playbook.resumed', 'loop.resumed')
-), gone AS (
-    SELECT e.event_id FROM noetl.event e
-    JOIN point ON point.run_id = e.meta #>> '{temporal,run_id}' AND e.stream_version >= point.position
-    WHERE e.execution_id = $1
-    UNION
-    SELECT e.event_id FROM gone JOIN noetl.event e ON e.parent_event_id = gone.event_id WHERE e.execution_id = $1
-), of_step AS (
+-- one; without what resets superseded.
+WITH of_step AS (
     SELECT coalesce(meta->>'step', node_name) AS step, event_id, event_type, node_type, status, duration, error, meta, created_at,
            (meta->>'loop_id', meta->>'task_run_id') AS call
-    FROM noetl.event
+    FROM noetl.event e
     WHERE execution_id = $1 AND (node_type IN ('step', 'loop', 'iteration') OR meta ? 'step')
-      AND event_id NOT IN (SELECT event_id FROM gone)
+      AND NOT EXISTS (SELECT FROM noetl.superseded_events($1) s WHERE s.event_id = e.event_id)
 )
 SELECT step,
        min(created_at) AS started_at,

@@ -1,0 +1,40 @@
+"""Where a run comes from, kept in noetl.cursor for ``noetl.superseded_events`` (dev/decisions/0038).
+
+A run begins by itself, by an event of its parent, as the continuation of another run, or by a reset. A reset copies the
+events of the base run before a point, so the first event is that of the base; the event at that point names both runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from temporalio.api.history.v1 import HistoryEvent
+
+from noetl_temporal.mirror import sql
+from noetl_temporal.mirror.event_table import Connection
+from noetl_temporal.mirror.raw import Run, continues, is_reset
+
+__all__ = ["note_origin"]
+
+
+async def note_origin(connection: Connection, run: Run, events: Iterable[HistoryEvent]) -> None:
+    """Store what the next events of the run tell of its origin."""
+    for event in events:
+        if event.HasField("workflow_execution_started_event_attributes"):
+            await connection.execute(sql.query("note_origin"), *run[:3], *_origin(run, event))
+        elif is_reset(event) and event.workflow_task_failed_event_attributes.new_run_id == run.run_id:
+            base = event.workflow_task_failed_event_attributes.base_run_id
+            await connection.execute(sql.query("note_reset"), *run[:3], base, event.event_id)
+
+
+def _origin(run: Run, event: HistoryEvent) -> tuple[str, str | None, str | None, int | None]:
+    """(first run, run that continued as this one, parent's run, its event that began this one)."""
+    started = event.workflow_execution_started_event_attributes
+    before = continues(run, event)
+    parent = started.parent_workflow_execution.run_id or None
+    return (
+        started.first_execution_run_id or run.run_id,
+        before.run_id if before is not None else None,
+        parent,
+        started.parent_initiated_event_id if parent else None,
+    )

@@ -1,0 +1,274 @@
+"""Rows that a reset superseded: what is in no history of the run as it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from temporalio.api.common.v1 import ActivityType
+
+from noetl_temporal.mirror.read import superseded_events
+from noetl_temporal.mirror.rebuild import rebuild
+from noetl_temporal.mirror.store import Store, UnknownExecutionError, UnreadRunError
+from tests.mirror.built import START, History, child, continued, payloads, playbook, reset
+from tests.mirror.conftest import Log
+from tests.mirror.story import Story
+
+Json = dict[str, Any]
+
+LOOP = 1
+"""Stands for the row of the loop under which chunks write."""
+
+
+class Line:
+    """A history to which notes are added: one row each, in a workflow task of its own."""
+
+    def __init__(self, history: History, slot: int = 0) -> None:
+        self.history, self.slot = history, slot
+
+    def note(self, name: str) -> None:
+        """Add a row of this node."""
+        self.history.now += 10
+        story = Story(self.history.now, self.slot)
+        self.history.task()
+        self.history.call(LOOP, [story.event("ctx.updated", name, "step", "COMPLETED", LOOP)])
+
+    def chunk(self, name: str, slot: int) -> Line:
+        """Begin a chunk, which adds a note."""
+        self.history.now += 10
+        self.history.task()
+        begun = Line(child(self.history, LOOP, self.history.starts_child([]), slot=slot), slot)
+        begun.note(name)
+        return begun
+
+    def frame(self, name: str) -> None:
+        """Run a frame, which adds a note."""
+        self.history.now += 10
+        self.history.task()
+        loop = {"step": {"name": "fetch"}, "after": 0, "slot": 9, "loop_id": "fetch/2", "event_id": LOOP}
+        given = payloads({"input": loop})
+        scheduled = self.history.add(
+            "ACTIVITY_TASK_SCHEDULED", input=given, activity_type=ActivityType(name="noetl.frame")
+        )
+        note = Story(self.history.now, 9).event("ctx.updated", name, "step", "COMPLETED", LOOP)
+        result = payloads({"entries": [{"event": note}]})
+        self.history.add("ACTIVITY_TASK_COMPLETED", result=result, scheduled_event_id=scheduled)
+
+    @property
+    def at(self) -> int:
+        """The place to which the run is reset that has all until now."""
+        return len(self.history.events) + 3
+
+    def reset(self, run_id: str, at: int, now: int) -> Line:
+        """The run that a reset to this place makes, at this time after the start."""
+        return Line(reset(self.history, at=at, run_id=run_id, now=START + now), self.slot)
+
+    def continued(self, run_id: str) -> Line:
+        """The run that goes on as new."""
+        self.history.now += 10
+        self.history.task()
+        return Line(continued(self.history, run_id=run_id), self.slot)
+
+
+def _begun() -> Line:
+    return Line(playbook(1))
+
+
+def _no_reset() -> tuple[list[Line], set[str]]:
+    first = _begun()
+    first.note("a")
+    return [first, first.chunk("in a chunk", 1)], set()
+
+
+def _once() -> tuple[list[Line], set[str]]:
+    first = _begun()
+    first.note("a")
+    at = first.at
+    first.note("b")
+    again = first.reset("r2", at, 1000)
+    again.note("c")
+    return [first, again], {"b"}
+
+
+def _chunks() -> tuple[list[Line], set[str]]:
+    """The first chunk goes on in the new run, also with what it does after the reset; the second does not."""
+    first = _begun()
+    kept = first.chunk("before", 1)
+    at = first.at
+    dropped = first.chunk("after", 2)
+    dropped.note("after that")
+    again = first.reset("r2", at, 1000)
+    kept.history.now = START + 2000
+    kept.note("before, and later")
+    dropped.history.now = START + 1000
+    dropped.note("not ended yet")
+    return [first, kept, dropped, again, again.chunk("again", 3)], {"after", "after that", "not ended yet"}
+
+
+def _frame() -> tuple[list[Line], set[str]]:
+    first = _begun()
+    first.frame("in a frame")
+    at = first.at
+    first.frame("in a later frame")
+    again = first.reset("r2", at, 1000)
+    again.frame("in a frame again")
+    return [first, again], {"in a later frame"}
+
+
+def _further_back() -> tuple[list[Line], set[str]]:
+    """The second reset also takes back the first, of the run that the first made."""
+    first = _begun()
+    first.note("a")
+    back = first.at
+    first.note("b")
+    chunk = first.chunk("in a chunk", 1)
+    at = first.at
+    first.note("c")
+    second = first.reset("r2", at, 1000)
+    second.note("d")
+    third = second.reset("r3", back, 2000)
+    third.note("e")
+    return [first, chunk, second, third], {"b", "in a chunk", "c", "d", "playbook.resumed at 1000"}
+
+
+def _further_on() -> tuple[list[Line], set[str]]:
+    first = _begun()
+    first.note("a")
+    at = first.at
+    first.note("b")
+    second = first.reset("r2", at, 1000)
+    second.note("c")
+    on = second.at
+    second.note("d")
+    chunk = second.chunk("in a chunk", 1)
+    third = second.reset("r3", on, 2000)
+    third.note("e")
+    return [first, second, chunk, third], {"b", "d", "in a chunk"}
+
+
+def _further_on_of_the_first() -> tuple[list[Line], set[str]]:
+    """The second reset is of the first run, to a place after that of the first reset."""
+    first = _begun()
+    first.note("a")
+    at = first.at
+    first.note("b")
+    chunk = first.chunk("in a chunk", 1)
+    on = first.at
+    first.note("c")
+    second = first.reset("r2", at, 1000)
+    second.note("d")
+    other = second.chunk("in another chunk", 2)
+    third = first.reset("r3", on, 2000)
+    third.note("e")
+    return [first, chunk, second, other, third], {"c", "d", "in another chunk", "playbook.resumed at 1000"}
+
+
+def _last_of_two() -> tuple[list[Line], set[str]]:
+    """The run had continued as new: the reset is of the last run."""
+    first = _begun()
+    first.note("a")
+    then = first.continued("r2")
+    then.note("b")
+    at = then.at
+    then.note("c")
+    chunk = then.chunk("in a chunk", 1)
+    again = then.reset("r3", at, 1000)
+    again.note("d")
+    on = again.continued("r4")
+    on.note("e")
+    return [first, then, chunk, again, on], {"c", "in a chunk"}
+
+
+def _first_of_two() -> tuple[list[Line], set[str]]:
+    """The reset is of the run before the one that continued it."""
+    first = _begun()
+    first.note("a")
+    at = first.at
+    first.note("b")
+    then = first.continued("r2")
+    then.note("c")
+    chunk = then.chunk("in a chunk", 1)
+    again = first.reset("r3", at, 1000)
+    again.note("d")
+    on = again.continued("r4")
+    on.note("e")
+    return [first, then, chunk, again, on], {"b", "c", "in a chunk"}
+
+
+def _of_a_loop() -> tuple[list[Line], set[str]]:
+    """A chunk is reset by itself: nothing of the playbook's is superseded, nor another chunk."""
+    first = _begun()
+    chunk = first.chunk("a", 1)
+    at = chunk.at
+    chunk.note("b")
+    other = first.chunk("in another chunk", 2)
+    again = chunk.reset("l3", at, 1000)
+    again.note("c")
+    first.note("in the playbook")
+    return [first, chunk, other, again], {"b"}
+
+
+def _of_a_loop_and_its_playbook() -> tuple[list[Line], set[str]]:
+    first = _begun()
+    first.note("a")
+    at = first.at
+    chunk = first.chunk("in a chunk", 1)
+    place = chunk.at
+    chunk.note("and that")
+    again = chunk.reset("l3", place, 1000)
+    again.note("again")
+    second = first.reset("r2", at, 2000)
+    return [first, chunk, again, second], {"in a chunk", "and that", "again", "loop.resumed at 1000"}
+
+
+SCENARIOS = (
+    _no_reset,
+    _once,
+    _chunks,
+    _frame,
+    _further_back,
+    _further_on,
+    _further_on_of_the_first,
+    _last_of_two,
+    _first_of_two,
+    _of_a_loop,
+    _of_a_loop_and_its_playbook,
+)
+
+
+async def _read(store: Store, lines: list[Line]) -> None:
+    """Read the runs in this order, but each after those that have to be read before it."""
+    left = [line.history for line in lines]
+    while left:
+        history = left.pop(0)
+        try:
+            await store.ingest(history.run, history.events)
+        except (UnknownExecutionError, UnreadRunError):
+            left.append(history)
+
+
+async def _marked(store: Store, log: Log) -> set[str]:
+    """The nodes of the superseded rows, of the row of a reset its type and its moment after the start."""
+    ids = await superseded_events(store.pool, 1)
+    rows = [row for row in await log.rows(1) if row["event_id"] in ids]
+    assert len(ids) == len(rows)
+    return {_name(row) for row in rows}
+
+
+def _name(row: Json) -> str:
+    moment = round(row["event_time"].timestamp() * 1000) - START
+    return f"{row['event_type']} at {moment}" if "reset" in row["meta"] else row["node_name"]
+
+
+@pytest.mark.parametrize("is_reversed", [False, True], ids=["in order", "the latest run first"])
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__.strip("_"))
+async def test_rows_that_no_history_of_the_run_has_any_more_are_superseded(
+    scenario: Callable[[], tuple[list[Line], set[str]]], is_reversed: bool, dsn: str, store: Store, log: Log
+) -> None:
+    lines, expected = scenario()
+    await _read(store, lines[::-1] if is_reversed else lines)
+    assert await _marked(store, log) == expected
+    await log.database.execute("UPDATE noetl.cursor SET first_run_id = NULL, base_run_id = NULL, parent_run_id = NULL")
+    await rebuild(dsn)
+    assert await _marked(store, log) == expected
