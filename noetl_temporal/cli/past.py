@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
-from typing import Any
 
 import asyncpg
 from temporalio.api.common.v1 import Payload
@@ -20,7 +19,7 @@ from noetl_temporal.cli.logged import logged_run
 from noetl_temporal.cli.reading import Reading, read_log
 from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.mirror import sql
-from noetl_temporal.mirror.read import Execution, events_of, steps_of
+from noetl_temporal.mirror.read import Execution, steps_of
 from noetl_temporal.run_input import RunReport
 
 __all__ = ["past_account"]
@@ -40,20 +39,19 @@ async def past_account(dsn: str, converter: DataConverter, execution_id: int | N
 
 
 async def _account(log: asyncpg.Connection, converter: DataConverter, found: Execution) -> RunSummary:
-    rows = await events_of(log, found.execution_id)
-    place: dict[str, Any] = rows[-1].meta["temporal"] if rows else {}
+    run = await log.fetchrow(sql.query("latest_run"), found.execution_id)
     status = found.status.lower()
-    log_of = await _reading(log, place, found.execution_id)
+    log_of = Reading() if run is None else await read_log(log, *run, found.execution_id)
     pruned = await log.fetchval(sql.query("pruned_at"), found.execution_id)
     report = RunReport(status, found.execution_id)
     with suppress(LookupError) if pruned else nullcontext():
-        report = await _report(log, converter, place) or report
+        report = (None if run is None else await _report(log, converter, run)) or report
     started = (found.start_time or datetime.now()).replace(tzinfo=UTC)
     ended = found.end_time.replace(tzinfo=UTC) if found.end_time else datetime.now(UTC)
     return RunSummary(
         execution_id=found.execution_id,
-        workflow_id=place.get("workflow_id", ""),
-        run_id=place.get("run_id", ""),
+        workflow_id="" if run is None else run["workflow_id"],
+        run_id="" if run is None else run["run_id"],
         path=found.path,
         status=status,
         result=report.result,
@@ -69,17 +67,9 @@ async def _account(log: asyncpg.Connection, converter: DataConverter, found: Exe
     )
 
 
-async def _reading(log: asyncpg.Connection, place: dict[str, Any], execution_id: int) -> Reading:
-    if not place:
-        return Reading()
-    return await read_log(log, place["namespace"], place["workflow_id"], place["run_id"], execution_id)
-
-
-async def _report(log: asyncpg.Connection, converter: DataConverter, place: dict[str, Any]) -> RunReport | None:
+async def _report(log: asyncpg.Connection, converter: DataConverter, run: asyncpg.Record) -> RunReport | None:
     """What the run said of itself at its end; None where it still runs or was ended from outside."""
-    if not place:
-        return None
-    proto = await log.fetchval(_CLOSING, place["namespace"], place["workflow_id"], place["run_id"])
+    proto = await log.fetchval(_CLOSING, *run)
     payload = None if proto is None else _payload(HistoryEvent.FromString(proto))
     return None if payload is None else (await converter.decode([payload], [RunReport]))[0]
 

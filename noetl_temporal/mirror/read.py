@@ -33,7 +33,9 @@ Database: TypeAlias = "asyncpg.Pool | asyncpg.Connection | PoolConnectionProxy"
 
 _WINDOW = timedelta(seconds=30)
 LAST_EVENTS = frozenset({"playbook.completed", "playbook.failed", "playbook.cancelled"})
-"""One of these is a run's last event."""
+"""One of these is a run's last event, unless RESUMED follows."""
+
+RESUMED = "playbook.resumed"
 
 _BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -168,6 +170,7 @@ class EventTail:
     def __init__(self, execution_id: int) -> None:
         self._execution_id = execution_id
         self.has_ended = False
+        self._turn = 0
         self._since = _BEGINNING
         self._seen: dict[str, int] = {}
 
@@ -179,10 +182,14 @@ class EventTail:
         for record in records:
             stream = record["stream_id"]
             self._seen[stream] = max(record["stream_version"], self._seen.get(stream, 0))
-            self.has_ended = self.has_ended or record["event_type"] in LAST_EVENTS
+            self._take(record["event_id"], record["event_type"])
         if records:
             self._since = max(self._since, *(record["ingest_time"] - _WINDOW for record in records))
         return [_event(record) for record in records]
+
+    def _take(self, id_: int, event_type: str) -> None:
+        if id_ > self._turn and event_type in (RESUMED, *LAST_EVENTS):
+            self._turn, self.has_ended = id_, event_type in LAST_EVENTS
 
 
 def _execution(record: asyncpg.Record) -> Execution:

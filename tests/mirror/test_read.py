@@ -7,7 +7,7 @@ import pytest
 
 from noetl_temporal.mirror.read import EventTail, events_of, execution, executions, reading, steps_of
 from noetl_temporal.mirror.store import Store
-from tests.mirror.built import START, begun, playbook, reset
+from tests.mirror.built import START, begun, payloads, playbook, reset
 from tests.mirror.recorded import Recorded, read, rows_of
 from tests.mirror.story import Story
 
@@ -118,6 +118,27 @@ async def test_a_tail_gives_every_event_once(store: Store, size: int) -> None:
             seen += [event.event_id for event in await tail.read(store.pool)]
     assert sorted(seen) == [event.event_id for event in await events_of(store.pool, id_)]
     assert await tail.read(store.pool) == []
+
+
+async def test_a_tail_does_not_end_with_what_a_reset_superseded(store: Store) -> None:
+    base, story = playbook(1), Story(START)
+    base.task()
+    base.call(1, story.opening())
+    at = len(base.events) + 3
+    base.task()
+    base.add("WORKFLOW_EXECUTION_COMPLETED", result=payloads({"trail": story.closing()}))
+    again = reset(base, at=at, run_id="r2", now=START + 1000)
+    tail = EventTail(1)
+    await store.ingest(base.run, base.events)
+    await store.ingest(again.run, again.events)
+    await tail.read(store.pool)
+    assert not tail.has_ended
+    story.now = again.now = START + 2000
+    again.task()
+    again.add("WORKFLOW_EXECUTION_COMPLETED", result=payloads({"trail": story.closing()}))
+    await store.ingest(again.run, again.events)
+    await tail.read(store.pool)
+    assert tail.has_ended
 
 
 async def test_the_log_in_the_words_of_december_2025(store: Store) -> None:

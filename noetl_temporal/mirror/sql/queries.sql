@@ -186,6 +186,14 @@ UNION ALL
 SELECT namespace, workflow_id, run_id, is_closed, problem, updated_at AS since FROM noetl.cursor
 WHERE namespace = $1 AND NOT is_closed AND starts_with(workflow_id, $2 || '/')
 
+-- name: latest_run
+-- Of the playbook, as Temporal names it: of its runs the one that began last, by itself or by a reset.
+SELECT c.namespace, c.workflow_id, c.run_id FROM noetl.cursor c
+JOIN noetl.history h ON (h.namespace, h.workflow_id, h.run_id, h.event_id)
+    = (c.namespace, c.workflow_id, c.run_id, coalesce(c.base_event_id, 1))
+WHERE c.execution_id = $1 AND c.workflow_type = 'noetl.playbook'
+ORDER BY h.event_time DESC, c.run_id DESC LIMIT 1
+
 -- name: superseded_events
 SELECT event_id FROM noetl.superseded_events($1)
 

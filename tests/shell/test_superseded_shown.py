@@ -1,0 +1,84 @@
+"""Commands mark the rows that a reset superseded, and count them apart."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import secrets
+
+import asyncpg
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from noetl_temporal.cli.console import PrintableConsole
+from noetl_temporal.cli.events import events_command
+from noetl_temporal.cli.past import past_account
+from noetl_temporal.codec import data_converter
+from noetl_temporal.mirror.store import open_store
+from noetl_temporal.stack.addresses import Addresses
+from tests.mirror.built import START, child, playbook, reset
+from tests.mirror.story import Story
+
+
+@pytest.fixture
+async def dsn(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A database in which run 1 was reset after a warning, and a chunk of the run before wrote the last row."""
+    name = f"superseded_{secrets.token_hex(4)}"
+    connection = await asyncpg.connect(servers.postgres)
+    await connection.execute(f"CREATE DATABASE {name}")
+    await connection.close()
+    found = servers.postgres.rpartition("/")[0] + f"/{name}"
+    await _write(found)
+    for variable, value in {**servers.environment(), "NOETL_POSTGRES": found}.items():
+        monkeypatch.setenv(variable, value)
+    return found
+
+
+async def _write(dsn: str) -> None:
+    base, story = playbook(1), Story(START)
+    base.task()
+    opening = story.opening()
+    base.call(1, opening)
+    at = len(base.events) + 3
+    base.task()
+    loop = story.begins("loop.started", "fetch", "loop", story.workflow)
+    chunk = child(base, loop["id"], base.starts_child([loop]), slot=1)
+    base.call(1, [story.event("warning", "fetch", "step", "RUNNING", story.workflow, error="odd")])
+    again = reset(base, at=at, run_id="r2", now=START + 1000)
+    chunk.now = START + 2000
+    chunk.task()
+    chunk.call(1, [Story(chunk.now, 1).begins("loop.iteration.started", "fetch", "iteration", loop["id"])])
+    async with open_store(dsn) as store:
+        for history in (base, again, chunk):
+            await store.ingest(history.run, history.events)
+
+
+async def test_events_that_a_reset_superseded_are_marked(dsn: str) -> None:
+    del dsn
+    shown = await asyncio.to_thread(CliRunner().invoke, events_command, ["1", "--json"])
+    rows = [msgspec.json.decode(line) for line in shown.output.splitlines()]
+    assert [(row["event_type"], row["superseded"]) for row in rows] == [
+        ("playbook.execution.requested", False),
+        ("playbook.request.evaluated", False),
+        ("playbook.started", False),
+        ("workflow.started", False),
+        ("loop.started", True),
+        ("warning", True),
+        ("playbook.resumed", False),
+        ("loop.iteration.started", True),
+    ]
+    shown = await asyncio.to_thread(CliRunner().invoke, events_command, ["1", "--last", "2"])
+    resumed, iteration = shown.output.splitlines()[1:]
+    assert "superseded" not in resumed
+    assert "superseded by a reset" in iteration
+
+
+async def test_the_account_of_a_run_leaves_out_what_a_reset_superseded(dsn: str) -> None:
+    found = await past_account(dsn, data_converter(dsn), 1)
+    assert found is not None
+    assert (found.events, found.superseded, found.warnings) == (5, 3, ())
+    assert (found.workflow_id, found.run_id) == ("tests/built/1", "r2")
+    text = io.StringIO()
+    found.show(PrintableConsole(file=text, width=200))
+    assert "5 events (3 superseded), execution 1" in text.getvalue()
