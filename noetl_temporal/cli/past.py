@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import asyncpg
 from temporalio.api.common.v1 import Payload
@@ -31,6 +32,12 @@ SELECT proto FROM noetl.history WHERE (namespace, workflow_id, run_id) = ($1, $2
 """
 
 
+class _Run(NamedTuple):
+    namespace: str
+    workflow_id: str
+    run_id: str
+
+
 async def past_account(dsn: str, converter: DataConverter, execution_id: int | None) -> RunSummary | None:
     """The account of a run, or of the latest; None where the log has none. Raises DeploymentError."""
     async with log_connection(dsn) as log:
@@ -39,7 +46,8 @@ async def past_account(dsn: str, converter: DataConverter, execution_id: int | N
 
 
 async def _account(log: asyncpg.Connection, converter: DataConverter, found: Execution) -> RunSummary:
-    run = await log.fetchrow(sql.query("latest_run"), found.execution_id)
+    record = await log.fetchrow(sql.query("latest_run"), found.execution_id)
+    run = None if record is None else _Run(*record)
     status = found.status.lower()
     log_of = Reading() if run is None else await read_log(log, *run, found.execution_id)
     pruned = await log.fetchval(sql.query("pruned_at"), found.execution_id)
@@ -50,8 +58,8 @@ async def _account(log: asyncpg.Connection, converter: DataConverter, found: Exe
     ended = found.end_time.replace(tzinfo=UTC) if found.end_time else datetime.now(UTC)
     return RunSummary(
         execution_id=found.execution_id,
-        workflow_id="" if run is None else run["workflow_id"],
-        run_id="" if run is None else run["run_id"],
+        workflow_id="" if run is None else run.workflow_id,
+        run_id="" if run is None else run.run_id,
         path=found.path,
         status=status,
         result=report.result,
@@ -67,7 +75,7 @@ async def _account(log: asyncpg.Connection, converter: DataConverter, found: Exe
     )
 
 
-async def _report(log: asyncpg.Connection, converter: DataConverter, run: asyncpg.Record) -> RunReport | None:
+async def _report(log: asyncpg.Connection, converter: DataConverter, run: _Run) -> RunReport | None:
     """What the run said of itself at its end; None where it still runs or was ended from outside."""
     proto = await log.fetchval(_CLOSING, *run)
     payload = None if proto is None else _payload(HistoryEvent.FromString(proto))

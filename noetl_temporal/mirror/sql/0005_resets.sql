@@ -15,13 +15,16 @@ CREATE INDEX cursor_reset ON noetl.cursor (execution_id) WHERE base_run_id IS NO
 -- The rows of an execution that resets superseded (dev/decisions/0038): those that come from events which are in no history
 -- of the execution as it stands. Readers may call it, who do not see cursors.
 CREATE FUNCTION noetl.superseded_events(of_execution BIGINT) RETURNS TABLE (event_id BIGINT)
-LANGUAGE plpgsql STABLE PARALLEL SAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE PARALLEL SAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
+DECLARE
+    streams TEXT[];
+    points  BIGINT[];
 BEGIN
     IF NOT EXISTS (SELECT FROM noetl.cursor WHERE execution_id = of_execution AND base_run_id IS NOT NULL) THEN
         RETURN;
     END IF;
-    RETURN QUERY
     WITH RECURSIVE run AS (
         SELECT c.run_id, c.workflow_id || '/' || c.run_id AS stream_id, c.first_run_id, c.base_run_id, c.base_event_id,
                coalesce(c.base_run_id, c.continued_run_id) AS previous_run_id, c.parent_run_id, c.parent_event_id,
@@ -57,8 +60,13 @@ BEGIN
         SELECT run.stream_id, CASE WHEN dropped.first_run_id IS NULL THEN cut.superseded_from ELSE 0 END AS superseded_from
         FROM run LEFT JOIN cut USING (run_id) LEFT JOIN dropped USING (first_run_id)
     )
+    SELECT array_agg(stream_id), array_agg(superseded_from) INTO streams, points
+    FROM stream WHERE superseded_from IS NOT NULL;
+    -- A statement of its own, planned for as many streams as there are: else each would be looked up in every event.
+    RETURN QUERY
     SELECT e.event_id FROM noetl.event e
-    JOIN stream ON stream.stream_id = e.stream_id AND e.stream_version >= stream.superseded_from
+    JOIN unnest(streams, points) AS superseded (stream_id, since)
+        ON superseded.stream_id = e.stream_id AND e.stream_version >= superseded.since
     WHERE e.execution_id = of_execution;
 END
 $$;
