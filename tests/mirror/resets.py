@@ -9,8 +9,8 @@ from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowHandle
 
 
-async def reset(client: Client, handle: WorkflowHandle[Any, Any], run_id: str) -> str:
-    """Reset to where the first call had ended; the new run's id."""
+async def reset(client: Client, handle: WorkflowHandle[Any, Any], run_id: str, task: int = 1) -> str:
+    """Reset to this workflow task of the handle's run, that after the first call; the new run's id."""
     history = await handle.fetch_history()
     done = [event.event_id for event in history.events if event.HasField("workflow_task_completed_event_attributes")]
     answer = await client.workflow_service.reset_workflow_execution(
@@ -18,8 +18,8 @@ async def reset(client: Client, handle: WorkflowHandle[Any, Any], run_id: str) -
             namespace="default",
             workflow_execution=WorkflowExecution(workflow_id=handle.id, run_id=run_id),
             reason="once more",
-            workflow_task_finish_event_id=done[1],
-            request_id=run_id,
+            workflow_task_finish_event_id=done[task],
+            request_id=f"{run_id}/{task}",
         )
     )
     return answer.run_id

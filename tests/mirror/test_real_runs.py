@@ -11,6 +11,9 @@ import pytest
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal.client import RunHandle
+from noetl_temporal.mirror.raw import PLAYBOOK, Run
+from noetl_temporal.mirror.read import superseded_events
+from noetl_temporal.mirror.rows import begin, fold
 from noetl_temporal.mirror.service import follow_execution, mirroring
 from noetl_temporal.stack.addresses import Addresses
 from tests.audit import audit_execution
@@ -100,6 +103,51 @@ async def test_a_run_that_is_reset_with_a_loop_in_flight_is_told_to_its_end(
     types = [event for event, _ in await log.story(run.execution_id)]
     assert types.count("loop.started") == 2
     assert types.count("playbook.resumed") == 1
+
+
+FOUR = """
+  - step: start
+    tool: {kind: noop}
+    next: {arcs: [{step: two}]}
+  - step: two
+    tool: {kind: noop}
+    next: {arcs: [{step: three}]}
+  - step: three
+    tool: {kind: noop}
+    next: {arcs: [{step: four}]}
+  - step: four
+    tool: {kind: noop}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "of_the_first_run", "then"),
+    [(3, False, 1), (1, False, 3), (1, True, 3)],
+    ids=["further back", "further on", "further on, of the first run"],
+)
+async def test_what_stands_after_two_resets_is_what_the_last_run_tells(
+    first: int, of_the_first_run: bool, then: int, servers: Addresses, dsn: str, log: Log
+) -> None:
+    shell = Shell(servers.temporal)
+    async with asyncio.timeout(120), shell.client(lambda _request, _context: 1) as client:
+        run = await shell.submit(client, FOUR)
+        await run.result()
+        runs = [(await run.workflow.describe()).run_id]
+        for task, base in ((first, 0), (then, 0 if of_the_first_run else 1)):
+            handle = client.temporal.get_workflow_handle(run.workflow.id, run_id=runs[base])
+            runs.append(await reset(client.temporal, handle, runs[base], task))
+            await client.temporal.get_workflow_handle(run.workflow.id, run_id=runs[-1]).result()
+        for one in runs:
+            await follow_execution(client.temporal, dsn, run.workflow.id, one)
+        last = client.temporal.get_workflow_handle(run.workflow.id, run_id=runs[-1])
+        history = await last.fetch_history()
+    events = {event.event_id: event for event in history.events}
+    name = Run("default", run.workflow.id, runs[-1], PLAYBOOK)
+    told = {row.event_id for row in fold(begin(name, events[1]), list(events.values()), events)}
+    superseded = await superseded_events(log.database, run.execution_id)
+    assert superseded
+    assert {row["event_id"] for row in await log.rows(run.execution_id)} - superseded == told
+    assert await audit_execution(dsn, run.execution_id) == []
 
 
 async def test_a_loop_that_is_reset_by_hand_is_told_to_its_end(servers: Addresses, dsn: str, log: Log) -> None:

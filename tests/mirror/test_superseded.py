@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import secrets
 from collections.abc import Callable
 from typing import Any
 
@@ -272,3 +274,20 @@ async def test_rows_that_no_history_of_the_run_has_any_more_are_superseded(
     await log.database.execute("UPDATE noetl.cursor SET first_run_id = NULL, base_run_id = NULL, parent_run_id = NULL")
     await rebuild(dsn)
     assert await _marked(store, log) == expected
+
+
+async def test_without_a_reset_no_event_is_read(store: Store) -> None:
+    """However long the log is, the answer comes at once."""
+    await _read(store, _no_reset()[0])
+    async with store.pool.acquire() as other, other.transaction(), store.pool.acquire() as reader:
+        await other.execute("LOCK TABLE noetl.event IN ACCESS EXCLUSIVE MODE")
+        assert await asyncio.wait_for(superseded_events(reader, 1), 30) == frozenset()
+
+
+async def test_who_may_read_the_events_may_ask_which_are_superseded(store: Store) -> None:
+    await _read(store, _once()[0])
+    role = f"reader_{secrets.token_hex(4)}"
+    async with store.pool.acquire() as connection:
+        await connection.execute(f"CREATE ROLE {role}; GRANT USAGE ON SCHEMA noetl TO {role}; SET ROLE {role}")
+        assert len(await superseded_events(connection, 1)) == 1
+        await connection.execute(f"RESET ROLE; REVOKE USAGE ON SCHEMA noetl FROM {role}; DROP ROLE {role}")
