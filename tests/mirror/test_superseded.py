@@ -276,6 +276,18 @@ async def test_rows_that_no_history_of_the_run_has_any_more_are_superseded(
     assert await _marked(store, log) == expected
 
 
+async def test_a_rebuild_derives_the_rows_of_a_run_before_those_of_its_reset(dsn: str, store: Store, log: Log) -> None:
+    """Whatever their run ids are: a row is of the run that was read first."""
+    first = Line(playbook(1, run_id="z"))
+    first.note("a")
+    at = first.at
+    first.note("b")
+    await _read(store, [first, first.reset("a", at, 1000)])
+    before = await log.everything()
+    await rebuild(dsn)
+    assert await log.everything() == before
+
+
 async def test_without_a_reset_no_event_is_read(store: Store) -> None:
     """However long the log is, the answer comes at once."""
     await _read(store, _no_reset()[0])

@@ -11,10 +11,12 @@ RETURNING namespace, workflow_id, run_id, workflow_type
 SELECT namespace, workflow_id, run_id, workflow_type FROM noetl.cursor WHERE namespace = $1 AND NOT is_closed
 
 -- name: all_runs
--- Those that can be derived. A run stands after the one that started it, so that its execution is known.
+-- Those that can be derived, in the order they began. So a run stands after the one that started it, whose execution is
+-- known then, and a run that a reset made after its base, whose first events it has.
 SELECT c.namespace, c.workflow_id, c.run_id, c.workflow_type
 FROM noetl.cursor c
-JOIN noetl.history h ON (h.namespace, h.workflow_id, h.run_id, h.event_id) = (c.namespace, c.workflow_id, c.run_id, 1)
+JOIN noetl.history h ON (h.namespace, h.workflow_id, h.run_id, h.event_id)
+    = (c.namespace, c.workflow_id, c.run_id, coalesce(c.base_event_id, 1))
 WHERE NOT EXISTS (SELECT FROM noetl.pruned p WHERE p.execution_id = c.execution_id)
 ORDER BY h.event_time, c.workflow_id, c.run_id
 
