@@ -54,10 +54,11 @@ class Needed(NamedTuple):
 
 
 class _Progress(NamedTuple):
-    """How many events of a run the mirror has read, and whether the last is among them."""
+    """How many events of a run the mirror has read, whether the last is among them, and the time of the first."""
 
     position: int = 0
     is_read: bool = False
+    began: datetime | None = None
 
 
 async def retention(client: Client) -> timedelta:
@@ -105,7 +106,7 @@ async def _progress(client: Client, connection: Connection, runs: Sequence[Workf
     """Of the runs that the mirror knows, by run id."""
     columns = [run.id for run in runs], [run.run_id for run in runs]
     found = await connection.fetch(sql.query("how_far"), client.namespace, *columns)
-    return {record["run_id"]: _Progress(record["position"], record["is_read"]) for record in found}
+    return {record["run_id"]: _Progress(*record[1:]) for record in found}
 
 
 async def _blocking(
@@ -118,9 +119,11 @@ async def _blocking(
 async def _since(client: Client, run: WorkflowExecution, progress: _Progress, cutoff: datetime) -> datetime | None:
     """When the oldest payloads without an owner that may belong to the run were stored; None if not before ``cutoff``.
 
-    The mirror reads the run's input with its first event, so all else that it may own was stored after its start.
+    The mirror reads the run's input with its first event, so all else that it may own was stored after that. Of a run
+    that a reset made, this event is of the base: the server has a later start of it, but its history refers to what was
+    stored before the reset.
     """
-    if progress.position and (run.start_time >= cutoff or progress.is_read):
+    if progress.is_read or (progress.began is not None and progress.began >= cutoff):
         return None
     try:
         described = await client.get_workflow_handle(run.id, run_id=run.run_id).describe()
@@ -128,8 +131,8 @@ async def _since(client: Client, run: WorkflowExecution, progress: _Progress, cu
         if error.status is RPCStatusCode.NOT_FOUND:
             return None
         raise
-    if progress.position:
-        return None if _is_idle(described, progress.position) else run.start_time
+    if progress.began is not None:
+        return None if _is_idle(described, progress.position) else progress.began
     since = described.raw_description.workflow_extended_info.original_start_time.ToDatetime(UTC)
     return since if since < cutoff else None
 

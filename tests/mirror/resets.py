@@ -15,7 +15,7 @@ async def reset(client: Client, handle: WorkflowHandle[Any, Any], run_id: str, t
     done = [event.event_id for event in history.events if event.HasField("workflow_task_completed_event_attributes")]
     answer = await client.workflow_service.reset_workflow_execution(
         ResetWorkflowExecutionRequest(
-            namespace="default",
+            namespace=client.namespace,
             workflow_execution=WorkflowExecution(workflow_id=handle.id, run_id=run_id),
             reason="once more",
             workflow_task_finish_event_id=done[task],

@@ -19,9 +19,11 @@ from temporalio.converter import StorageDriverStoreContext
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal.mirror.needed import BlockingRun, Needed, needed
 from noetl_temporal.mirror.prune import ShorterThanRetentionError, UnknownNamespaceError, remove
+from noetl_temporal.mirror.raw import PLAYBOOK, Run
 from noetl_temporal.mirror.rebuild import rebuild
 from noetl_temporal.mirror.service import mirroring
 from noetl_temporal.mirror.sql import query
+from noetl_temporal.mirror.store import open_store
 from noetl_temporal.payload_store import PayloadStore
 from noetl_temporal.runs import RunHandle
 from noetl_temporal.stack.addresses import Addresses
@@ -29,6 +31,7 @@ from tests.audit import audit_execution
 from tests.mirror import scripted
 from tests.mirror.conftest import Log, scripted_worker
 from tests.mirror.pruning import LARGE, Place, make_namespace, place, until
+from tests.mirror.resets import reset
 
 ONE = '  - step: start\n    tool: {kind: noop, message: "{{ workload.text }}"}\n'
 LOOPED = """
@@ -275,6 +278,28 @@ async def test_an_old_run_blocks_removal_while_it_is_not_read_or_has_calls(alone
     tool.let_go.set()
     await following
     assert await _blocking(alone) is None
+
+
+async def test_the_run_of_a_reset_that_is_not_read_blocks_removal_since_its_base_began(
+    alone: Place, tool: Tool
+) -> None:
+    """The history that a reset copied refers to values stored before the reset."""
+    client = alone.client.temporal
+    tool.let_go.set()
+    run = await alone.run(WAITS)
+    began = (await run.workflow.describe()).start_time
+    again = client.get_workflow_handle(run.workflow_id, run_id=await reset(client, run.workflow, run.run_id or "", 0))
+    later = (await again.describe()).start_time
+    assert later > began
+    history = await again.fetch_history()
+    async with open_store(alone.dsn, client.data_converter) as store:
+        name = Run(client.namespace, run.workflow_id, again.run_id or "", PLAYBOOK)
+        await store.ingest(name, history.events[:1])
+    for cutoff in (datetime.now(UTC) + timedelta(hours=1), later):
+        async with asyncio.timeout(20):
+            while (blocked_by := (await needed(client, alone.database, cutoff)).blocked_by) is None:
+                await asyncio.sleep(0.05)  # Temporal lists a new run a moment later
+        assert abs(blocked_by.since + timedelta(days=1) - began) < timedelta(milliseconds=1)
 
 
 @pytest.mark.parametrize("dry_run", [True, False])

@@ -286,10 +286,11 @@ SELECT DISTINCT execution_id FROM noetl.cursor
 WHERE namespace = $1 AND workflow_id = ANY($2::text[]) AND execution_id IS NOT NULL
 
 -- name: how_far
--- How many events have been read of runs, and whether to the end. A run that is not known has no row.
-SELECT run_id, position, is_closed AND problem IS NULL AS is_read FROM noetl.cursor
+-- How many events have been read of runs, whether to the end, and when the first happened. A run that is not known has no row.
+SELECT c.run_id, c.position, c.is_closed AND c.problem IS NULL AS is_read, h.event_time AS began FROM noetl.cursor c
 JOIN unnest($2::text[], $3::text[]) AS asked (workflow_id, run_id) USING (workflow_id, run_id)
-WHERE namespace = $1
+LEFT JOIN noetl.history h ON (h.namespace, h.workflow_id, h.run_id, h.event_id) = (c.namespace, c.workflow_id, c.run_id, 1)
+WHERE c.namespace = $1
 
 -- name: join_cursors
 -- Wait for a rebuild (hold_cursors), and have it wait.
