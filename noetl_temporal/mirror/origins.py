@@ -12,9 +12,9 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.event_table import Connection
-from noetl_temporal.mirror.raw import Run, continues, is_reset
+from noetl_temporal.mirror.raw import LOOP, Run, continues, is_reset
 
-__all__ = ["note_origin"]
+__all__ = ["note_origin", "note_parent"]
 
 
 async def note_origin(connection: Connection, run: Run, events: Iterable[HistoryEvent]) -> None:
@@ -25,6 +25,16 @@ async def note_origin(connection: Connection, run: Run, events: Iterable[History
         elif is_reset(event) and event.workflow_task_failed_event_attributes.new_run_id == run.run_id:
             base = event.workflow_task_failed_event_attributes.base_run_id
             await connection.execute(sql.query("note_reset"), *run[:3], base, event.event_id)
+
+
+async def note_parent(connection: Connection, run: Run, links: Iterable[Run]) -> None:
+    """Store whose chunks these are, before anything has been read of them. In the transaction that stores the run's
+    events, but before it locks the execution's row: who reads a chunk locks that after the chunk's cursor.
+    """
+    chunks = [link for link in links if link.workflow_type == LOOP and link.workflow_id != run.workflow_id]
+    if chunks:
+        columns = [[chunk[place] for chunk in chunks] for place in range(3)]
+        await connection.execute(sql.query("note_parent"), run.run_id, *columns)
 
 
 def _origin(run: Run, event: HistoryEvent) -> tuple[str, str | None, str | None, int | None]:

@@ -20,7 +20,7 @@ from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.event_table import ConflictError, Connection, UnknownExecutionError, add_events, to_json
 from noetl_temporal.mirror.frames import with_entries
 from noetl_temporal.mirror.migrations import migrate
-from noetl_temporal.mirror.origins import note_origin
+from noetl_temporal.mirror.origins import note_origin, note_parent
 from noetl_temporal.mirror.owners import ReadEvent, keys_in, own
 from noetl_temporal.mirror.payloads import plain
 from noetl_temporal.mirror.playbook import Playbook, playbook_of
@@ -133,6 +133,7 @@ class Store:
                 _follow_on(run, cursor.position, fresh)
                 await connection.execute(sql.query("add_history"), *run[:3], *zip(*map(to_row, fresh), strict=True))
                 await _enrol(connection, found)
+                await note_parent(connection, run, list(filter(_is_storable, found)))
                 state = await self.add_rows(connection, run, cursor.state, fresh)
                 await _move(connection, run, fresh, state)
         return list(filter(_is_storable, found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from temporalio.api.common.v1 import ActivityType, Payload, Payloads, WorkflowExecution
+from temporalio.api.common.v1 import ActivityType, Payload, Payloads, WorkflowExecution, WorkflowType
 from temporalio.api.enums.v1 import ContinueAsNewInitiator, EventType, TimeoutType, WorkflowTaskFailedCause
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
@@ -48,7 +48,7 @@ class History:
         getattr(event, f"{type_.lower()}_event_attributes").SetInParent()
         for name, value in attributes.items():
             target = getattr(event, f"{type_.lower()}_event_attributes")
-            if isinstance(value, ActivityType | Failure | Payloads | WorkflowExecution):
+            if isinstance(value, ActivityType | Failure | Payloads | WorkflowExecution | WorkflowType):
                 getattr(target, name).CopyFrom(value)
             else:
                 setattr(target, name, value)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncpg
 import pytest
+from temporalio.api.common.v1 import WorkflowExecution, WorkflowType
 
+from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, Run
 from noetl_temporal.mirror.read import EventTail, events_of, execution, executions, reading, steps_of
 from noetl_temporal.mirror.store import Store
-from tests.mirror.built import START, begun, payloads, playbook, reset
+from tests.mirror.built import START, begun, child, payloads, playbook, reset
 from tests.mirror.recorded import Recorded, read, rows_of
 from tests.mirror.story import Story
 
@@ -104,6 +106,29 @@ async def test_how_far_a_run_has_been_read(store: Store) -> None:
     await store.note_problem(page.run, "no such thing")
     found = await reading(store.pool, *where, page.run.run_id)
     assert (found.is_complete, [one.problem for one in found.problems]) == (False, ["no such thing"])
+
+
+@pytest.mark.parametrize("is_listed", [False, True], ids=["found by its parent", "found in the list"])
+async def test_a_loop_whose_id_was_cut_has_to_be_read_too(store: Store, is_listed: bool) -> None:
+    """Then it does not begin with that of its playbook."""
+    history = playbook(1)
+    history.run = Run("default", "x" * 190 + "/1", "r1", PLAYBOOK)
+    started = history.starts_child([])
+    chunk = child(history, 1, started, slot=1)
+    chunk.run = chunk.run._replace(workflow_id="x" * 180 + "...a1b2")
+    named = WorkflowExecution(workflow_id=chunk.run.workflow_id, run_id=chunk.run.run_id)
+    history.add("CHILD_WORKFLOW_EXECUTION_STARTED", workflow_execution=named, workflow_type=WorkflowType(name=LOOP))
+    history.add("WORKFLOW_EXECUTION_TERMINATED", reason="enough")
+    if is_listed:
+        await store.enrol([chunk.run])
+    await store.ingest(history.run, history.events)
+    where = "default", history.run.workflow_id, "r1"
+    assert not (await reading(store.pool, *where)).is_complete
+    await store.ingest(chunk.run, chunk.events)
+    assert not (await reading(store.pool, *where)).is_complete
+    chunk.add("WORKFLOW_EXECUTION_TERMINATED", reason="enough")
+    await store.ingest(chunk.run, chunk.events)
+    assert (await reading(store.pool, *where)).is_complete
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])

@@ -37,6 +37,12 @@ WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
 -- name: note_reset
 UPDATE noetl.cursor SET base_run_id = $4, base_event_id = $5 WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
 
+-- name: note_parent
+-- Chunks that the history of the run $1 names, until their own is read.
+UPDATE noetl.cursor c SET parent_run_id = $1
+FROM unnest($2::text[], $3::text[], $4::text[]) AS chunk (namespace, workflow_id, run_id)
+WHERE (c.namespace, c.workflow_id, c.run_id) = (chunk.namespace, chunk.workflow_id, chunk.run_id) AND c.parent_run_id IS NULL
+
 -- name: rewind
 -- The run is read from its start, again or at last; rows that exist stay.
 INSERT INTO noetl.cursor (namespace, workflow_id, run_id, workflow_type) VALUES ($1, $2, $3, $4)
@@ -181,12 +187,17 @@ SELECT x.*, c.path, c.version FROM noetl.execution x JOIN noetl.catalog c USING 
 ORDER BY x.start_time DESC NULLS LAST, x.execution_id DESC LIMIT $1
 
 -- name: reading
--- How far the runs of a playbook's workflow have been read, and those of its loops that are not read to their end.
-SELECT namespace, workflow_id, run_id, is_closed, problem, updated_at AS since FROM noetl.cursor
-WHERE namespace = $1 AND workflow_id = $2
+-- How far the runs of a playbook's workflow have been read, and those of its loops that are not read to their end: of one
+-- of which nothing has been read it is known by its parent's history.
+WITH own AS (
+    SELECT namespace, workflow_id, run_id, is_closed, problem, updated_at AS since, execution_id FROM noetl.cursor
+    WHERE namespace = $1 AND workflow_id = $2
+)
+SELECT namespace, workflow_id, run_id, is_closed, problem, since FROM own
 UNION ALL
-SELECT namespace, workflow_id, run_id, is_closed, problem, updated_at AS since FROM noetl.cursor
-WHERE namespace = $1 AND NOT is_closed AND starts_with(workflow_id, $2 || '/')
+SELECT namespace, workflow_id, run_id, is_closed, problem, updated_at FROM noetl.cursor
+WHERE namespace = $1 AND NOT is_closed AND workflow_id <> $2
+  AND (execution_id IN (SELECT execution_id FROM own) OR parent_run_id IN (SELECT run_id FROM own))
 
 -- name: latest_run
 -- Of the playbook, as Temporal names it: of its runs the one that began last, by itself or by a reset.
