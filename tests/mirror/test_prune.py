@@ -175,12 +175,16 @@ async def test_a_run_that_ended_lately_keeps_its_payloads(here: Place) -> None:
     assert await here.keys() == await here.owned(run)
 
 
-async def test_a_run_with_a_loop_that_is_not_read_keeps_its_payloads(here: Place) -> None:
+@pytest.mark.parametrize("is_cut", [False, True])
+async def test_a_run_with_a_loop_that_is_not_read_keeps_its_payloads(here: Place, is_cut: bool) -> None:
+    """Also where the loop's id does not begin with that of its playbook, because it was cut."""
     run = await here.run(ONE, text="a")
     await here.age(31)
     await here.part(run)
-    loop = here.client.temporal.namespace, f"gone/{run.workflow_id}/many/1", "r1", "noetl.loop"
-    await here.database.execute(query("enrol"), *([value] for value in loop))
+    namespace, id_ = here.client.temporal.namespace, "cut" if is_cut else f"gone/{run.workflow_id}/many/1"
+    await here.database.execute(query("enrol"), *([value] for value in (namespace, id_, "r1", "noetl.loop")))
+    if is_cut:
+        await here.database.execute(query("note_parent"), run.run_id, [namespace], [id_], ["r1"])
     assert (await here.prune()).executions == 0
     await here.database.execute("UPDATE noetl.cursor SET is_closed = true WHERE run_id = 'r1'")
     assert (await here.prune()).executions == 1

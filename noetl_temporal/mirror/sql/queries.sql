@@ -271,10 +271,12 @@ SELECT DISTINCT namespace FROM noetl.cursor
 -- name: ended_executions
 -- Executions that own payloads, of which every run and loop has been read to its end, and the last ended before $1. A run
 -- that the server had removed before it was read (problem) ended when that was noticed, as far as anyone knows. A loop of
--- which nothing has been read is known by its id, which begins with that of its playbook.
+-- which nothing has been read is known by its parent's history or by its id, which begins with that of its playbook.
 WITH unread AS (
-    SELECT namespace, string_to_array(workflow_id, '/') AS parts FROM noetl.cursor WHERE NOT is_closed
+    SELECT namespace, string_to_array(workflow_id, '/') AS parts, parent_run_id FROM noetl.cursor WHERE NOT is_closed
 ), going AS (
+    SELECT c.execution_id FROM unread u JOIN noetl.cursor c ON (c.namespace, c.run_id) = (u.namespace, u.parent_run_id)
+    UNION ALL
     SELECT c.execution_id FROM unread u
     CROSS JOIN generate_series(1, cardinality(u.parts)) AS length
     JOIN noetl.cursor c ON (c.namespace, c.workflow_id) = (u.namespace, array_to_string(u.parts[:length], '/'))
