@@ -31,7 +31,10 @@ class _Said(msgspec.Struct, frozen=True):
 
 
 class SignedFailureConverter(DefaultFailureConverter):
-    """Failures of our own code are signed. Of those that the server makes, such as timeouts, only the kind counts."""
+    """Failures of our own code are signed. Of those that the server makes, such as timeouts, only the kind counts.
+
+    The details of a cancellation are the server's own words, never signed: that a call was cancelled before it began.
+    """
 
     def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
         """See temporalio.converter.FailureConverter."""
@@ -69,6 +72,8 @@ def _silenced(failure: Failure) -> Failure:
         found.message = _SILENT
         found.application_failure_info.type = REFUSED
         found.application_failure_info.ClearField("details")
+    if found.HasField("canceled_failure_info"):
+        found.canceled_failure_info.ClearField("details")
     return found
 
 

@@ -201,7 +201,7 @@ async def test_no_response_outlives_the_timeout(answer: Answer) -> None:
 
 async def test_a_call_that_names_no_timeout_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert TOOL.spec.timeout == 60
-    monkeypatch.setattr("noetl_activities.http._TIMEOUT", 0.5)
+    monkeypatch.setattr("noetl_activities.http._TIMEOUT", 2.0)
     assert problem_of(await call(drip_the_body, limit=None))[0] == "timeout"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -17,6 +17,7 @@ from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.config import connect_temporal
+from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW
@@ -58,7 +59,15 @@ async def history_of(handle: RunHandle) -> WorkflowHistory:
 
 
 @pytest.fixture(scope="session", autouse=True)
-async def audited(servers: Addresses) -> AsyncGenerator[None]:
+def signed(servers: Addresses) -> Iterator[None]:
+    """Workers and clients have the key of the stack, as those of every stack do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SIGNING_KEY_VARIABLE, servers.signing_key_file)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+async def audited(servers: Addresses, signed: None) -> AsyncGenerator[None]:
     """Every run of every test here tells a story that holds. Tests of the mirror audit their own."""
     began = datetime.now(UTC)
     yield

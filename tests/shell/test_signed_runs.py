@@ -70,8 +70,8 @@ async def submitted(client: NoetlClient, steps: str, payload: dict[str, Any]) ->
 async def site(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch, answer: Answer, *, is_keyed: bool = True
 ) -> AsyncGenerator[Site]:
-    if is_keyed:
-        monkeypatch.setenv(SIGNING_KEY_VARIABLE, servers.signing_key_file)
+    if not is_keyed:
+        monkeypatch.delenv(SIGNING_KEY_VARIABLE)
     tool = FakeTool("noop", answer)
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools={"noop": tool})
     monkeypatch.delenv(SIGNING_KEY_VARIABLE, raising=False)
