@@ -141,7 +141,6 @@ KINDS: Mapping[str, ToolKind] = MappingProxyType(
         "playbook": _kind(
             "path catalog_id version return_step return_result result_step poll_interval wait parallel",
             "path|catalog_id",
-            executor=True,
             renamed="return=return_step",
             ignored="task",
             types="path=text wait=flag return_result=flag poll_interval=number",

@@ -185,8 +185,8 @@ def test_only_a_tool_of_its_own_gives_a_step_pages(called: str) -> None:
     pages = "{continue_while: '{{ response.more }}', max_iterations: 3}"
     step = f"{{step: start, {called}loop: {{pagination: {pages}}}}}"
     found = compile_text(f"{HEAD}workflow:\n  - {step}\n").diagnostics
-    message = '"pagination" has no effect in a step without a tool of its own'
-    assert [(one.code, one.message) for one in found] == [(Code.IGNORED_FIELD, message)]
+    ignored = [one.message for one in found if one.code is Code.IGNORED_FIELD]
+    assert ignored == ['"pagination" has no effect in a step without a tool of its own']
 
 
 @pytest.mark.parametrize(
