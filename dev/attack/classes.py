@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
-from dev.attack import addresses, arguments, escapes, names, scrubbing, signatures, stack_files, templates, yaml_texts
+from dev.attack import (
+    addresses,
+    arguments,
+    escapes,
+    names,
+    responses,
+    scrubbing,
+    signatures,
+    stack_files,
+    templates,
+    yaml_texts,
+)
 
 __all__ = ["CLASSES"]
 
 CLASSES = {
     one.CLASS.name: one.CLASS
-    for one in (templates, yaml_texts, arguments, addresses, names, escapes, scrubbing, stack_files, signatures)
+    for one in (
+        templates,
+        yaml_texts,
+        arguments,
+        addresses,
+        names,
+        escapes,
+        scrubbing,
+        stack_files,
+        signatures,
+        responses,
+    )
 }
