@@ -7,6 +7,7 @@ from dev.attack import (
     arguments,
     escapes,
     names,
+    postgres_role,
     responses,
     scrubbing,
     signatures,
@@ -17,18 +18,8 @@ from dev.attack import (
 
 __all__ = ["CLASSES"]
 
-CLASSES = {
-    one.CLASS.name: one.CLASS
-    for one in (
-        templates,
-        yaml_texts,
-        arguments,
-        addresses,
-        names,
-        escapes,
-        scrubbing,
-        stack_files,
-        signatures,
-        responses,
-    )
-}
+_MODULES = (
+    *(templates, yaml_texts, arguments, addresses, names, escapes, scrubbing),
+    *(stack_files, signatures, responses, postgres_role),
+)
+CLASSES = {one.CLASS.name: one.CLASS for one in _MODULES}
