@@ -5,6 +5,7 @@ from __future__ import annotations
 from dev.attack import (
     addresses,
     arguments,
+    duckdb_reach,
     escapes,
     names,
     postgres_role,
@@ -12,6 +13,7 @@ from dev.attack import (
     scrubbing,
     signatures,
     stack_files,
+    tasks,
     templates,
     yaml_texts,
 )
@@ -20,6 +22,6 @@ __all__ = ["CLASSES"]
 
 _MODULES = (
     *(templates, yaml_texts, arguments, addresses, names, escapes, scrubbing),
-    *(stack_files, signatures, responses, postgres_role),
+    *(stack_files, signatures, responses, postgres_role, duckdb_reach, tasks),
 )
 CLASSES = {one.CLASS.name: one.CLASS for one in _MODULES}
