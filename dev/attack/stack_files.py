@@ -107,7 +107,7 @@ TRAPS: dict[str, Callable[[Place], object]] = {
     "a link to a device": lambda place: place.path.symlink_to("/dev/zero"),
     "a link to the environment": lambda place: place.path.symlink_to("/proc/self/environ"),
     "a hard link": lambda place: place.path.hardlink_to(place.victim),
-    "a FIFO": lambda place: os.mkfifo(place.path),
+    "a pipe": lambda place: os.mkfifo(place.path),
     "a socket": _socket,
     "a file that the group may write": lambda place: _forged(place, 0o660),
     "a file that all may write": lambda place: _forged(place, 0o606),
