@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from msgspec import json
 from temporalio.api.common.v1 import Payload
 from temporalio.api.failure.v1 import Failure
 from temporalio.converter import ActivitySerializationContext, DataConverter, WorkflowSerializationContext
@@ -189,10 +190,10 @@ def _gets_through(number: int, forgery: str, place: int, seed: int) -> bool:
 
 def _forged(value: Any) -> Any:
     """The same with other words in it; of a value without words, another number."""
-    from msgspec import json
-
+    kind: Any = list[PayloadRef] if type(value) is list else type(value)
     text = json.encode(value).replace(b"honest", EVIL.encode()).replace(b'"bytes":1', b'"bytes":4711')
-    return json.decode(text, type=type(value) if not isinstance(value, list) else list[PayloadRef])
+    found: Any = json.decode(text, type=kind)
+    return found
 
 
 def _is_believed(converter: DataConverter, payloads: Sequence[Payload], hint: Any) -> bool:

@@ -10,7 +10,7 @@ import socket
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -137,9 +137,8 @@ def _logged(path: Path) -> None:
         log.write("written")
 
 
-def _logged_plainly(path: Path) -> None:
-    with path.open("w") as log:
-        log.write("written")
+def _written_plainly(path: Path) -> None:
+    path.write_text("written")
 
 
 def _prepared(path: Path) -> str:
@@ -148,22 +147,46 @@ def _prepared(path: Path) -> str:
     return SECRET
 
 
+def _password(path: Path) -> str:
+    return Home(path.parent).password(path.stem)
+
+
 def _locked(path: Path) -> None:
     with locked(path, fcntl.LOCK_EX, 0):
-        os.truncate(path, 0)
+        _emptied(path)
+
+
+def _emptied(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def _is_locked(path: Path) -> bool:
+    return is_locked(path, fcntl.LOCK_EX)
+
+
+def _opened(path: Path) -> None:
+    path.open("r+").close()
+
+
+def _written(path: Path) -> None:
+    write_whole(path, "written")
+
+
+def _replaced(path: Path) -> None:
+    replace_text(path, "written")
 
 
 USES: dict[str, Use] = {
     "read": Use(read_text, Path.read_text),
-    "logged to": Use(_logged, _logged_plainly),
-    "written": Use(lambda path: write_whole(path, "written"), lambda path: path.write_text("written")),
-    "prepared": Use(_prepared, lambda path: path.read_text()),
-    "addresses": Use(Addresses.read, lambda path: path.read_text()),
-    "password": Use(lambda path: Home(path.parent).password(path.stem), lambda path: path.read_text()),
-    "locked": Use(_locked, lambda path: os.truncate(path, 0)),
-    "asked for a lock": Use(lambda path: is_locked(path, fcntl.LOCK_EX), lambda path: path.open("r+").close()),
-    "processes": Use(noted, lambda path: path.read_text()),
-    "a draft replaced": Use(lambda path: replace_text(path, "written"), lambda path: path.write_text("written")),
+    "logged to": Use(_logged, _written_plainly),
+    "written": Use(_written, _written_plainly),
+    "prepared": Use(_prepared, Path.read_text),
+    "addresses": Use(Addresses.read, Path.read_text),
+    "password": Use(_password, Path.read_text),
+    "locked": Use(_locked, _emptied),
+    "asked for a lock": Use(_is_locked, _opened),
+    "processes": Use(noted, Path.read_text),
+    "a draft replaced": Use(_replaced, _written_plainly),
 }
 A_PERSONS = ("a draft replaced",)
 """May lie in a shared folder, and belong to a group: only what leads elsewhere is an attack on it."""
@@ -225,9 +248,11 @@ def _signals(process: str, changed: tuple[str, object]) -> bool:
         changed[0]: changed[1],
     }
     sent: list[tuple[int, int]] = []
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as patched:
-        for name in ("kill", "killpg"):
-            patched.enter_context(patch.object(os, name, lambda pid, how: sent.append((pid, how))))
+
+    def send(pid: int, how: int) -> None:
+        sent.append((pid, how))
+
+    with tempfile.TemporaryDirectory() as folder, patch.object(os, "kill", send), patch.object(os, "killpg", send):
         note = Path(folder, "servers.json")
         write_whole(note, json.dumps([list(told.values())]))
         if _Guard.is_on:

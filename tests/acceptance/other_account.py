@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TypedDict
 
@@ -47,7 +48,7 @@ def main() -> None:
 
 def _each(paths: list[str], attempt: Callable[[Path], object]) -> list[str]:
     """The sorted kinds of outcomes."""
-    return sorted({_came_of(lambda path=path: attempt(Path(path))) for path in paths})
+    return sorted({_came_of(partial(attempt, Path(path))) for path in paths})
 
 
 def _came_of(attempt: Callable[[], object]) -> str:

@@ -110,7 +110,11 @@ def copies(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     """Where the programs of Postgres are copied to, as they lie where its account does not get to."""
     installed, is_for_all = postgres_place._installed(), postgres_place._is_for_all  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(postgres_place, "COPIES", open_folder / "copies")
-    monkeypatch.setattr(postgres_place, "_is_for_all", lambda path: path != installed and is_for_all(path))
+
+    def is_elsewhere(path: Path) -> bool:
+        return path != installed and is_for_all(path)
+
+    monkeypatch.setattr(postgres_place, "_is_for_all", is_elsewhere)
     postgres_place.place.cache_clear()
     before = os.umask(0o077)
     yield open_folder / "copies"
