@@ -20,7 +20,7 @@ from dev.attack.postgres_statements import OF_THE_LOG, REFUSED, SPOILING
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.own import own
+from noetl_temporal.stack.owner import owned_stack
 
 __all__ = ["CLASS"]
 
@@ -193,7 +193,7 @@ def _unguarded() -> AbstractContextManager[object]:
 @contextmanager
 def _site() -> Generator[None]:
     """A stack with the tables of the event log."""
-    with own(Home(Path(tempfile.mkdtemp(), "stack")), "run") as (_, addresses):
+    with owned_stack(Home(Path(tempfile.mkdtemp(), "stack")), "run") as (_, addresses):
         asyncio.run(migrate(addresses.postgres))
         with patch.object(_Stack, "addresses", addresses, create=True):
             yield

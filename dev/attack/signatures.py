@@ -190,7 +190,7 @@ def _gets_through(number: int, forgery: str, place: int, seed: int) -> bool:
 
 def _forged(value: Any) -> Any:
     """The same with other words in it; of a value without words, another number."""
-    kind: Any = list[PayloadRef] if type(value) is list else type(value)
+    kind: Any = list[PayloadRef] if isinstance(value, list) else value.__class__
     text = json.encode(value).replace(b"honest", EVIL.encode()).replace(b'"bytes":1', b'"bytes":4711')
     found: Any = json.decode(text, type=kind)
     return found

@@ -17,7 +17,7 @@ import pytest
 from noetl_temporal.signed_converter import REFUSED
 from noetl_temporal.stack import postgres_place
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.own import own
+from noetl_temporal.stack.owner import owned_stack
 from tests.acceptance import other_account
 from tests.acceptance.site import ROOT, Site
 
@@ -124,7 +124,7 @@ def copies(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 def test_a_stack_starts_whatever_the_umask(copies: Path, open_folder: Path) -> None:
     home = Home(open_folder / "home")
-    with own(home, "run"):
+    with owned_stack(home, "run"):
         assert postgres_place.place().binaries.is_relative_to(copies)
         assert home.root.stat().st_mode & 0o777 == 0o700
 
@@ -136,7 +136,7 @@ def test_a_copy_that_was_made_for_root_alone_is_opened(copies: Path, open_folder
             path.chmod(0o700)
     (closed / "postgres").chmod(0o700)
     postgres_place.place.cache_clear()
-    with own(Home(open_folder / "home"), "run"):
+    with owned_stack(Home(open_folder / "home"), "run"):
         assert postgres_place.place().binaries == closed
 
 
