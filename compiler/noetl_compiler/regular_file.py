@@ -12,15 +12,18 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = ["read_regular", "refuse_others"]
+__all__ = ["kind_of", "read_regular", "refuse_others"]
 
 _CHUNK = 1 << 20
-_KINDS = (
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-    (stat.S_ISSOCK, "a socket"),
-)
+_KINDS = {
+    stat.S_IFREG: "a file",
+    stat.S_IFLNK: "a link",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 def read_regular(path: Path, most: int) -> bytes:
@@ -46,5 +49,9 @@ def refuse_others(path: Path, status: os.stat_result) -> None:
         return
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    kind = next((word for is_it, word in _KINDS if is_it(mode)), "something else")
-    raise OSError(errno.EINVAL, f"it is {kind}, not a file", str(path))
+    raise OSError(errno.EINVAL, f"it is {kind_of(status)}, not a file", str(path))
+
+
+def kind_of(status: os.stat_result) -> str:
+    """What it is, in words."""
+    return _KINDS.get(stat.S_IFMT(status.st_mode), "something else")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
-__all__ = ["Attack", "AttackClass"]
+__all__ = ["Attack", "AttackClass", "nothing_is_missing"]
 
 
 class Attack(NamedTuple):
@@ -23,10 +23,20 @@ class Attack(NamedTuple):
     gets_through: Callable[[], bool]
 
 
+def nothing_is_missing() -> str:
+    """The answer of a class that runs on every platform."""
+    return ""
+
+
 class AttackClass(NamedTuple):
-    """``attacks`` generates so many, ``controls`` get through inside of ``unguarded``."""
+    """``attacks`` generates so many, ``controls`` get through inside of ``unguarded``. All of them run inside of
+    ``site``, which is entered once in the attacking process: servers, files and processes that they need. Attacks are
+    generated without it. ``missing`` says what this machine lacks to stop them; then none is run.
+    """
 
     name: str
     attacks: Callable[[random.Random, int], Iterable[Attack]]
     controls: tuple[Attack, ...]
     unguarded: Callable[[], AbstractContextManager[object]]
+    site: Callable[[], AbstractContextManager[object]] = nullcontext
+    missing: Callable[[], str] = nothing_is_missing

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from dev.attack import addresses, arguments, escapes, names, scrubbing, templates, yaml_texts
+from dev.attack import (
+    addresses,
+    arguments,
+    duckdb_reach,
+    escapes,
+    names,
+    postgres_role,
+    responses,
+    scrubbing,
+    signatures,
+    stack_files,
+    tasks,
+    templates,
+    yaml_texts,
+)
 
 __all__ = ["CLASSES"]
 
-CLASSES = {
-    one.CLASS.name: one.CLASS for one in (templates, yaml_texts, arguments, addresses, names, escapes, scrubbing)
-}
+_MODULES = (
+    *(templates, yaml_texts, arguments, addresses, names, escapes, scrubbing),
+    *(stack_files, signatures, responses, postgres_role, duckdb_reach, tasks),
+)
+CLASSES = {one.CLASS.name: one.CLASS for one in _MODULES}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 from dev.attack.attack import Attack, AttackClass
 from noetl_compiler import compile_text
@@ -46,21 +47,20 @@ def _of_path(path: str) -> Attack:
 
 
 class _Guard:
-    """What reads a playbook, and where a file of that name is written."""
+    """What reads a playbook and says where a file of that name is written."""
 
-    refuses_names = True
-    target: Callable[[Path, str], Path] = staticmethod(below)
+    is_on = True
 
 
 def _compiles(text: str) -> bool:
     result = compile_text(text)
-    if _Guard.refuses_names:
+    if _Guard.is_on:
         return result.graph is not None
     return all(found.code is Code.CONTROL_CHARACTER for found in result.diagnostics)
 
 
 def _leads_out(path: str) -> bool:
-    target = Path(*_Guard.target(FOLDER, path).parts)
+    target = below(FOLDER, path) if _Guard.is_on else FOLDER / path
     resolved = Path("/")
     for part in target.parts[1:]:
         resolved = resolved.parent if part == ".." else resolved / part
@@ -72,14 +72,9 @@ def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
         yield (_name, _path)[index % 2](chance)
 
 
-@contextmanager
-def _unguarded() -> Generator[None]:
+def _unguarded() -> AbstractContextManager[object]:
     """Nothing but control characters keeps the playbook from compiling; a path is put to the folder as it is."""
-    _Guard.refuses_names, _Guard.target = False, staticmethod(Path.joinpath)
-    try:
-        yield
-    finally:
-        _Guard.refuses_names, _Guard.target = True, staticmethod(below)
+    return patch.object(_Guard, "is_on", False)
 
 
 CLASS = AttackClass(

@@ -1,21 +1,25 @@
 """Runs a class of attacks in a process of its own, which may hang, be killed or run out of memory.
 
 The process tells of each attack when it begins and when it has ended. When it says nothing for too long or is gone,
-the attack that it was at has got through, and another process goes on with the next one.
+the attack that it was at has got through, and another process goes on with the next one. Its temporary files lie in a
+folder that is removed after it; what it starts has to end when it is gone.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import random
 import resource
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from pathlib import Path
 from types import FrameType
 from typing import NamedTuple, NoReturn
 
@@ -45,7 +49,10 @@ class _Told(NamedTuple):
 
 @dataclass
 class Tally:
-    """What came of a class. ``through`` says which attacks were not stopped and why, ``held`` which controls were."""
+    """What came of a class. ``through`` says which attacks were not stopped and why, ``held`` which controls were,
+    ``missing`` why none was run. ``peak_bytes`` is the memory of the largest process: the attacking one, or one that it
+    has started and waited for.
+    """
 
     tried: int = 0
     controls: int = 0
@@ -53,6 +60,7 @@ class Tally:
     peak_bytes: int = 0
     through: list[str] = field(default_factory=list[str])
     held: list[str] = field(default_factory=list[str])
+    missing: str = ""
 
     @property
     def stopped(self) -> int:
@@ -61,8 +69,8 @@ class Tally:
 
     @property
     def is_fine(self) -> bool:
-        """Every attack was stopped and no control."""
-        return not self.through and not self.held and self.controls > 0
+        """Every attack was stopped and no control, or none could be run."""
+        return bool(self.missing) or (not self.through and not self.held and self.controls > 0)
 
     def add(self, told: _Told) -> None:
         """One more has ended."""
@@ -89,8 +97,10 @@ class _Order(NamedTuple):
 
 
 def run_class(attacked: AttackClass, seed: int, count: int, cpu_seconds: float = CPU_SECONDS) -> Tally:
-    """All attacks of a class, and its controls."""
-    tally, began = Tally(), time.monotonic()
+    """All attacks of a class, and its controls; none where the machine lacks what stops them."""
+    tally, began = Tally(missing=attacked.missing()), time.monotonic()
+    if tally.missing:
+        return tally
     order = _Order(attacked, seed, count, cpu_seconds)
     while not _from(tally.tried + tally.controls, order, tally):
         pass
@@ -100,9 +110,15 @@ def run_class(attacked: AttackClass, seed: int, count: int, cpu_seconds: float =
 
 def _from(first: int, order: _Order, tally: Tally) -> bool:
     """Go on with the attack of that number in a new process; whether it has come to the end."""
+    with tempfile.TemporaryDirectory(prefix="noetl-attack-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)  # accounts of tasks and of Postgres have theirs below it
+        return _told_by_process(folder, first, order, tally)
+
+
+def _told_by_process(folder: str, first: int, order: _Order, tally: Tally) -> bool:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_attack, args=(theirs, order, first))
+    process = context.Process(target=_attack, args=(theirs, order, first, folder))
     process.start()
     theirs.close()
     at: _Told | None = None
@@ -129,18 +145,24 @@ def _from(first: int, order: _Order, tally: Tally) -> bool:
 # ---- inside of the process --------------------------------------------------------------------------------------
 
 
-def _attack(told: Connection, order: _Order, first: int) -> None:
+def _attack(told: Connection, order: _Order, first: int, folder: str) -> None:
     if sys.platform == "linux":  # macOS does not hold such a limit
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
     signal.signal(signal.SIGVTALRM, _too_slow)
-    for index, (attack, is_control) in enumerate(order.all()):
-        if index < first:
-            continue
-        told.send(_Told(attack.what, is_control))
-        with order.attacked.unguarded() if is_control else nullcontext():
-            problem = _problem(attack, order.cpu_seconds)
-        told.send(_Told(attack.what, is_control, problem, _peak_bytes()))
+    with order.attacked.site():
+        for index, (attack, is_control) in enumerate(order.all()):
+            if index >= first:
+                _run(told, attack, order, is_control)
     told.send(None)
+
+
+def _run(told: Connection, attack: Attack, order: _Order, is_control: bool) -> None:
+    """What fails before the attack begins, such as the switch of its guard, ends the process between two attacks."""
+    with order.attacked.unguarded() if is_control else nullcontext():
+        told.send(_Told(attack.what, is_control))
+        problem = _problem(attack, order.cpu_seconds)
+        told.send(_Told(attack.what, is_control, problem, _peak_bytes()))
 
 
 def _problem(attack: Attack, cpu_seconds: float) -> str:
@@ -161,5 +183,5 @@ def _too_slow(_number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _peak_bytes() -> int:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return peak if sys.platform == "darwin" else peak * 1024

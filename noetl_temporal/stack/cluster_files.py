@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import os
 import pwd
-import secrets
 import stat
 from pathlib import Path
 
 from noetl_temporal.stack.errors import StackError
+from noetl_temporal.stack.files import replace_file
 from noetl_temporal.stack.postgres_place import ServerAccount
 
 __all__ = ["checked_folder", "write_cluster_files"]
@@ -54,15 +54,11 @@ def write_cluster_files(data: Path, where: ServerAccount) -> None:
         (data / name).unlink(missing_ok=True)
     owner = pwd.getpwuid(os.geteuid()).pw_name
     mapped = "".join(f'owner  "{owner}"  {account}\n' for account in ("playbooks", "reader"))
-    _replace(data / "postgresql.conf", NOTE, where)
-    _replace(data / "postgresql.auto.conf", NOTE, where)
-    _replace(data / "pg_hba.conf", NOTE + LOGINS, where)
-    _replace(data / "pg_ident.conf", NOTE + mapped, where)
-
-
-def _replace(file: Path, text: str, where: ServerAccount) -> None:
-    draft = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as opened:
-        opened.write(text)
-        where.own(opened.fileno())
-    draft.replace(file)
+    texts = {
+        "postgresql.conf": NOTE,
+        "postgresql.auto.conf": NOTE,
+        "pg_hba.conf": NOTE + LOGINS,
+        "pg_ident.conf": NOTE + mapped,
+    }
+    for name, text in texts.items():
+        replace_file(data / name, text, where.own)

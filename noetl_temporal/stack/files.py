@@ -15,10 +15,12 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
+
+from noetl_compiler.regular_file import kind_of
 
 __all__ = [
     "DRAFT_SUFFIX",
@@ -30,6 +32,7 @@ __all__ = [
     "open_file",
     "open_log",
     "read_text",
+    "replace_file",
     "replace_text",
     "write_whole",
 ]
@@ -38,14 +41,6 @@ DRAFT_SUFFIX = ".new"
 OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 OF_A_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 OF_A_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-KINDS = {
-    stat.S_IFLNK: "a link",
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a FIFO",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
 
 
 class UnsafeFileError(OSError):
@@ -125,21 +120,32 @@ def replace_text(path: Path, text: str) -> None:
             found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
             _refuse_unless_plain(path, found)
             kept = stat.S_IMODE(found.st_mode)
-        _replace(folder, path, text, 0o666, kept)
+        _replace(folder, path, text, 0o666, lambda draft: None if kept is None else os.fchmod(draft, kept))
     finally:
         os.close(folder)
 
 
-def _replace(folder: int, path: Path, text: str, mode: int, kept: int | None = None) -> None:
-    """``mode`` is less the umask, ``kept`` are the permissions of the file that is replaced."""
+def replace_file(path: Path, text: str, prepare: Callable[[int], None]) -> None:
+    """Write a file anew, whole or not at all, readable by its owner alone, in a folder that the caller has checked.
+
+    ``prepare`` is given the open file before it takes its place."""
+    folder = os.open(path.parent, OF_A_FOLDER)
+    try:
+        _replace(folder, path, text, 0o600, prepare)
+    finally:
+        os.close(folder)
+
+
+def _replace(folder: int, path: Path, text: str, mode: int, prepare: Callable[[int], None] | None = None) -> None:
+    """``mode`` is less the umask."""
     draft = f".{path.name}.{secrets.token_hex(8)}{DRAFT_SUFFIX}"
     with _full_name(path):
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | OF_A_FILE, mode, dir_fd=folder)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
                 file.write(text)
-                if kept is not None:
-                    os.fchmod(descriptor, kept)
+                if prepare is not None:
+                    prepare(descriptor)
             os.replace(draft, path.name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             os.unlink(draft, dir_fd=folder)
@@ -170,9 +176,8 @@ def _refuse_unless_own(path: Path, found: os.stat_result) -> None:
 
 
 def _refuse_unless_plain(path: Path, found: os.stat_result) -> None:
-    kind = stat.S_IFMT(found.st_mode)
-    if kind != stat.S_IFREG:
-        raise UnsafeFileError(path, f"it is {KINDS.get(kind, 'no file')}")
+    if not stat.S_ISREG(found.st_mode):
+        raise UnsafeFileError(path, f"it is {kind_of(found)}")
     if found.st_nlink > 1:
         raise UnsafeFileError(path, f"it is a hard link: the file has {found.st_nlink} names")
 

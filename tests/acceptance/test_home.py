@@ -115,7 +115,7 @@ def test_a_folder_that_is_not_ours_alone_is_refused(trap: str, tmp_path: Path) -
     else:
         root.mkdir()
         os.mkfifo(root / "temporal.db")
-        told = "temporal.db: it is a FIFO"
+        told = "temporal.db: it is a pipe"
     with pytest.raises(StackError, match=f"cannot use the folder {root}: {told}"), Home(root).owner_lock("run"):
         pytest.fail("it was used")
     assert list((tmp_path / "theirs").iterdir()) == []

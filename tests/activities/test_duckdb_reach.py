@@ -6,57 +6,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
+from dev.attack.duckdb_site import DATABASES, HAS_LANDLOCK, LOCKED, LOGGED, READS, SECRET, WRITES, Site, plain
 from noetl_activities import duckdb as duckdb_tool
 from noetl_activities.errors import ConfigError, RefusedError, ToolError
-from noetl_activities.isolation import landlock
 from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import Entry, find, store
 from noetl_activities.variables import DUCKDB_DIRECTORIES_VARIABLE
 
 from .conftest import Context, request
-
-HAS_LANDLOCK = sys.platform == "linux" and landlock.abi() > 0
-SECRET = "canary-4711"
-
-
-class Site:
-    """A worker's home with the folder of execution 42, a directory that the deployment names, and one outside."""
-
-    def __init__(self, root: Path) -> None:
-        self.folder = root / "home" / "duckdb" / "42"
-        self.named = root / "named"
-        self.outside = root / "outside"
-        self.beside = root / "home" / "duckdb" / "421"
-        for one in (self.folder, self.named, self.outside, self.beside):
-            one.mkdir(parents=True)
-        for one in (self.outside, self.beside):
-            (one / "secret.csv").write_text(f"name,value\npassword,{SECRET}\n")
-        with duckdb.connect(str(self.outside / "other.duckdb")) as opened:
-            opened.execute(f"create table secret as select '{SECRET}' as value")
-        (self.folder / "own.csv").write_text("a\n1\n")
-        (self.named / "shared.csv").write_text("a\n2\n")
-        (self.folder / "link.csv").symlink_to(self.outside / "secret.csv")
-        (self.folder / "relative.csv").symlink_to("../../../outside/secret.csv")
-        (self.folder / "linked").symlink_to(self.outside)
-        (self.folder / "linked.duckdb").symlink_to(self.outside / "other.duckdb")
-        (self.folder / "logged.duckdb.wal").symlink_to(self.outside / "written")
-        self.before = self.content()
-
-    def content(self) -> dict[str, bytes]:
-        """The files outside."""
-        return {str(path): path.read_bytes() for path in self.outside.rglob("*") if path.is_file()}
-
-    def sql(self, text: str) -> str:
-        return text.format(
-            folder=self.folder, named=self.named, outside=self.outside, beside=self.beside, secret=SECRET
-        )
 
 
 @pytest.fixture
@@ -70,45 +32,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 async def run(sql: str, **config: Any) -> Outcome:
     return await duckdb_tool.TOOL.run(request("duckdb", command=sql, **config), Context())
-
-
-READS = [
-    "select content from read_text('/proc/self/environ')",
-    "select content from read_text('{outside}/secret.csv')",
-    "from '{outside}/secret.csv'",
-    "from read_csv('file://{outside}/secret.csv')",
-    "from '{beside}/secret.csv'",
-    "from '{folder}/../421/secret.csv'",
-    "from '{folder}/link.csv'",
-    "from '{folder}/relative.csv'",
-    "from '{folder}/linked/secret.csv'",
-    "from read_csv(['{folder}/own.csv', '{outside}/secret.csv'], union_by_name = true)",
-    "create table t (name varchar, value varchar); copy t from '{outside}/secret.csv'; from t",
-    "from glob('{outside}/sec*')",
-    "from glob('{folder}/linked/sec*')",
-    "from sniff_csv('{outside}/secret.csv')",
-    "attach '{outside}/other.duckdb' as o (read_only); from o.secret",
-    "attach '{folder}/linked.duckdb' as o (read_only); from o.secret",
-]
-
-WRITES = [
-    "copy (select 1) to '{outside}/written'",
-    "copy (select 1) to '{folder}/linked/written'",
-    "copy (select 1) to '{outside}/secret.csv'",
-    "copy (select 1 as a, 2 as b) to '{folder}/linked' (partition_by (a), overwrite_or_ignore)",
-    "export database '{outside}/written'",
-    "export database '{folder}/linked/written'",
-    "attach '{outside}/written' as o; create table o.t as select 1 as a",
-    "set enable_profiling = 'json'; set profiling_output = '{outside}/written.json'; select 1",
-    "call enable_logging('QueryLog', storage = 'file', storage_config = {{'path': '{outside}/written'}}); select 1",
-    "set log_query_path = '{outside}/written'; select 1",
-]
-
-
-def plain(site: Site, sql: str) -> list[Any]:
-    """What the same SQL does in a DuckDB without a guard."""
-    with duckdb.connect(str(site.folder / "plain.duckdb")) as opened:
-        return [row for text in site.sql(sql).split("; ") for row in opened.execute(text).fetchall()]
 
 
 @pytest.mark.parametrize("sql", READS)
@@ -142,38 +65,7 @@ def test_control_without_the_guard_they_are_written(site: Site, sql: str) -> Non
     assert site.content() != site.before
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "install httpfs",
-        "install spatial from community",
-        "install '{folder}/x.duckdb_extension'",
-        "load httpfs",
-        "load '{folder}/own.csv'",
-        "from 'https://127.0.0.1:9/x.csv'",
-        "from read_parquet('s3://bucket/x')",
-        "attach 'host=127.0.0.1 port=9' as pg (type postgres)",
-        "attach '{folder}/x.db' as lite (type sqlite)",
-        "create persistent secret s (type http)",
-        "set enable_external_access = true",
-        "set lock_configuration = false",
-        "reset lock_configuration",
-        "set allowed_directories = ['/']",
-        "set allowed_configs = ['memory_limit']",
-        "set memory_limit = '900GB'",
-        "set max_temp_directory_size = '900GB'",
-        "set temp_directory = '{outside}'",
-        "set secret_directory = '{outside}'",
-        "set home_directory = '{outside}'",
-        "set file_search_path = '{outside}'",
-        "set custom_extension_repository = 'http://127.0.0.1:9'",
-        "set autoinstall_known_extensions = true",
-        "set allow_unsigned_extensions = true",
-        "set python_enable_replacements = true",
-        "from CONFIG",
-        "call enable_profiling(save_location = '{outside}/written')",
-    ],
-)
+@pytest.mark.parametrize("sql", LOCKED)
 async def test_nothing_is_fetched_and_no_limit_is_lifted(site: Site, sql: str) -> None:
     outcome = await run(site.sql(sql))
     assert outcome.error is not None, outcome.result
@@ -215,19 +107,6 @@ async def test_files_of_the_execution_and_of_the_deployment_are_used(
     assert outcome.result["rows"] == rows
 
 
-DATABASES = [
-    "{outside}/other.duckdb",
-    "{outside}/written.duckdb",
-    "../../../outside/other.duckdb",
-    "../421/x.duckdb",
-    "linked.duckdb",
-    "linked/other.duckdb",
-    "logged.duckdb",
-    "/proc/self/environ",
-    "x\0y",
-]
-
-
 @pytest.mark.parametrize("database", DATABASES)
 async def test_a_database_elsewhere_is_refused_to_tool_and_sink(site: Site, database: str) -> None:
     config = {"database": site.sql(database), "table": "t", "data": [{"a": 1}]}
@@ -239,9 +118,6 @@ async def test_a_database_elsewhere_is_refused_to_tool_and_sink(site: Site, data
         with pytest.raises((RefusedError, ConfigError)):
             await call
     assert site.content() == site.before
-
-
-LOGGED = "attach '{folder}/logged.duckdb' as o; create table o.t as select 1 as a; from o.t"
 
 
 @pytest.mark.skipif(not HAS_LANDLOCK, reason="the kernel has no landlock")

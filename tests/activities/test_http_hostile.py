@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
+from dev.attack.raw_server import Answer, answering, head, serving
 from noetl_activities.errors import ConfigError
 from noetl_activities.http import TOOL
 from noetl_activities.http_data import CHARSETS, data_of
@@ -21,7 +22,6 @@ from noetl_activities.json_limits import MAX_DEPTH, MAX_VALUES, excess
 from noetl_activities.outcome import Outcome
 
 from .conftest import Context, request
-from .raw_server import Answer, answering, head, serving
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from dev.attack.raw_server import answering, head, serving
 from noetl_activities.errors import RefusedError
 from noetl_activities.http import TOOL
 from noetl_activities.outcome import Outcome
 
 from .conftest import Context, request
-from .raw_server import answering, head, serving
 
 pytestmark = pytest.mark.usefixtures("loopback")
 

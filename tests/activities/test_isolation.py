@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import json
 import os
 import socket
 import subprocess
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from dev.attack.task_code import CONNECTS, FAILING, FILES, LIBC, PROCESSES, first_address, unconfined
 from noetl_activities.isolation import settings
 from noetl_activities.isolation.probe import isolation
 from noetl_activities.isolation.settings import PORTS_VARIABLE
@@ -29,22 +29,11 @@ PR_GET_DUMPABLE = 3
 HELD = asyncio.run(isolation())
 pytestmark = pytest.mark.skipif("landlock" not in HELD, reason=HELD)
 
-LIBC = "import ctypes, errno, os\nlibc = ctypes.CDLL(None, use_errno=True)\n"
-FAILING = "\nif failed < 0: raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))\n"
-
 
 async def attacked(code: str, **given: Any) -> str:
     """The type of the error that a task ends with, or "got through"."""
     outcome = await TOOL.run(request("python", code=code, input=given, limit=None), Context())
     return outcome.error.code or outcome.error.message if outcome.error else "got through"
-
-
-def unconfined(code: str, python_path: str = "", **given: Any) -> str:
-    """The same in a process of our own account that nothing confines."""
-    program = f"import json, os, sys\nglobals().update(json.loads(sys.argv[1]))\n{code}"
-    command, environment = [sys.executable, "-c", program, json.dumps(given)], {**os.environ, "PYTHONPATH": python_path}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    return done.stderr.strip().splitlines()[-1] if done.returncode else "got through"
 
 
 @pytest.fixture
@@ -56,25 +45,6 @@ def victim() -> Iterator[int]:
         process.kill()
 
 
-PROCESSES = {
-    "environment": "assert b'secret' in open(f'/proc/{victim}/environ', 'rb').read()",
-    "memory": "open(f'/proc/{victim}/mem', 'rb').close()",
-    "maps": "assert open(f'/proc/{victim}/maps').read()",
-    "descriptors": "os.readlink(f'/proc/{victim}/fd/0')",
-    "files through its root": "os.listdir(f'/proc/{victim}/root/')",
-    "its folder": "os.listdir(f'/proc/{victim}/cwd/')",
-    "a signal": "os.kill(victim, 0)",
-    "limits": "import resource; resource.prlimit(victim, resource.RLIMIT_CORE)",
-    "priority": "os.setpriority(os.PRIO_PROCESS, victim, 19)",
-    "processors": "os.sched_setaffinity(victim, {0})",
-    "ptrace": LIBC + "failed = libc.ptrace(16, victim, None, None)" + FAILING,
-    "memory by a call": LIBC
-    + "class Vector(ctypes.Structure): _fields_ = [('base', ctypes.c_void_p), ('size', ctypes.c_size_t)]\n"
-    + "byte = ctypes.create_string_buffer(1)\n"
-    + "here, there = Vector(ctypes.addressof(byte), 1), Vector(address, 1)\n"
-    + "failed = libc.process_vm_readv(victim, ctypes.byref(here), 1, ctypes.byref(there), 1, 0)"
-    + FAILING,
-}
 TRACED = {"memory", "ptrace", "memory by a call"} if Path("/proc/sys/kernel/yama").exists() else set[str]()
 """What Yama, where there is one, keeps from any process but a parent."""
 
@@ -87,10 +57,6 @@ async def test_another_process_is_out_of_reach(attack: str, victim: int) -> None
         assert unconfined(PROCESSES[attack], **given) == "got through"
 
 
-def first_address(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/maps").read_text().split("-")[0], 16)
-
-
 @pytest.mark.parametrize("attack", ["environment", "memory", "ptrace"])
 async def test_the_supervisor_of_the_task_is_out_of_reach(attack: str) -> None:
     assert await attacked("victim = os.getppid()\n" + PROCESSES[attack]) == "PermissionError"
@@ -101,22 +67,6 @@ async def test_the_worker_itself_is_closed_to_its_own_account() -> None:
     await attacked("result = 1")
     assert ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0
     assert unconfined("") == "got through"  # it starts processes as before
-
-
-FILES = {
-    "read": "open(secret).read()",
-    "listed": "os.listdir(os.path.dirname(secret))",
-    "through a link": "os.symlink(secret, 'link'); open('link').read()",
-    "through a hard link": "os.link(secret, folder + '/link'); open(folder + '/link').read()",
-    "moved": "os.rename(secret, folder + '/moved')",
-    "removed": "os.remove(secret)",
-    "overwritten": "open(secret, 'w').close()",
-    "beside": "open(os.path.dirname(secret) + '/new', 'w').close()",
-    "through /proc": "open('/proc/self/root' + secret).read()",
-    "cut": "os.truncate(secret, 0)",
-    "by a program": "import subprocess; subprocess.run(['cat', secret], check=True)",
-    "made readable": "os.chmod(secret, 0o666); open(secret).read()",
-}
 
 
 @pytest.mark.parametrize("attack", FILES)
@@ -283,12 +233,6 @@ def listening() -> Iterator[socket.socket]:
 
 
 HAS_MULTIPATH = Path("/proc/sys/net/mptcp").exists()
-CONNECTS = {
-    "TCP": "import socket; socket.create_connection(('127.0.0.1', port), 5)",
-    "Multipath TCP": "import socket; socket.socket(2, 1, 262).connect(('127.0.0.1', port))",
-    "Fast Open": "import socket; socket.socket().sendto(b'x', 0x20000000, ('127.0.0.1', port))",
-    "listening": "import socket; socket.create_server(('127.0.0.1', 0))",
-}
 
 
 @pytest.mark.skipif("TCP ports by list" not in HELD, reason=HELD)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from dev.attack.attack import Attack, AttackClass
 
-__all__ = ["MADE"]
+__all__ = ["BROKEN", "MADE", "MISSING"]
 
 
 def _stopped() -> bool:
@@ -44,3 +44,21 @@ def _nothing() -> Generator[None]:
 
 
 MADE = AttackClass("made", _attacks, (Attack("control", _stopped),), _nothing)
+
+
+@contextmanager
+def _failing_switch() -> Generator[None]:
+    _failing()
+    yield
+
+
+def _none(_chance: random.Random, _count: int) -> list[Attack]:
+    return []
+
+
+def _absent() -> str:
+    return "no such kernel"
+
+
+BROKEN = MADE._replace(name="broken", attacks=_none, unguarded=_failing_switch)
+MISSING = MADE._replace(name="missing", missing=_absent)

@@ -9,11 +9,13 @@ import pytest
 from dev.attack.__main__ import ATTACKS
 from dev.attack.classes import CLASSES
 from dev.attack.runner import run_class
-from tests.attack.made import MADE
+from tests.attack.made import BROKEN, MADE, MISSING
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_every_attack_is_stopped_and_no_control(name: str) -> None:
+    if missing := CLASSES[name].missing():
+        pytest.skip(missing)
     found = run_class(CLASSES[name], seed=1, count=30)
     assert found.through == []
     assert found.held == []
@@ -46,3 +48,13 @@ def test_whatever_is_no_refusal_counts_as_getting_through() -> None:
     ]
     assert found.held == ["control"]
     assert not found.is_fine
+
+
+def test_a_control_whose_guard_cannot_be_switched_off_says_nothing() -> None:
+    with pytest.raises(RuntimeError, match="ended the process between two attacks"):
+        run_class(BROKEN, seed=1, count=0)
+
+
+def test_what_a_machine_cannot_stop_is_not_run() -> None:
+    found = run_class(MISSING, seed=1, count=5)
+    assert (found.tried, found.controls, found.missing, found.is_fine) == (0, 0, "no such kernel", True)

@@ -1,0 +1,287 @@
+"""Values of a worker's history that somebody without its key has made, changed, moved or combined anew."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from msgspec import json
+from temporalio.api.common.v1 import Payload
+from temporalio.api.failure.v1 import Failure
+from temporalio.converter import ActivitySerializationContext, DataConverter, WorkflowSerializationContext
+from temporalio.exceptions import ApplicationError, FailureError
+
+from dev.attack.attack import Attack, AttackClass
+from noetl_temporal.attempt_details import Details
+from noetl_temporal.codec import data_converter, worker_converter
+from noetl_temporal.frames.wire import FrameDetails, FrameEnd
+from noetl_temporal.loop_run import LoopEnd
+from noetl_temporal.machine.call import StoredRef, ToolCall, ToolReport
+from noetl_temporal.machine.events import ChunkReport, PayloadRef
+from noetl_temporal.run_input import RunInput, RunReport
+from noetl_temporal.signed_converter import Refused
+from noetl_temporal.signing import SIGNATURE
+from noetl_temporal.stored_values import reference
+
+__all__ = ["CLASS"]
+
+KEY, ANOTHER_KEY = b"k" * 32, b"K" * 32
+EVIL = "canary-4711"
+"""Stands in what is forged; whoever believes it has read it."""
+
+VALUES: tuple[tuple[Any, Any], ...] = (
+    (ToolCall("1", "1/k", 1, "s", "t", "python", 1, config={"code": "honest"}), ToolCall),
+    (ToolReport({"status": "ok", "result": "honest"}), ToolReport),
+    (RunInput(1, "honest", "1", "d"), RunInput),
+    (RunReport("completed", 1, "honest"), RunReport),
+    (FrameEnd(ChunkReport("ok", ["honest"]), "honest"), FrameEnd),
+    (LoopEnd(ChunkReport("ok", ["honest"])), LoopEnd),
+    (StoredRef((), 1), StoredRef),
+    ([PayloadRef("honest", 1)], list[PayloadRef]),
+    (Details((), older="honest"), None),
+    (FrameDetails(head="honest"), None),
+)
+"""Each with the type hint with which the SDK asks for it: of heartbeats it has none."""
+
+PLACE: dict[str, Any] = {
+    "namespace": "default", "workflow_id": "w", "workflow_type": "t", "activity_type": "a", "activity_id": "1",
+    "activity_task_queue": "q", "is_local": False,
+}  # fmt: skip
+
+
+class _Guard:
+    """What a worker reads with."""
+
+    key: bytes | None = KEY
+
+
+def _converter(key: bytes | None, **place: Any) -> DataConverter:
+    context = ActivitySerializationContext(**(PLACE | place))
+    return worker_converter(data_converter(None, key)).with_context(context)
+
+
+def _in_workflow(key: bytes | None) -> DataConverter:
+    return worker_converter(data_converter(None, key)).with_context(WorkflowSerializationContext("default", "w"))
+
+
+def _signed(*values: Any, converter: DataConverter | None = None) -> list[Payload]:
+    """As an honest worker writes it here."""
+    return list((converter or _converter(KEY)).payload_converter.to_payloads(values))
+
+
+def _unsigned(*values: Any) -> list[Payload]:
+    return list(data_converter().payload_converter.to_payloads(values))
+
+
+# ---- forgeries: an honest list and a forged one of the same kind become what is sent -------------------------------
+
+
+class Lists(NamedTuple):
+    """``honest`` and ``forged`` are signed here with the key, ``forged`` as an oracle elsewhere would; ``bare`` is the
+    forged list without a signature.
+    """
+
+    honest: list[Payload]
+    bare: list[Payload]
+    elsewhere: list[Payload]
+    another_key: list[Payload]
+    value: Any
+
+
+def _carrying(payloads: list[Payload], signature: bytes) -> list[Payload]:
+    payloads[0].metadata[SIGNATURE] = signature
+    return payloads
+
+
+def _of_honest(lists: Lists, _chance: random.Random) -> list[Payload]:
+    return _carrying(lists.bare, lists.honest[0].metadata[SIGNATURE])
+
+
+def _cut(lists: Lists, chance: random.Random) -> list[Payload]:
+    return _carrying(lists.bare, lists.honest[0].metadata[SIGNATURE][: chance.randrange(16)])
+
+
+def _random_bytes(lists: Lists, chance: random.Random) -> list[Payload]:
+    return _carrying(lists.bare, chance.randbytes(chance.choice((1, 15, 16, 17, 32, 64))))
+
+
+def _flipped(lists: Lists, chance: random.Random) -> list[Payload]:
+    """Right but for one bit: who believes it compares a part."""
+    signature = bytearray(_signed(lists.value)[0].metadata[SIGNATURE])
+    signature[chance.randrange(len(signature))] ^= 1 << chance.randrange(8)
+    return _carrying(lists.bare, bytes(signature))
+
+
+def _plain_digest(lists: Lists, chance: random.Random) -> list[Payload]:
+    """Without a key: what who knows the algorithm can compute."""
+    data = lists.bare[0].data
+    return _carrying(lists.bare, chance.choice((hashlib.sha256(data).digest()[:16], hashlib.md5(data).digest())))
+
+
+def _with_one_more(lists: Lists, _chance: random.Random) -> list[Payload]:
+    """The signed value stands behind the forged one."""
+    return [*_of_honest(lists, _chance), *lists.honest]
+
+
+def _beside(lists: Lists, _chance: random.Random) -> list[Payload]:
+    """A forged argument behind an honest one."""
+    return [*lists.honest, *lists.bare]
+
+
+def _of_another_encoding(lists: Lists, chance: random.Random) -> list[Payload]:
+    lists.bare[0].metadata["encoding"] = chance.choice(
+        (b"json/plain", b"noetl/unread", b"noetl/unread-0", b"JSON/PLAIN")
+    )
+    return _of_honest(lists, chance)
+
+
+def _named_as_stored(lists: Lists, _chance: random.Random) -> list[Payload]:
+    """A value that says it is a reference to the honest one."""
+    key = hashlib.sha256(lists.honest[0].SerializeToString(deterministic=True)).hexdigest()
+    [named] = _signed(reference(key))
+    lists.bare[0].metadata["messageType"] = named.metadata["messageType"]
+    return _of_honest(lists, _chance)
+
+
+FORGERIES: dict[str, Callable[[Lists, random.Random], list[Payload]]] = {
+    "unsigned": lambda lists, _chance: lists.bare,
+    "with an empty signature": lambda lists, _chance: _carrying(lists.bare, b""),
+    "with the signature of another value": _of_honest,
+    "with a part of a signature": _cut,
+    "with random bytes for a signature": _random_bytes,
+    "with a signature in which one bit is wrong": _flipped,
+    "with a digest for a signature": _plain_digest,
+    "signed with another key": lambda lists, _chance: lists.another_key,
+    "signed for another place": lambda lists, _chance: lists.elsewhere,
+    "before a signed value": _with_one_more,
+    "behind a signed value": _beside,
+    "of another encoding": _of_another_encoding,
+    "named as a stored value": _named_as_stored,
+}
+PLACES: tuple[dict[str, Any], ...] = (
+    *({"namespace": "n"}, {"namespace": ""}, {"workflow_id": "v"}, {"workflow_id": "W"}, {"workflow_id": "w "}),
+    *({"activity_id": "2"}, {"activity_id": "11"}, {"activity_id": ""}, {"is_local": True}, {"activity_id": "1,"}),
+    *({"workflow_id": None}, {"workflow_id": "default", "namespace": "w"}, {"activity_id": "call 1"}),
+)
+
+
+def _attack(number: int, forgery: str, place: int, seed: int) -> Attack:
+    what = f"{VALUES[number][0].__class__.__name__} {number} {forgery}, {PLACES[place]}, {seed}"
+    return Attack(what, partial(_gets_through, number, forgery, place, seed))
+
+
+def _gets_through(number: int, forgery: str, place: int, seed: int) -> bool:
+    value, hint = VALUES[number]
+    forged = _forged(value)
+    lists = Lists(
+        _signed(value),
+        _unsigned(forged),
+        _signed(forged, converter=_converter(KEY, **PLACES[place])),
+        _signed(forged, converter=_converter(ANOTHER_KEY)),
+        forged,
+    )
+    return _is_believed(_converter(_Guard.key), FORGERIES[forgery](lists, random.Random(seed)), hint)
+
+
+def _forged(value: Any) -> Any:
+    """The same with other words in it; of a value without words, another number."""
+    kind: Any = list[PayloadRef] if isinstance(value, list) else value.__class__
+    text = json.encode(value).replace(b"honest", EVIL.encode()).replace(b'"bytes":1', b'"bytes":4711')
+    found: Any = json.decode(text, type=kind)
+    return found
+
+
+def _is_believed(converter: DataConverter, payloads: Sequence[Payload], hint: Any) -> bool:
+    """Whether any of it reaches the worker's code."""
+    try:
+        found = converter.payload_converter.from_payloads(payloads, None if hint is None else [hint])
+    except ApplicationError as error:
+        if not error.non_retryable:
+            raise
+        return False
+    return not isinstance(found[0], Refused)
+
+
+# ---- what is signed as one kind, and words of failures --------------------------------------------------------------
+
+
+def _other_kind(given: int, asked: int) -> Attack:
+    """A signed value where one of another kind is asked for, with the fields that both have."""
+    what = f"value {given} for value {asked}, signed here"
+    return Attack(what, partial(_passes_for, given, asked))
+
+
+def _passes_for(given: int, asked: int) -> bool:
+    [payload] = _signed(VALUES[given][0])
+    converter = _converter(_Guard.key)
+    hint = VALUES[asked][1]
+    if _Guard.key is None:
+        payload = _unsigned(VALUES[asked][0])[0]
+    return _is_believed(converter, [payload], hint)
+
+
+WORDS = ("; rm -rf /", "'; DROP TABLE event; --", "{{ ''.__class__ }}", "$(id)", "\x1b[2J")
+DISGUISES = ("plain", "unsigned attributes", "another's signature", "text as attributes", "signed elsewhere")
+
+
+def _failure(chance: random.Random) -> Attack:
+    words, disguise = chance.choice(WORDS), chance.choice(DISGUISES)
+    text = f"{words} {EVIL} {chance.randrange(1000)}"
+    return Attack(f"failure, {disguise}: {text}", partial(_is_quoted, text, disguise))
+
+
+def _is_quoted(text: str, disguise: str) -> bool:
+    """Whether the words of a forged failure are shown to a workflow."""
+    reads, failure = _in_workflow(_Guard.key), _failure_of(text, _in_workflow(None))
+    if disguise == "unsigned attributes":
+        failure.encoded_attributes.CopyFrom(_unsigned({"digest": text})[0])
+    elif disguise == "another's signature":
+        failure.encoded_attributes.CopyFrom(_failure_of("honest", _in_workflow(KEY)).encoded_attributes)
+    elif disguise == "text as attributes":
+        failure.encoded_attributes.CopyFrom(_signed(text)[0])
+    elif disguise == "signed elsewhere":
+        failure.encoded_attributes.CopyFrom(_failure_of(text, _converter(KEY)).encoded_attributes)
+    found = reads.failure_converter.from_failure(failure, reads.payload_converter)
+    return EVIL in f"{found} {getattr(found, 'type', '')} {getattr(found, 'details', '')}"
+
+
+def _failure_of(text: str, converter: DataConverter) -> Failure:
+    failure = Failure()
+    error: FailureError = ApplicationError(text, text, type=text)
+    converter.failure_converter.to_failure(error, converter.payload_converter, failure)
+    return failure
+
+
+def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
+    """Each forgery in turn; every fifth is a value of another kind, and every tenth a failure."""
+    names = list(FORGERIES)
+    for index in range(count):
+        if index % 10 == 9:
+            yield _failure(chance)
+        elif index % 5 == 3:
+            given, asked = chance.sample(range(len(VALUES) - 2), 2)
+            yield _other_kind(given, asked)
+        else:
+            number, place = chance.randrange(len(VALUES)), chance.randrange(len(PLACES))
+            yield _attack(number, names[index % len(names)], place, chance.randrange(1 << 16))
+
+
+def _unguarded() -> AbstractContextManager[object]:
+    """A worker without a key."""
+    return patch.object(_Guard, "key", None)
+
+
+CLASS = AttackClass(
+    "signatures",
+    _attacks,
+    (
+        *(_attack(number, forgery, 0, 1) for number, forgery in enumerate(list(FORGERIES)[:8])),
+        Attack("failure", partial(_is_quoted, f"; rm -rf / {EVIL}", "plain")),
+    ),
+    _unguarded,
+)

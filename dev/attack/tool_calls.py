@@ -1,0 +1,54 @@
+"""Calls of tools as a worker makes them, with credentials that the attack knows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from noetl_activities.credentials import Credentials, CredentialSource
+from noetl_activities.outcome import Json, Outcome
+from noetl_activities.tool import Credential, Request, Tool
+
+__all__ = ["EXECUTION", "Context", "call"]
+
+EXECUTION = "42"
+SECONDS = 60.0
+"""Far more than any call takes that is stopped."""
+
+
+class Context:
+    """What a tool may ask, over these credentials by name."""
+
+    attempt = 1
+
+    def __init__(self, named: Mapping[str, Mapping[str, Json]]) -> None:
+        environment = {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(fields) for name, fields in named.items()}
+        self._credentials = Credentials(CredentialSource(environment=environment))
+
+    def heartbeat(self) -> None:
+        """Nobody listens."""
+
+    async def credential(self, auth: Json) -> Credential:
+        return await self._credentials.resolve(auth)
+
+    def cut(self, text: str, limit: int) -> str:
+        return self._credentials.cut(text, limit)
+
+
+async def call(
+    tool: Tool,
+    config: dict[str, Json],
+    *,
+    given: dict[str, Json] | None = None,
+    limit: float | None = None,
+    credentials: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Outcome:
+    """One call, with the first of the credentials. Raises ToolError where it is refused, TimeoutError where it takes
+    far too long.
+    """
+    named = credentials or {}
+    made = Request(tool.spec.kind, config, given or {}, next(iter(named), None), limit, execution_id=EXECUTION)
+    async with asyncio.timeout(SECONDS):
+        return await tool.run(made, Context(named))

@@ -1,0 +1,154 @@
+"""A second account of the same machine, which is really taken on, and a root with a strict umask."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl_temporal.signed_converter import REFUSED
+from noetl_temporal.stack import postgres_place
+from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.owner import owned_stack
+from tests.acceptance import other_account
+from tests.acceptance.site import ROOT, Site
+
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root takes on another account"),
+]
+
+ANOTHER_UID = 54_321
+PLAYBOOK = """\
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: foreign, path: tests/foreign}
+workflow:
+  - step: start
+    tool: {kind: noop}
+"""
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every account may enter: what keeps others out are the stack's own permissions."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def open_site(bare: Site, open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """A stack in it that has run something."""
+    (open_folder / "stack").mkdir(mode=0o755)
+    monkeypatch.setenv("NOETL_HOME", str(open_folder / "stack"))
+    assert bare.noetl("dev", "up").returncode == 0
+    try:
+        assert bare.noetl("run", str(ROOT / "dev/examples/hello.yaml")).returncode == 0
+        yield bare
+    finally:
+        bare.noetl("dev", "down")
+
+
+def attempted(uid: int, site: Site) -> dict[str, Any]:
+    """What came of everything that ``other_account`` tries."""
+    addresses, found = site.addresses(), list(site.home.root.rglob("*"))
+    facts = {
+        "files": [str(path) for path in found if path.is_file()],
+        "folders": [str(path) for path in found if path.is_dir()],
+        "sockets": addresses.sockets,
+        "postgres_port": addresses.postgres_port,
+        "temporal": addresses.temporal,
+        "key": addresses.signing_key_file,
+        "playbook": PLAYBOOK,
+    }
+    command = [sys.executable, "-P", str(Path(other_account.__file__)), str(uid), json.dumps(facts)]
+    environment = {**os.environ, "HOME": "/nonexistent"}  # asyncpg looks for files of its own there
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def test_another_account_reads_nothing_connects_to_nothing_and_runs_nothing(open_site: Site) -> None:
+    files = {path.name for path in open_site.home.root.rglob("*")}
+    assert {"stack.json", "servers.json", "temporal.db", "signing.password", "worker.log", "pg_hba.conf"} <= files
+    assert attempted(ANOTHER_UID, open_site) == {
+        "uid": ANOTHER_UID,
+        "read": ["PermissionError"],
+        "listed": ["PermissionError"],
+        "written": ["PermissionError"],
+        "reached": "PermissionError",
+        "logged in": "InvalidPasswordError",
+        "ran": ["[Errno 13] Permission denied", REFUSED],
+    }
+    control = {
+        "read": ["done"],
+        "listed": ["done"],
+        "written": ["done"],
+        "reached": "done",
+        "ran": ["key", "completed"],
+    }
+    own_account = attempted(os.getuid(), open_site)
+    assert {name: own_account[name] for name in control} == control
+
+
+# ---- root with a strict umask --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def copies(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the programs of Postgres are copied to, as they lie where its account does not get to."""
+    installed, is_for_all = postgres_place._installed(), postgres_place._is_for_all  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(postgres_place, "COPIES", open_folder / "copies")
+
+    def is_elsewhere(path: Path) -> bool:
+        return path != installed and is_for_all(path)
+
+    monkeypatch.setattr(postgres_place, "_is_for_all", is_elsewhere)
+    postgres_place.place.cache_clear()
+    before = os.umask(0o077)
+    yield open_folder / "copies"
+    os.umask(before)
+    postgres_place.place.cache_clear()
+
+
+def test_a_stack_starts_whatever_the_umask(copies: Path, open_folder: Path) -> None:
+    home = Home(open_folder / "home")
+    with owned_stack(home, "run"):
+        assert postgres_place.place().binaries.is_relative_to(copies)
+        assert home.root.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_copy_that_was_made_for_root_alone_is_opened(copies: Path, open_folder: Path) -> None:
+    closed = postgres_place.place().binaries
+    for path in (closed, *closed.parents):
+        if path.is_relative_to(copies):
+            path.chmod(0o700)
+    (closed / "postgres").chmod(0o700)
+    postgres_place.place.cache_clear()
+    with owned_stack(Home(open_folder / "home"), "run"):
+        assert postgres_place.place().binaries == closed
+
+
+def test_programs_that_were_installed_for_root_alone_are_copied(open_folder: Path) -> None:
+    installed = open_folder / "pginstall"
+    for folder in ("bin", "lib", "share"):
+        (installed / folder).mkdir(parents=True)
+    (installed / "bin/postgres").touch(mode=0o755)
+    is_for_all = postgres_place._is_for_all  # pyright: ignore[reportPrivateUsage]
+    assert is_for_all(installed)
+    for path, mode in ((installed / "bin/postgres", 0o700), (installed / "lib", 0o700), (installed, 0o700)):
+        before = path.stat().st_mode
+        path.chmod(mode)
+        assert not is_for_all(installed)
+        path.chmod(before)
