@@ -7,7 +7,6 @@ import datetime
 import decimal
 import ipaddress
 import json
-import math
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, cast
@@ -49,8 +48,8 @@ def sql_result(statements: list[Statement]) -> dict[str, Json]:
 
 
 def json_of(value: Any, other: Callable[[Any], str] = str) -> Json:
-    """A database value as JSON: numbers stay numbers, times are ISO text, bytes base64, what JSON has no number for
-    (NaN, infinity) is null. ``other`` says what is written for a type that is the database's own.
+    """A database value as JSON: numbers stay numbers, times are ISO text, bytes base64. NaN and infinity stay for
+    non_finite.py to find. ``other`` says what is written for a type that is the database's own.
     """
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -77,9 +76,11 @@ def _name(key: Any) -> str:
     return found if isinstance(found, str) else json.dumps(found)
 
 
-def _number(value: float | decimal.Decimal) -> int | float | None:
-    if not math.isfinite(value):
-        return None
-    if isinstance(value, decimal.Decimal) and value == value.to_integral_value() and abs(value) < 2**63:
+def _number(value: float | decimal.Decimal) -> int | float:
+    if isinstance(value, decimal.Decimal) and value.is_finite() and _is_small_integer(value):
         return int(value)
     return float(value)
+
+
+def _is_small_integer(value: decimal.Decimal) -> bool:
+    return abs(value) < 2**63 and value == value.to_integral_value()

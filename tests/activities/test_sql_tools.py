@@ -22,6 +22,7 @@ from noetl_activities.postgres_connect import sql_error
 from noetl_activities.postgres_kept import keeping_connections
 from noetl_activities.sql import split
 from noetl_activities.tool import Request
+from noetl_temporal.tool_outcome import plain
 
 from .conftest import Context, request
 
@@ -170,7 +171,9 @@ async def test_params_that_are_missing_are_no_connection_error(postgres: Context
 
 async def test_what_json_cannot_say(postgres: Context) -> None:
     sql = "select 'NaN'::numeric as a, 'infinity'::float8 as b, cidr '10.0.0.0/8' as c"
-    assert await rows(postgres, sql) == [{"a": None, "b": None, "c": "10.0.0.0/8"}]
+    found = plain(await run(postgres, sql))
+    assert found["result"]["rows"] == [{"a": None, "b": None, "c": "10.0.0.0/8"}]
+    assert found["meta"]["warning"].startswith("2 numbers of the result are NaN or infinite")
 
 
 LARGE = {
