@@ -10,12 +10,10 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import traceback
 from typing import BinaryIO
 
-import duckdb
-
 from noetl_activities.duckdb_confinement import confine
+from noetl_activities.duckdb_driver import duckdb
 from noetl_activities.duckdb_instance import Instance
 from noetl_activities.duckdb_once import LEDGER, keeps, run_once
 from noetl_activities.duckdb_running import CancelledCallError, Running, Turns
@@ -55,6 +53,8 @@ def main() -> None:
             while (message := read_frame(reading)) is not None:
                 service.take(message)
     except BaseException:
+        import traceback  # slow to import, and seldom needed
+
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-import duckdb
 import msgspec
 
+from noetl_activities.duckdb_driver import duckdb
 from noetl_activities.duckdb_running import Running
 from noetl_activities.errors import ConfigError
 from noetl_activities.non_finite import replace_non_finite
