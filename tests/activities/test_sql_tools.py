@@ -331,11 +331,15 @@ async def test_duckdb_errors_and_limits(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("duckdb_files")
 async def test_cancelling_interrupts_duckdb(tmp_path: Path) -> None:
     endless = "select count(*) from range(100000000000) a, range(100000) b"
-    running = asyncio.create_task(run_duckdb(endless, database=str(tmp_path / "x.duckdb")))
-    await asyncio.sleep(0.3)
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(running, 30)
+    begun = tmp_path / "begun"
+    sql = f"copy (select 1) to '{begun}'; {endless}"
+    running = asyncio.create_task(run_duckdb(sql, database=str(tmp_path / "x.duckdb")))
+    async with asyncio.timeout(60):
+        while not begun.exists():
+            await asyncio.sleep(0.02)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
 
 
 async def test_a_port_where_nothing_listens_is_told_in_words() -> None:
