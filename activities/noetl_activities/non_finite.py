@@ -34,7 +34,9 @@ def replace_non_finite(value: Json) -> dict[str, Json]:
 
 
 def _entries(outer: Any) -> Iterable[tuple[Any, Any]]:
-    return cast("dict[str, Any]", outer).items() if outer.__class__ is dict else enumerate(outer)
+    if outer.__class__ is dict:
+        return cast("dict[str, Any]", outer).items()
+    return enumerate(cast("list[Any]", outer))
 
 
 def _words(count: int) -> str:
