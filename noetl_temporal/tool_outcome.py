@@ -10,6 +10,7 @@ import msgspec
 
 from noetl_activities.credentials import Credentials
 from noetl_activities.errors import SinkError, ToolError
+from noetl_activities.non_finite import replace_non_finite
 from noetl_activities.once import LedgerOutcome
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_compiler.templates import TemplateFailure
@@ -96,11 +97,12 @@ _REMEDY = "store it in a sink or request less at a time, or set NOETL_POSTGRES, 
 
 
 def plain(outcome: Outcome) -> PlainOutcome:
-    """The outcome as JSON; one that is nested too deeply is an error."""
+    """The outcome as JSON, in which non-finite numbers are null; one that is nested too deeply is an error."""
     found = cast("dict[str, Any]", msgspec.to_builtins(outcome, str_keys=True))
     if _is_deeper(found, LEVELS):
         return refusal("too_large", f"the result has more than {LEVELS} levels of lists and maps in each other")
-    return found
+    warning = replace_non_finite(found)
+    return {**found, "meta": {**found.get("meta", {}), **warning}} if warning else found
 
 
 def _is_deeper(value: Any, levels: int) -> bool:

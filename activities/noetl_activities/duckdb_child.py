@@ -10,16 +10,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import traceback
 from typing import BinaryIO
 
-import duckdb
-
 from noetl_activities.duckdb_confinement import confine
+from noetl_activities.duckdb_driver import duckdb
 from noetl_activities.duckdb_instance import Instance
 from noetl_activities.duckdb_once import LEDGER, keeps, run_once
 from noetl_activities.duckdb_running import CancelledCallError, Running, Turns
 from noetl_activities.duckdb_statements import outcome_of, run_statements
+from noetl_activities.duckdb_time_zones import provide as provide_time_zones
 from noetl_activities.duckdb_wire import (
     Call,
     Cancel,
@@ -49,10 +48,13 @@ def main() -> None:
         setup = read_frame(reading)
         if isinstance(setup, Setup):
             confine(setup.directories, setup.memory)
+            provide_time_zones()
             service = Service(setup, writing)
             while (message := read_frame(reading)) is not None:
                 service.take(message)
     except BaseException:
+        import traceback  # slow to import, and seldom needed
+
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)

@@ -14,8 +14,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
-import duckdb
-
+from noetl_activities.duckdb_driver import duckdb
 from noetl_activities.duckdb_wire import MEMORY, Setup
 
 __all__ = ["Instance"]

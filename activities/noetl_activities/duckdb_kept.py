@@ -1,7 +1,7 @@
 """One DuckDB process a database, shared by all calls that need it and kept for the next, while a worker serves.
 
 DuckDB lets one process have a file open for writing; calls of the same file share a process, however they are made. To
-start one takes a fifth of a second, so it stays for a while, without the file (duckdb_instance.py).
+start one takes a tenth of a second, so it stays for a while, without the file (duckdb_instance.py).
 """
 
 from __future__ import annotations

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-import duckdb
-
+from noetl_activities.duckdb_driver import duckdb
 from noetl_activities.duckdb_running import Running
 from noetl_activities.once import Answer, Once, taken
 from noetl_activities.outcome import Outcome

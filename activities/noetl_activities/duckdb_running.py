@@ -6,7 +6,7 @@ import threading
 from collections.abc import Generator, Hashable
 from contextlib import contextmanager, suppress
 
-import duckdb
+from noetl_activities.duckdb_driver import duckdb
 
 __all__ = ["CancelledCallError", "Running", "Turns"]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-import duckdb
 import msgspec
 
+from noetl_activities.duckdb_driver import duckdb
 from noetl_activities.duckdb_running import Running
 from noetl_activities.errors import ConfigError
+from noetl_activities.non_finite import replace_non_finite
 from noetl_activities.outcome import Json, Outcome
 from noetl_activities.rows import Statement, sql_result, statement
 
@@ -43,8 +44,9 @@ def run_statements(
 
 
 def outcome_of(results: list[Statement], database: str) -> Outcome:
-    """The outcome of a call whose statements gave these results."""
-    return Outcome("ok", {**sql_result(results), "database_path": database})
+    """The outcome of a call whose statements gave these results, as it goes to the worker in JSON."""
+    result = {**sql_result(results), "database_path": database}
+    return Outcome("ok", result, meta=replace_non_finite(result))
 
 
 class _Budget:

@@ -25,7 +25,9 @@ class ErrorInfo(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``status`` is always present. ``http``, ``pg`` and ``py`` are filled by their tool, on success and on error."""
+    """``status`` is always present. ``http``, ``pg`` and ``py`` are filled by their tool, on success and on error. The
+    log of the run gets a warning of the text ``meta.warning``.
+    """
 
     status: Literal["ok", "error"]
     result: Json = None

@@ -18,7 +18,7 @@ from noetl_activities.once import Answer, Once, taken
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres_connect import SQL_ERRORS, Connection, connected, sql_error
 from noetl_activities.postgres_once import Ran, run_once
-from noetl_activities.postgres_values import bound, sendable
+from noetl_activities.postgres_values import bound, sendable, text_of
 from noetl_activities.rows import Statement, sql_result, statement
 from noetl_activities.sinks import postgres_ledger
 from noetl_activities.sql import statements_of
@@ -101,7 +101,7 @@ async def _one(connection: Connection, text: str, params: list[Any]) -> tuple[St
     columns = [attribute.name for attribute in prepared.get_attributes()]
     tag = prepared.get_statusmsg() or ""
     if columns:
-        return statement(columns, (tuple(record.values()) for record in records)), tag
+        return statement(columns, (tuple(record.values()) for record in records), other=text_of), tag
     count = _COUNT.search(tag)
     return statement([], [], int(count.group(1)) if count else 0), tag
 

@@ -24,6 +24,7 @@ from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.postgres_dsn import SETTINGS, DsnError, dsn_fields
 from noetl_activities.postgres_kept import Connection, closed, kept_connections
 from noetl_activities.postgres_protocol import LoginRefusedError, guard_logins, receiving_at_most
+from noetl_activities.postgres_times import set_time_codecs
 from noetl_activities.postgres_tls import MODES, Attempt, declined, tls_attempts
 from noetl_activities.postgres_values import NUL
 from noetl_activities.tool import Credential, Json, ToolContext
@@ -70,8 +71,8 @@ async def connected(
 ) -> AsyncGenerator[Connection]:
     """A connection for the ``auth`` (a credential's name or fields), or for ``connection_string`` or ``db_*`` fields.
 
-    ``connect_timeout`` in seconds. JSON columns are values. Where connections are kept (postgres_kept.py) one that was
-    used before may come. Raises CredentialError, asyncpg's errors and OSError.
+    ``connect_timeout`` in seconds. JSON columns are values, times are texts. Where connections are kept
+    (postgres_kept.py) one that was used before may come. Raises CredentialError, asyncpg's errors and OSError.
     """
     async with connected_to(await login(auth, config, context), connect_timeout) as connection:
         with receiving_at_most(connection, MAX_RECEIVED_BYTES):
@@ -184,9 +185,10 @@ def _of_fields(credential: Credential) -> dict[str, str]:
 
 
 async def _set_codecs(connection: Connection) -> None:
-    """JSON columns are values, not texts."""
+    """JSON columns are values, times are texts."""
     for name in ("json", "jsonb"):
         await connection.set_type_codec(name, encoder=json.dumps, decoder=json.loads, schema="pg_catalog")
+    await set_time_codecs(connection)
 
 
 def sql_error(error: BaseException) -> Outcome:

@@ -8,9 +8,9 @@ no error repeats a part of it: it tells the place. What was read strictly has no
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
-__all__ = ["DsnError", "dsn_fields", "dsn_password", "dsn_place"]
+__all__ = ["DsnError", "dsn_fields", "dsn_password", "dsn_place", "dsn_servers"]
 
 _FORM = re.compile(
     r"""postgres(?:ql)?://
@@ -24,6 +24,7 @@ _HOST = re.compile(r"(?P<host>[\w.-]+|%2[fF][\w.%-]*|\[[0-9a-fA-F:.]+\])(?::(?P<
 _HOST_PARAMETER = re.compile(r"(?:^|&)host=([^&]*)")
 _ADVICE = "percent-encode what is no letter or digit in the user and the password"
 
+_DEFAULT_PORT = "5432"
 _NAMES = {"dbname": "database"}
 _PARAMETERS = frozenset({"host", "port", "user", "password", "database", "sslmode", "sslrootcert"})
 SETTINGS = frozenset({"application_name", "lock_timeout", "options", "search_path", "statement_timeout"})
@@ -42,7 +43,7 @@ def dsn_fields(dsn: str) -> dict[str, str]:
     hosts = _hosts(found)
     fields = {
         "host": ",".join(host for host, _ in hosts),
-        "port": ",".join(port for _, port in hosts),
+        "port": ",".join(port or _DEFAULT_PORT for _, port in hosts),
         **{name: unquote(found[name] or "") for name in ("user", "password", "database")},
     }
     given = {name: value for name, value in fields.items() if value.strip(",")}
@@ -64,6 +65,20 @@ def dsn_place(dsn: str) -> str:
     return unquote(host) + (f"/{unquote(found['database'])}" if found["database"] else "")
 
 
+def dsn_servers(dsn: str) -> list[tuple[str, int]]:
+    """(host, port) of each server that it may lead to over TCP, whatever else it says. Raises DsnError."""
+    found = _read(dsn)
+    query = parse_qs(found["query"] or "")
+    named = [(host, "") for host in ",".join(query.get("host", [])).split(",") if host]
+    elsewhere = [port for port in ",".join(query.get("port", [])).split(",") if port.isdecimal()] or [_DEFAULT_PORT]
+    return [
+        (host, int(one))
+        for host, port in [*_hosts(found), *named]
+        if not host.startswith("/")
+        for one in ([port] if port else elsewhere)
+    ]
+
+
 def _read(dsn: str) -> re.Match[str]:
     found = _FORM.match(dsn)
     if found is None:
@@ -74,7 +89,7 @@ def _read(dsn: str) -> re.Match[str]:
 
 
 def _hosts(found: re.Match[str]) -> list[tuple[str, str]]:
-    """(host, port) of each; nothing where the DSN names none."""
+    """(host, port) of each, the port "" where it is not given; nothing where the DSN names none."""
     if not found["hosts"]:
         return []
     hosts: list[tuple[str, str]] = []
@@ -84,7 +99,7 @@ def _hosts(found: re.Match[str]) -> list[tuple[str, str]]:
             raise DsnError(
                 f"the host and port at character {found.start('hosts') + 1} are not HOST or HOST:PORT: {_ADVICE}"
             )
-        hosts.append((unquote(host["host"]).strip("[]"), host["port"] or "5432"))
+        hosts.append((unquote(host["host"]).strip("[]"), host["port"] or ""))
     return hosts
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -106,8 +106,11 @@ def kept_connections() -> KeptConnections | None:
 
 
 async def closed(connection: Connection) -> None:
-    """Close it, also when its server no longer answers."""
-    await connection.close(timeout=CLOSE_SECONDS)
+    """Close it, also when its server no longer answers: asyncpg drops the connection then, and raises. That would take
+    the place of the cancel, or of the error, for which it is closed.
+    """
+    with suppress(Exception):
+        await connection.close(timeout=CLOSE_SECONDS)
 
 
 async def _answers(connection: Connection) -> bool:

@@ -1,4 +1,4 @@
-"""JSON values as parameters of a prepared statement.
+"""JSON values as parameters of a prepared statement, and texts of Postgres's own types.
 
 The driver takes a value only in the Python type of the parameter, while a playbook's values come out of templates: a
 number or a time is often a text. What a text means is read as Postgres reads it.
@@ -20,9 +20,11 @@ import asyncpg
 from asyncpg.prepared_stmt import PreparedStatement
 
 from noetl_activities.errors import ConfigError
+from noetl_activities.postgres_times import INFINITIES
+from noetl_activities.rows import json_of
 from noetl_activities.tool import Json
 
-__all__ = ["NUL", "Prepared", "bound", "sendable"]
+__all__ = ["NUL", "Prepared", "bound", "sendable", "text_of"]
 
 NUL = "holds a NUL character (U+0000), which Postgres cannot store: leave it out, or keep the bytes as bytea"
 """What is wrong with such a text. The driver sends it, and the server loses its place in the message (08P01)."""
@@ -46,6 +48,20 @@ def sendable(text: str) -> str:
     if "\0" in text:
         raise ConfigError(f"the statement {NUL}")
     return text
+
+
+def text_of(value: Any) -> str:
+    """A value of a type that Python has none for, as Postgres writes and reads it."""
+    if isinstance(value, asyncpg.BitString):
+        return value.as_string().replace(" ", "")
+    return _range(cast("asyncpg.Range[Any]", value)) if isinstance(value, asyncpg.Range) else str(value)
+
+
+def _range(value: asyncpg.Range[Any]) -> str:
+    if value.isempty:
+        return "empty"
+    lower, upper = ("" if one is None else str(json_of(one)) for one in (value.lower, value.upper))
+    return f"{'[' if value.lower_inc else '('}{lower},{upper}{']' if value.upper_inc else ')'}"
 
 
 def _bind(place: str, value: Json, type_: str) -> Any:
@@ -85,6 +101,11 @@ def _boolean(value: Json) -> bool:
     return text in _TRUE
 
 
+def _or_infinity(read: Callable[[Json], Any]) -> Callable[[Json], Any]:
+    """A time that may be infinite."""
+    return lambda value: value if value in INFINITIES else read(value)
+
+
 def _timestamp(value: Json) -> datetime.datetime:
     """Without a zone: what the text says, its zone ignored, as Postgres does."""
     return datetime.datetime.fromisoformat(value.strip()).replace(tzinfo=None)
@@ -117,11 +138,11 @@ _READERS: Mapping[str, Callable[[Json], Any]] = MappingProxyType(
         **dict.fromkeys(("float4", "float8"), float),
         "numeric": lambda value: decimal.Decimal(str(value)),
         "bool": _boolean,
-        "timestamp": _timestamp,
-        "timestamptz": _instant,
-        "date": _date,
+        "timestamp": _or_infinity(_timestamp),
+        "timestamptz": _or_infinity(_instant),
+        "date": _or_infinity(_date),
         "time": lambda value: datetime.time.fromisoformat(value),
-        "interval": _interval,
+        "interval": _or_infinity(_interval),
         "uuid": lambda value: uuid.UUID(value),
         "bytea": _bytes,
     }

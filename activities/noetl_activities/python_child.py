@@ -84,7 +84,7 @@ def globals_of(call: dict[str, Any]) -> dict[str, Any]:
         "datetime": datetime,
         "now_utc": lambda: datetime.datetime.now(datetime.timezone.utc),  # noqa: UP017
         "format_iso8601": lambda when: when.isoformat(),
-        "make_serializable": plain,
+        "make_serializable": serializable,
         "get_val": lambda tree, path, default=None: get_val(tree, path, default),
         "deep_merge": deep_merge,
         **call["input"],
@@ -207,11 +207,11 @@ def finished(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """JSON of what tasks commonly return: dates, decimals, sets, numpy's values, anything else as text."""
-    if value is None or isinstance(value, (bool, int, str)):
+    """JSON of what tasks commonly return: dates, decimals, sets, numpy's values, anything else as text. NaN and
+    infinity stay for the worker to find (non_finite.py).
+    """
+    if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if isinstance(value, float):
-        return value if value == value and abs(value) != float("inf") else None
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -226,6 +226,11 @@ def plain(value: Any) -> Any:
         return float(value)
     except (TypeError, ValueError):
         return str(value)
+
+
+def serializable(value: Any) -> Any:
+    """The same without NaN and infinity, for code that writes JSON itself."""
+    return json.loads(json.dumps(plain(value)), parse_constant=lambda _name: None)
 
 
 def failure(error: BaseException, code: str) -> dict[str, Any]:

@@ -6,9 +6,9 @@ import base64
 import datetime
 import decimal
 import ipaddress
-import math
+import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, cast
 
 from noetl_activities.tool import Json
@@ -18,13 +18,26 @@ __all__ = ["Statement", "json_of", "sql_result", "statement"]
 _NETWORKS = (ipaddress.IPv4Network, ipaddress.IPv6Network)
 """Iterable over all their addresses: a text like any other database type."""
 
+_INFINITE = {
+    id(one): text
+    for one, text in (
+        (datetime.date.max, "infinity"),
+        (datetime.datetime.max, "infinity"),
+        (datetime.date.min, "-infinity"),
+        (datetime.datetime.min, "-infinity"),
+    )
+}
+"""DuckDB gives these very objects for infinite times. The last day of 9999 itself comes as another one."""
+
 Statement: TypeAlias = dict[str, Json]
 """{rows: [map], columns: [name], row_count}"""
 
 
-def statement(columns: list[str], rows: Iterable[Iterable[Any]], row_count: int | None = None) -> Statement:
-    """One statement's result; ``row_count`` of a statement without rows is what it changed."""
-    maps = [dict(zip(columns, map(json_of, row), strict=True)) for row in rows]
+def statement(
+    columns: list[str], rows: Iterable[Iterable[Any]], row_count: int | None = None, other: Callable[[Any], str] = str
+) -> Statement:
+    """One statement's result; ``row_count`` of a statement without rows is what it changed. ``other``: see json_of."""
+    maps = [dict(zip(columns, (json_of(one, other) for one in row), strict=True)) for row in rows]
     return {"rows": maps, "columns": columns, "row_count": len(maps) if row_count is None else row_count}
 
 
@@ -34,16 +47,16 @@ def sql_result(statements: list[Statement]) -> dict[str, Json]:
     return {**result, "statements": statements} if len(statements) > 1 else result
 
 
-def json_of(value: Any) -> Json:
-    """A database value as JSON: numbers stay numbers, times are ISO text, bytes base64, what JSON has no number for
-    (NaN, infinity) is null.
+def json_of(value: Any, other: Callable[[Any], str] = str) -> Json:
+    """A database value as JSON: numbers stay numbers, times are ISO text, bytes base64. NaN and infinity stay for
+    non_finite.py to find. ``other`` says what is written for a type that is the database's own.
     """
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float | decimal.Decimal):
         return _number(value)
     if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
+        return _INFINITE.get(id(value)) or value.isoformat()
     if isinstance(value, datetime.timedelta):
         return value.total_seconds()
     if isinstance(value, uuid.UUID):
@@ -51,15 +64,23 @@ def json_of(value: Any) -> Json:
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(bytes(cast("bytes", value))).decode()
     if isinstance(value, Mapping):
-        return {str(key): json_of(item) for key, item in cast("Mapping[Any, Any]", value).items()}
+        return {_name(key): json_of(item, other) for key, item in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, Iterable) and not isinstance(value, _NETWORKS):
-        return [json_of(item) for item in cast("Iterable[Any]", value)]
-    return str(value)
+        return [json_of(item, other) for item in cast("Iterable[Any]", value)]
+    return other(value)
 
 
-def _number(value: float | decimal.Decimal) -> int | float | None:
-    if not math.isfinite(value):
-        return None
-    if isinstance(value, decimal.Decimal) and value == value.to_integral_value() and abs(value) < 2**63:
+def _name(key: Any) -> str:
+    """A key of a map: the text of its JSON value."""
+    found = json_of(key)
+    return found if isinstance(found, str) else json.dumps(found)
+
+
+def _number(value: float | decimal.Decimal) -> int | float:
+    if isinstance(value, decimal.Decimal) and value.is_finite() and _is_small_integer(value):
         return int(value)
     return float(value)
+
+
+def _is_small_integer(value: decimal.Decimal) -> bool:
+    return abs(value) < 2**63 and value == value.to_integral_value()

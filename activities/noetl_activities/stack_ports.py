@@ -13,19 +13,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from urllib.parse import parse_qs, unquote, urlsplit
+from contextlib import suppress
 
 import msgspec
 
 from noetl_activities.address_ranges import Address, is_public, plain
 from noetl_activities.errors import RefusedError
 from noetl_activities.name_lookup import addresses_of
+from noetl_activities.postgres_dsn import DsnError, dsn_servers
 from noetl_activities.variables import DSN_VARIABLE, PORTS_VARIABLE
 
 __all__ = ["StackPorts"]
 
 _TEMPORAL = "TEMPORAL_ADDRESS"
-_TEMPORAL_PORT, _POSTGRES_PORT = 7233, 5432
+_TEMPORAL_PORT = 7233
 """Where the address names none."""
 
 _HOST_AND_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*)(?::(?P<port>\d{1,5}))?")
@@ -77,17 +78,10 @@ def _refusal(host: str, port: int, variable: str) -> RefusedError:
 
 
 def _of_postgres() -> Iterator[Service]:
-    """The hosts of a DSN, which may name several; a Unix socket has no port."""
-    try:
-        parts = urlsplit(os.environ.get(DSN_VARIABLE, ""))
-    except ValueError:
-        return  # whoever connects with it says what is wrong
-    query = parse_qs(parts.query)
-    ports = [int(one) for one in ",".join(query.get("port", [])).split(",") if one.isdecimal()] or [_POSTGRES_PORT]
-    hosts = ",".join([parts.netloc.rpartition("@")[2], *query.get("host", [])])
-    for host in map(unquote, filter(None, hosts.split(","))):
-        if not host.startswith("/"):
-            yield from (_service(DSN_VARIABLE, host, port) for port in ports)
+    """What is no DSN leads nowhere: whoever connects with it says what is wrong."""
+    with suppress(DsnError):
+        for host, port in dsn_servers(os.environ.get(DSN_VARIABLE, "")):
+            yield Service(DSN_VARIABLE, host, port)
 
 
 def _service(variable: str, text: str, port: int) -> Service:

@@ -11,8 +11,9 @@ from typing import NamedTuple
 import click
 
 from noetl_compiler.printable import printable_line
+from noetl_temporal.cli.rewriting import rewrite
 
-__all__ = ["Text", "below", "print_texts", "terminal_width", "write_texts"]
+__all__ = ["Text", "below", "print_texts", "terminal_width", "write_text", "write_texts"]
 
 
 class Text(NamedTuple):
@@ -44,13 +45,19 @@ def _echo_coloured(text: str) -> None:
 
 def write_texts(texts: Sequence[Text], output: Path, suffix: str, *, into_folder: bool) -> None:
     """To the file, or into the folder, each under its own path there. Raises click.UsageError."""
+    for file, text in texts:
+        if into_folder or output.is_dir():
+            write_text(below(output, file).with_suffix(f".{suffix}"), f"{text}\n", output)
+        else:
+            write_text(output, f"{text}\n", output.parent)
+
+
+def write_text(target: Path, text: str, within: Path) -> None:
+    """Write one file; see ``rewrite``. Raises click.UsageError: -o named what cannot be written."""
     try:
-        for file, text in texts:
-            target = below(output, file).with_suffix(f".{suffix}") if into_folder or output.is_dir() else output
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(f"{text}\n", encoding="utf-8")
-    except OSError as error:
-        raise click.UsageError(f"cannot write to {output}: {error.strerror or error}") from None
+        rewrite(target, text, within)
+    except click.ClickException as error:
+        raise click.UsageError(error.message) from None
 
 
 def below(folder: Path, file: str) -> Path:

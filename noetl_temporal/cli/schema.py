@@ -11,6 +11,7 @@ import click
 
 from noetl_compiler.schema import DIALECTS, Schema, json_schema, schema_of_all
 from noetl_compiler.syntax import Dialect
+from noetl_temporal.cli.output import write_text
 
 __all__ = ["schema_command"]
 
@@ -38,14 +39,7 @@ def schema_command(dialect: str, output: Path | None) -> None:
     if output is None:
         click.echo(text, nl=False)
     else:
-        _write(output, text)
-
-
-def _write(output: Path, text: str) -> None:
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise click.UsageError(f"cannot write to {str(output)!r}: {(error.strerror or str(error)).lower()}") from None
+        write_text(output, text, output.parent)
 
 
 def _lines(schema: Schema) -> Iterator[str]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -105,7 +108,7 @@ def test_a_step_is_explained(bare: Site) -> None:
         ([ETL, "--explain", "count", "--format", "json"], "--explain gives text"),
         ([ETL, "--guarantees", "--format", "svg"], "--guarantees gives text or json"),
         ([""], "no file or folder ''"),
-        ([ETL, "-o", "/proc/x"], "cannot write to /proc/x"),
+        ([ETL, "-o", "/proc/x"], "cannot write /proc/x"),
         ([ETL, "--forecast", "--payload", "{"], "is not JSON"),
     ],
 )
@@ -132,6 +135,37 @@ def test_a_playbook_without_steps_is_told_in_a_folder_too(bare: Site) -> None:
 def test_a_slash_makes_it_a_folder(bare: Site) -> None:
     assert bare.noetl("compile", ETL, "-o", "shown/").returncode == 0
     assert [file.name for file in bare.folder.rglob("*.txt")] == ["etl.txt"]
+
+
+TRAPS: dict[str, tuple[Callable[[Path, Path], None], str]] = {
+    "a link": (lambda path, victim: path.symlink_to(victim), "it is a link that leads out of shown"),
+    "a hard link": (lambda path, victim: path.hardlink_to(victim), "it is a hard link: the file has 2 names"),
+    "a FIFO": (lambda path, _: os.mkfifo(path), "it is a FIFO"),
+}
+
+
+@pytest.mark.parametrize("output", ["shown", "shown/etl.txt"])
+@pytest.mark.parametrize("kind", TRAPS)
+def test_an_output_overwrites_nothing_through_another_name(bare: Site, kind: str, output: str) -> None:
+    """Whoever made the folder made what lies in it."""
+    make, says = TRAPS[kind]
+    victim = bare.write("precious", "victim")
+    (bare.folder / "shown").mkdir()
+    make(bare.folder / "shown/etl.txt", victim)
+    bare.write(Path(ETL).read_text(), "etl.yaml")
+    done = bare.noetl("compile", "etl.yaml", "-o", output)
+    assert (done.returncode, victim.read_text()) == (2, "precious")
+    assert f"cannot write shown/etl.txt: {says}" in done.stderr
+
+
+def test_an_output_replaces_a_plain_file_and_leaves_no_draft(bare: Site) -> None:
+    (bare.folder / "shown").mkdir()
+    old = bare.write("old", "shown/etl.txt")
+    old.chmod(0o640)
+    assert bare.noetl("compile", ETL, "-o", "shown/etl.txt").returncode == 0
+    assert old.read_text().startswith("etl (examples/etl): 6 steps")
+    assert old.stat().st_mode & 0o777 == 0o640
+    assert [file.name for file in (bare.folder / "shown").iterdir()] == ["etl.txt"]
 
 
 def test_a_reader_that_leaves_early_is_no_accident(bare: Site) -> None:

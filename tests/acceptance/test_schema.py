@@ -31,10 +31,19 @@ def test_a_schema_is_written_to_a_file(bare: Site, dialect: str) -> None:
     ("args", "says"),
     [
         (["--dialect", "v9"], "'v9' is not one of"),
-        (["-o", "nowhere/schema.json"], "cannot write to 'nowhere/schema.json'"),
+        (["-o", "/proc/x"], "cannot write /proc/x"),
     ],
 )
 def test_a_wrong_call_is_told(bare: Site, args: list[str], says: str) -> None:
     done = bare.noetl("schema", *args)
     assert done.returncode == 2
     assert says in done.stderr
+
+
+def test_a_schema_is_not_written_through_a_link(bare: Site) -> None:
+    victim = bare.write("precious", "victim")
+    (bare.folder / "project").mkdir()
+    (bare.folder / "project/playbook.schema.json").symlink_to(victim)
+    done = bare.noetl("schema", "-o", "project/playbook.schema.json")
+    assert (done.returncode, victim.read_text()) == (2, "precious")
+    assert "it is a link that leads out of project" in done.stderr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 import asyncpg
@@ -12,12 +12,14 @@ import pytest
 from noetl_activities import postgres as postgres_tool
 from noetl_activities import postgres_kept
 from noetl_activities.outcome import Outcome
-from noetl_activities.postgres_kept import keeping_connections
+from noetl_activities.postgres_kept import Connection, KeptConnections, keeping_connections
 from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import Context, request
 
 PID = "select pg_backend_pid() as pid"
+SLEEP = "select pg_sleep(60) as kept"
+ASLEEP = f"state = 'active' and query = '{SLEEP}'"
 
 
 @pytest.fixture
@@ -103,9 +105,8 @@ async def test_a_cancelled_call_leaves_no_connection(
     context: Context, owner: asyncpg.Connection[asyncpg.Record]
 ) -> None:
     pid = await value(context, PID)
-    task = asyncio.create_task(run(context, "select pg_sleep(60)"))
-    while await owner.fetchval("select state from pg_stat_activity where pid = $1", pid) != "active":
-        await asyncio.sleep(0.01)
+    task = asyncio.create_task(run(context, SLEEP))
+    assert await sleeping(owner) == pid
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -113,19 +114,44 @@ async def test_a_cancelled_call_leaves_no_connection(
 
 
 @pytest.mark.usefixtures("kept")
-@pytest.mark.parametrize("trusted", [0.0, 60.0])
+@pytest.mark.parametrize("trusted", [0.0, 60.0], ids=["asked", "trusted"])
 async def test_a_connection_that_the_server_ended_is_not_used(
     context: Context,
     owner: asyncpg.Connection[asyncpg.Record],
     monkeypatch: pytest.MonkeyPatch,
     trusted: float,
 ) -> None:
+    """One that is trusted is used until this process has noticed, which is some time after the server has ended it."""
+    given = given_back(monkeypatch)
     monkeypatch.setattr(postgres_kept, "TRUSTED_SECONDS", trusted)
     pid = await value(context, PID)
     await owner.execute("select pg_terminate_backend($1)", pid)
-    while await is_there(owner, pid):
-        await asyncio.sleep(0.01)
+    await gone(owner, pid)
+    async with asyncio.timeout(30):
+        while trusted and not given[-1].is_closed():
+            await asyncio.sleep(0.01)
     assert await value(context, PID) != pid
+
+
+def given_back(monkeypatch: pytest.MonkeyPatch) -> list[Connection]:
+    """The connections that calls give back."""
+    found: list[Connection] = []
+    really = KeptConnections.give_back
+
+    async def give_back(self: KeptConnections, arguments: Mapping[str, Any], connection: Connection) -> None:
+        found.append(connection)
+        await really(self, arguments, connection)
+
+    monkeypatch.setattr(KeptConnections, "give_back", give_back)
+    return found
+
+
+async def sleeping(owner: asyncpg.Connection[asyncpg.Record]) -> int:
+    """The process of Postgres that executes SLEEP, once it does."""
+    async with asyncio.timeout(30):
+        while not (found := await owner.fetchval(f"select pid from pg_stat_activity where {ASLEEP}")):
+            await asyncio.sleep(0.01)
+    return int(found)
 
 
 async def is_there(owner: asyncpg.Connection[asyncpg.Record], pid: int) -> bool:
@@ -133,7 +159,7 @@ async def is_there(owner: asyncpg.Connection[asyncpg.Record], pid: int) -> bool:
 
 
 async def gone(owner: asyncpg.Connection[asyncpg.Record], pid: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while await is_there(owner, pid):
             await asyncio.sleep(0.01)
 
@@ -175,3 +201,15 @@ async def test_a_call_waits_while_as_many_are_open_as_may_be(context: Context, m
     slow = "select pg_backend_pid() as pid, pg_sleep(0.05)::text as slept"
     results: list[Any] = [one.result for one in await asyncio.gather(*(run(context, slow) for _ in range(8)))]
     assert len({one["rows"][0]["pid"] for one in results}) == 2
+
+
+async def test_a_cancel_is_not_lost_where_the_connection_cannot_be_closed_in_time(
+    context: Context, owner: asyncpg.Connection[asyncpg.Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """asyncpg's TimeoutError took the place of the cancel, and was reported as that of a server out of reach."""
+    task = asyncio.create_task(run(context, SLEEP))
+    await sleeping(owner)
+    monkeypatch.setattr(postgres_kept, "CLOSE_SECONDS", 1e-6)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

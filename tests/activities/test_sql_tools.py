@@ -22,6 +22,7 @@ from noetl_activities.postgres_connect import sql_error
 from noetl_activities.postgres_kept import keeping_connections
 from noetl_activities.sql import split
 from noetl_activities.tool import Request
+from noetl_temporal.tool_outcome import plain
 
 from .conftest import Context, request
 
@@ -170,7 +171,9 @@ async def test_params_that_are_missing_are_no_connection_error(postgres: Context
 
 async def test_what_json_cannot_say(postgres: Context) -> None:
     sql = "select 'NaN'::numeric as a, 'infinity'::float8 as b, cidr '10.0.0.0/8' as c"
-    assert await rows(postgres, sql) == [{"a": None, "b": None, "c": "10.0.0.0/8"}]
+    found = plain(await run(postgres, sql))
+    assert found["result"]["rows"] == [{"a": None, "b": None, "c": "10.0.0.0/8"}]
+    assert found["meta"]["warning"].startswith("2 numbers of the result are NaN or infinite")
 
 
 LARGE = {
@@ -328,11 +331,15 @@ async def test_duckdb_errors_and_limits(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("duckdb_files")
 async def test_cancelling_interrupts_duckdb(tmp_path: Path) -> None:
     endless = "select count(*) from range(100000000000) a, range(100000) b"
-    running = asyncio.create_task(run_duckdb(endless, database=str(tmp_path / "x.duckdb")))
-    await asyncio.sleep(0.3)
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(running, 30)
+    begun = tmp_path / "begun"
+    sql = f"copy (select 1) to '{begun}'; {endless}"
+    running = asyncio.create_task(run_duckdb(sql, database=str(tmp_path / "x.duckdb")))
+    async with asyncio.timeout(60):
+        while not begun.exists():
+            await asyncio.sleep(0.02)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
 
 
 async def test_a_port_where_nothing_listens_is_told_in_words() -> None:

@@ -106,10 +106,15 @@ async def test_elsewhere_a_port_is_just_a_number(monkeypatch: pytest.MonkeyPatch
     [
         ("", []),
         ("postgresql://u:p@h/db", [("h", 5432)]),
-        ("postgresql://u:p@h:1,[::1]:2/db", [("h", 1), ("[::1]", 2)]),
+        ("postgresql://u:p@h:1,[::1]:2/db", [("h", 1), ("::1", 2)]),
         ("postgresql://u:p@%2Frun%2Fpg/db", []),
         ("postgresql://u:p@/db?host=/run/pg&port=6", []),
         ("postgresql://u:p@/db?host=a,b&port=6", [("a", 6), ("b", 6)]),
+        ("postgresql://u:p@h/db?port=6", [("h", 6)]),
+        ("postgresql://u:p@h:1/db?port=6&unknown=x", [("h", 1)]),
+        ("postgresql://u:p@a,b:2/db?sslmode=require", [("a", 5432), ("b", 2)]),
+        ("postgresql://u:p@[::1]/db", [("::1", 5432)]),
+        ("postgresql://u:p@ss@h/db", []),
         ("postgresql://[", []),
     ],
 )

@@ -55,6 +55,12 @@ def test_credentials_are_a_mapping_of_names() -> None:
     assert credentials["warehouse"]["type"] == "postgres"
 
 
+def test_lines_are_short() -> None:
+    """But for what is printed by a command."""
+    prose = re.sub(r"^```.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL)
+    assert [line for line in prose.splitlines() if len(line) > 132] == []
+
+
 def test_there_are_commands() -> None:
     assert {command.split()[1] for command in COMMANDS} >= {"run", "compile", "dev", "status", "events", "worker"}
 

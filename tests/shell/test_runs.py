@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
 import msgspec
@@ -69,6 +70,17 @@ async def test_a_playbook_runs_and_its_result_comes_back(shell: Shell) -> None:
     assert shown["NoetlStatus"] == "completed"
     assert shown["NoetlExecutionId"] == handle.execution_id
     assert await description.static_summary() == "playbook shell"
+
+
+async def test_rules_see_null_where_the_log_has_null(shell: Shell) -> None:
+    """NaN was a number for the rules and sinks of its call, and null everywhere else."""
+    rules = """[{when: "{{ output.data.n is none }}", then: {do: fail, message: "no number"}}]"""
+    text = f"  - step: start\n    tool: {{kind: noop, spec: {{policy: {{rules: {rules}}}}}}}\n"
+    async with shell.client(lambda _request, _context: {"n": math.nan}) as client:
+        handle = await shell.submit(client, text)
+        assert "no number" in str(await handle.result())
+    [(_, closed)] = await activities(handle)
+    assert report(closed).outcome["meta"]["warning"].startswith("a number of the result is NaN or infinite")
 
 
 async def test_a_failed_playbook_fails_its_workflow_with_the_place(shell: Shell) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import duckdb
-
+from noetl_activities.duckdb_driver import duckdb
 from noetl_activities.sinks.ledger import DAYS_KEPT
 
 __all__ = ["claim", "ensure", "find", "keep", "prune"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import duckdb
-
+from noetl_activities.duckdb_driver import duckdb
 from noetl_activities.sinks import duckdb_ledger as ledger
 from noetl_activities.sinks.data import ColumnTypes, Row, column_type, quoted
 from noetl_activities.sinks.ledger import Entry, Stored, is_time_to_prune

@@ -53,6 +53,7 @@ class Settling:
         """Record what a call came to. Raises TemplateFailure."""
         task = plan.task
         outcome, rules = with_selected(task.output, task.kind, report.outcome), task.policy.rules if task.policy else ()
+        self._warn_of_result(task, outcome)
         if report.failed is not None:
             self._record(plan, outcome)
             raise _rule_failure(report.failed, rules, task)
@@ -102,6 +103,12 @@ class Settling:
             for one in report.mistakes:
                 rule = rules[one.rule]
                 self._host.warn(one.message, rule.when.span if rule.when else rule.span)
+
+    def _warn_of_result(self, task: Task, outcome: PlainOutcome) -> None:
+        """What the tool itself warns of: values that were changed."""
+        warning = outcome.get("meta", {}).get("warning")
+        if isinstance(warning, str):
+            self._host.warn(f"{task.label}: {warning}", task.span)
 
     def _record(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
         """Keep the outcome under the task's label; ``last`` moves on success only."""

@@ -1,0 +1,45 @@
+"""Numbers that JSON has no form for: NaN and infinity, from databases, from bodies of responses or from Python code.
+
+They become null, and whoever looks at the run is told (semantics.md 19): ``meta.warning`` of an outcome is a warning of
+the log.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, cast
+
+from noetl_activities.outcome import Json
+
+__all__ = ["replace_non_finite"]
+
+
+def replace_non_finite(value: Json) -> dict[str, Json]:
+    """Replace them with null in lists and maps, in place. Returns what the outcome's ``meta`` says of it: nothing where
+    there are none.
+    """
+    count = 0
+    level: list[Any] = [value]
+    while level:
+        inner: list[Any] = []
+        for outer in level:
+            found = [key for key, one in _entries(outer) if one.__class__ is float and not math.isfinite(one)]
+            for key in found:
+                outer[key] = None
+            count += len(found)
+            inner += [one for _, one in _entries(outer) if one.__class__ is dict or one.__class__ is list]
+        level = inner
+    return {"warning": _words(count)} if count else {}
+
+
+def _entries(outer: Any) -> Iterable[tuple[Any, Any]]:
+    if outer.__class__ is dict:
+        return cast("dict[str, Any]", outer).items()
+    return enumerate(cast("list[Any]", outer))
+
+
+def _words(count: int) -> str:
+    if count == 1:
+        return "a number of the result is NaN or infinite, which JSON cannot say: it is null"
+    return f"{count:,} numbers of the result are NaN or infinite, which JSON cannot say: they are null"

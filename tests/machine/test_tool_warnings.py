@@ -1,0 +1,47 @@
+"""What a tool warns of in its outcome's meta is a warning of the log, once a place (semantics.md 19)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl_temporal.machine.call import RuleFailure, ToolReport
+
+from .driver import Run, error, ok, run_text
+from .playbooks import playbook
+
+TOLD = "a number of the result is NaN or infinite"
+STEP = """
+  - step: start
+    tool: [{name: read, kind: noop}]
+"""
+LOOP = """
+  - step: start
+    loop: {in: [1, 2, 3], iterator: item}
+    tool: [{name: read, kind: noop}]
+"""
+
+
+def warned(text: str, answer: Any) -> list[str | None]:
+    return [event.error for event in run_text(playbook(text), lambda _call: answer).of("warning")]
+
+
+def test_it_is_told_at_the_task() -> None:
+    run: Run = run_text(playbook(STEP), lambda _call: ok({"n": None}, meta={"warning": TOLD}))
+    [warning] = run.of("warning")
+    assert (warning.error, warning.node, warning.meta["source"]["line"]) == (f"read: {TOLD}", "start", 7)
+    assert run.finish.status == "completed"
+
+
+def test_a_loop_tells_it_once() -> None:
+    assert warned(LOOP, ok({"n": None}, meta={"warning": TOLD})) == [f"read: {TOLD}"]
+
+
+def test_a_call_that_fails_tells_it_too() -> None:
+    assert warned(STEP, error(meta={"warning": TOLD})) == [f"read: {TOLD}"]
+    failed = ToolReport({"status": "ok", "result": 1, "meta": {"warning": TOLD}}, failed=RuleFailure("no number"))
+    assert warned(STEP, failed) == [f"read: {TOLD}"]
+
+
+def test_other_meta_is_no_warning() -> None:
+    assert warned(STEP, ok(1)) == warned(STEP, ok(1, meta={"stdout": "x"})) == warned(STEP, ok(1, meta={"warning": 1}))
+    assert warned(STEP, ok(1)) == []
