@@ -65,7 +65,8 @@ def _overview() -> Iterator[str]:
 
 
 def _is_supported(kind: str) -> bool:
-    return kind in KINDS and KINDS[kind].executor
+    """Tasks of the workbook are part of the graph of their caller."""
+    return kind == "workbook" or (kind in KINDS and KINDS[kind].executor)
 
 
 def _about(kind: str) -> str:

@@ -98,6 +98,6 @@ def test_steps_that_commands_name_are_in_the_example(step: tuple[str, str]) -> N
 
 
 def test_the_tools_that_can_run_are_those_it_names() -> None:
-    found = re.search(r"tools that can run\s+today are (.*?)\.", README, re.DOTALL)
+    found = re.search(r"^\| the tools (.*?) \|", README, re.MULTILINE)
     assert found is not None
     assert set(re.findall(r"`(\w+)`", found[1])) == set(load_tools())
