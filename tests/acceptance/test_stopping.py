@@ -9,10 +9,6 @@ import subprocess
 from typing import Any
 
 import pytest
-from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
-from temporalio.client import Client
-from temporalio.service import RPCError
 
 from noetl_temporal.stack.addresses import Addresses
 from tests.acceptance.processes import wait_until
@@ -105,33 +101,6 @@ def test_terminate_from_another_terminal(site: Site, api: Api) -> None:
     assert (account["status"], steps(account)) == ("terminated", {"wait": "cancelled"})
     assert (account["steps"]["wait"]["attempts"], account["reason"]) == (1, "stuck")
     assert told(site, "status", run.id) == account
-
-
-async def test_a_run_that_temporal_has_no_longer(site: Site) -> None:
-    account = site.run(HELLO)
-    client = await Client.connect(site.addresses().temporal)
-    await client.workflow_service.delete_workflow_execution(
-        DeleteWorkflowExecutionRequest(
-            namespace="default", workflow_execution=WorkflowExecution(workflow_id=account["workflow_id"])
-        )
-    )
-
-    async def is_there() -> bool:
-        try:
-            await client.get_workflow_handle(account["workflow_id"]).describe()
-        except RPCError:
-            return False
-        return [one async for one in client.list_workflows(f"WorkflowId = '{account['workflow_id']}'")] != []
-
-    while await is_there():
-        pass
-    id_ = str(account["execution_id"])
-    past = told(site, "status", id_)
-    assert past.pop("duration_seconds") == pytest.approx(account.pop("duration_seconds"), abs=0.1)
-    assert account.pop("ui_url")
-    assert past.pop("ui_url") is None
-    assert past == account
-    assert len(site.noetl("events", id_, "--json").stdout.splitlines()) == account["events"]
 
 
 @pytest.fixture
