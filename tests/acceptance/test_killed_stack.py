@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -20,9 +21,6 @@ from tests.acceptance.site import NOETL, Site
 pytestmark = [pytest.mark.stack, pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks at /proc")]
 
 KILLS = 8
-FIRST_START_SECONDS = 3.0
-START_SECONDS = 6.0
-STOP_SECONDS = 3.0
 
 
 def processes_of(home: Home) -> dict[int, str]:
@@ -57,17 +55,29 @@ def guards(home: Home) -> list[int]:
     return [pid for pid, command in processes_of(home).items() if "while read -r what pid" in command]
 
 
+def seconds_of_a_start_and_a_stop(site: Site) -> tuple[float, float]:
+    """On this machine, of a stack without data; which it is again afterwards."""
+    began = time.monotonic()
+    owner = serving(site)
+    assert wait_until(lambda: running(site.home) is not None, 60)
+    started = time.monotonic()
+    owner.terminate()
+    owner.wait()
+    stopped = time.monotonic()
+    shutil.rmtree(site.home.root)
+    return started - began, stopped - started
+
+
 def test_killed_at_any_moment(site: Site) -> None:
     home = site.home
     chance = random.Random()
+    start_seconds, stop_seconds = seconds_of_a_start_and_a_stop(site)
     for kill in range(KILLS):
         owner = serving(site)
-        starting = FIRST_START_SECONDS if not (home.postgres / "data").exists() else START_SECONDS
         if kill % 4 == 3:  # while it stops
             assert wait_until(lambda: running(home) is not None, 60), f"kill {kill}"
             owner.terminate()
-            starting = STOP_SECONDS
-        time.sleep(chance.uniform(0, starting))
+        time.sleep(chance.uniform(0, 1.5 * (stop_seconds if kill % 4 == 3 else start_seconds)))
         if kill % 2:  # what ends the servers is killed too: the next owner has to
             for pid in guards(home):
                 os.kill(pid, signal.SIGKILL)
