@@ -38,9 +38,11 @@ _AFTER = ("next.evaluated", "ctx.updated", "warning", "playbook.resumed", "loop.
 """What comes of an end and stands after it, under what has ended."""
 
 _STANDING = """
-SELECT * FROM noetl.event e WHERE execution_id = $1
+SELECT event_id, parent_event_id, event_type, status, node_name, node_type, duration, meta
+FROM noetl.event e WHERE execution_id = $1
   AND NOT EXISTS (SELECT FROM noetl.superseded_events($1) s WHERE s.event_id = e.event_id)
 """
+"""The columns that are read here: others may be large."""
 
 
 async def audit_execution(dsn: str, execution_id: int) -> list[str]:
@@ -49,25 +51,30 @@ async def audit_execution(dsn: str, execution_id: int) -> list[str]:
     try:
         query = "SELECT status FROM noetl.execution WHERE execution_id = $1"
         status = await connection.fetchval(query, execution_id)
-        records = await connection.fetch(_STANDING, execution_id)
+        if status is None:
+            return [f"execution {execution_id} is not in the log"]
+        return await _audit_rows(connection, execution_id, status)
     finally:
         await connection.close()
-    if status is None:
-        return [f"execution {execution_id} is not in the log"]
-    return audit([dict(record) for record in records], status=status, stopped=status in STOPPED)
 
 
 async def audit_everything(dsn: str) -> dict[str, list[str]]:
     """What is wrong with the executions in the database at ``dsn``: path and id -> problems, without the good ones."""
     connection = await asyncpg.connect(dsn)
     try:
-        records = await connection.fetch(
-            "SELECT execution_id, path FROM noetl.execution JOIN noetl.catalog USING (catalog_id)"
-        )
+        query = "SELECT execution_id, status, path FROM noetl.execution JOIN noetl.catalog USING (catalog_id)"
+        found = {
+            f"{path} {execution_id}": await _audit_rows(connection, execution_id, status)
+            for execution_id, status, path in await connection.fetch(query)
+        }
     finally:
         await connection.close()
-    found = {f"{one['path']} {one['execution_id']}": await audit_execution(dsn, one["execution_id"]) for one in records}
     return {name: problems for name, problems in found.items() if problems}
+
+
+async def _audit_rows(connection: asyncpg.Connection, execution_id: int, status: str) -> list[str]:
+    records = await connection.fetch(_STANDING, execution_id)
+    return audit([dict(record) for record in records], status=status, stopped=status in STOPPED)
 
 
 def audit(rows: Sequence[Row], *, status: str, stopped: bool) -> list[str]:

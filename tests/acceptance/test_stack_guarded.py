@@ -194,6 +194,7 @@ def asked(port: int, host: str) -> bytes:
 def test_temporal_obeys_nobody_who_speaks_http_but_its_ui(servers: Addresses) -> None:
     ports = listening_ports(servers.temporal_pid)
     ui = int(servers.ui.rpartition(":")[2])
+    assert wait_until(lambda: answering({ui}) == {ui}), "the UI asks Temporal only once that has let it connect"
     assert answering(ports) == {ui}
     assert httpx.get(servers.ui).status_code == 200
     assert httpx.get(f"{servers.ui}/api/v1/namespaces").status_code == 200
@@ -204,7 +205,7 @@ def test_temporal_obeys_whoever_speaks_http_without_the_setting(home: Home, monk
     """The control of the test above."""
     monkeypatch.delitem(temporal.DYNAMIC_CONFIG, "frontend.httpAllowedHosts")
     with owned_stack(home, "run") as (_, addresses):
-        assert len(answering(listening_ports(addresses.temporal_pid))) == 2
+        assert wait_until(lambda: len(answering(listening_ports(addresses.temporal_pid))) == 2)
 
 
 @PROC

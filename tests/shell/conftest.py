@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -28,6 +29,8 @@ from tests.audit import audit_everything
 from .table import Base
 
 Answer = Callable[[Request, ToolContext], Any]
+
+FOLLOWED_AT_ONCE = 8
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: shell, path: tests/shell}\n"
 
@@ -75,8 +78,15 @@ async def audited(servers: Addresses, signed: None) -> AsyncGenerator[None]:
     client = await connect_temporal(servers.temporal, dsn=servers.postgres)
     closed = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND ExecutionStatus != 'Running' AND NoetlPath = 'tests/shell'"
     closed += f" AND StartTime >= '{began.isoformat()}'"
-    for run in {one.id async for one in client.list_workflows(closed)}:
-        await follow_execution(client, servers.postgres, run)
+    places = asyncio.Semaphore(FOLLOWED_AT_ONCE)
+
+    async def follow(run: str) -> None:
+        async with places:
+            await follow_execution(client, servers.postgres, run)
+
+    async with asyncio.TaskGroup() as group:
+        for run in {one.id async for one in client.list_workflows(closed)}:
+            group.create_task(follow(run))
     assert await audit_everything(servers.postgres) == {}
 
 
