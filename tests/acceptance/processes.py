@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 30) -> bool:
+def wait_until(condition: Callable[[], bool], seconds: float = 90) -> bool:
     """Whether ``condition()`` came true; polled, so no test depends on how fast it does."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -25,3 +26,9 @@ def alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return not Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].startswith(" Z")
+
+
+def was_told(pid: int, what: signal.Signals) -> bool:
+    """Whether a process that is stopped has been sent this signal, which it gets when it goes on."""
+    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return bool(int(fields["ShdPnd"], 16) & 1 << (what - 1))

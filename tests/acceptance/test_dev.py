@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from noetl_temporal.stack.leftovers import noted
-from tests.acceptance.processes import alive, wait_until
+from tests.acceptance.processes import alive, wait_until, was_told
 from tests.acceptance.site import ROOT, Site
 
 pytestmark = pytest.mark.stack
@@ -109,10 +109,18 @@ def test_two_at_once_bring_one_stack_up(bare: Site) -> None:
 
 
 def test_down_stops_a_stack_that_is_starting(bare: Site) -> None:
+    """Its process is held until it is told to end: it may else be up before ``down`` looks."""
     home = bare.home
     up = bare.start("dev", "up")
     assert wait_until(lambda: home.root.exists() and home.owner() is not None)
-    assert bare.noetl("dev", "down").stdout == "down\n"
+    owner = home.owner()
+    assert owner is not None
+    os.kill(owner.pid, signal.SIGSTOP)
+    down = bare.start("dev", "down")
+    assert wait_until(lambda: was_told(owner.pid, signal.SIGTERM))
+    os.kill(owner.pid, signal.SIGCONT)
+    told, _ = down.communicate(timeout=60)
+    assert told == "down\n"
     up.communicate(timeout=60)
     assert up.returncode == 1
     assert home.owner() is None
