@@ -125,7 +125,7 @@ RETRIES: Models = (
                 "then": ref("retry_outcomes"),
                 "else": ref("retry_failure"),
             },
-            {"type": ["boolean", "integer"]},
+            {"type": ["boolean", "integer"], "minimum": 0},
             list_of(ref("retry_rule")),
         ),
     ),

@@ -69,6 +69,7 @@ NAMES: Schema = {
 
 AMOUNT: Schema = {
     "type": ["number", "string"],
+    "minimum": 0,
     "pattern": rf"^\s*\d+(\.\d+)?\s*$|{TEMPLATE}",
     "patternErrorMessage": "expected a number, or a template that yields one",
     "examples": [3, "{{ workload.limit }}"],
@@ -76,6 +77,7 @@ AMOUNT: Schema = {
 
 SECONDS: Schema = {
     "type": ["number", "string"],
+    "minimum": 0,
     "pattern": rf"^\s*\d+(\.\d+)?\s*(ms|s|m|h|d)?\s*$|{TEMPLATE}",
     "patternErrorMessage": 'expected a duration such as 30 or "30s"; units are ms, s, m, h and d',
     "examples": [30, "500ms", "5m"],
