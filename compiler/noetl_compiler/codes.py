@@ -32,6 +32,7 @@ class Code(Enum):
     DEPRECATED_FORM = "NT110"
     CREDENTIAL_IN_TEXT = "NT111"
     OVERSIZED_DATA = "NT112"
+    AMBIGUOUS_VALUE = "NT113"
     DUPLICATE_STEP = "NT201"
     DUPLICATE_LABEL = "NT202"
     UNKNOWN_STEP = "NT203"
@@ -56,6 +57,7 @@ class Code(Enum):
     DEAD_RULE = "NT403"
     ENDLESS_JUMP = "NT404"
     UNBOUNDED_PAGES = "NT405"
+    LOOP_OVER_TEXT = "NT406"
     LATE_ROUTE = "NT411"
     UNKNOWN_TOOL = "NT501"
     NO_EXECUTOR = "NT502"
@@ -96,6 +98,7 @@ _MEANINGS: dict[Code, str] = {
     Code.MIXED_DIALECTS: (
         "A playbook uses constructs of two dialects; it is read as the one that it uses more decisively."
     ),
+    Code.LOOP_OVER_TEXT: "The collection of a loop is a text or a number, so the loop runs once.",
     Code.CONFLICTING_FIELDS: "Two fields say the same thing, or exclude each other.",
     Code.DEPRECATED_FORM: "A form still works, but the current dialect has a better one.",
     Code.CREDENTIAL_IN_TEXT: "A password, key or token is written in the playbook in plain text.",
@@ -126,6 +129,7 @@ _MEANINGS: dict[Code, str] = {
     Code.DEAD_RULE: "A rule can never match, because an earlier one always does.",
     Code.ENDLESS_JUMP: "A task goes back, or is called again, without any condition that ends it.",
     Code.UNBOUNDED_PAGES: "Pagination does not say how many pages there may be.",
+    Code.LOOP_OVER_TEXT: "The collection of a loop is a text or a number, so the loop runs once.",
     Code.LATE_ROUTE: (
         "A case rule about one item of a loop names a route, which is followed only after the whole loop."
     ),

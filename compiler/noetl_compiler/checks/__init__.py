@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from noetl_compiler.checks.ambiguous_values import warn_of_ambiguous_values
 from noetl_compiler.checks.changed_credentials import forbid_changed_credentials
 from noetl_compiler.checks.cycles import warn_of_endless_cycles
 from noetl_compiler.checks.dead_routes import warn_of_dead_routes
@@ -16,6 +17,7 @@ from noetl_compiler.checks.secrets import warn_of_secret_literals
 from noetl_compiler.checks.sizes import warn_of_oversized_data
 from noetl_compiler.checks.targets import forbid_unknown_targets
 from noetl_compiler.checks.templates import check_templates
+from noetl_compiler.checks.text_loops import warn_of_loops_over_text
 from noetl_compiler.checks.tools import forbid_unknown_tools
 from noetl_compiler.checks.unmatched_errors import warn_of_unmatched_errors
 from noetl_compiler.checks.unreachable_steps import warn_of_unreachable_steps
@@ -37,10 +39,12 @@ CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
     warn_of_unmatched_errors,
     warn_of_parallel_set,
     warn_of_endless_jumps,
+    warn_of_loops_over_text,
     forbid_unknown_tools,
     warn_of_unbound_expectations,
     warn_of_unused_tasks,
     warn_of_secret_literals,
     forbid_changed_credentials,
     warn_of_oversized_data,
+    warn_of_ambiguous_values,
 )

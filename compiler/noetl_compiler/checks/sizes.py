@@ -7,12 +7,12 @@ from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 
-__all__ = ["LARGEST_VALUE", "warn_of_oversized_data"]
+__all__ = ["DATA_KEYS", "LARGEST_VALUE", "warn_of_oversized_data"]
 
 LARGEST_VALUE = 65_536
 """Bytes of one value, from which on results too are stored apart from the history."""
 
-_DATA = frozenset(
+DATA_KEYS = frozenset(
     {"workload", "input", "args", "with", "data", "payload", "body", "json", "params", "in", "collection", "items"}
 )
 """Keys below which everything is the author's data and no structure of ours."""
@@ -39,7 +39,7 @@ def _measure(node: Node, is_data: bool, found: list[tuple[Node, int]]) -> int:
     size, before = 0, len(found)
     if isinstance(node, MappingNode):
         for key, item in node.entries:
-            size += _bytes(key.text) + _measure(item, is_data or key.text in _DATA, found)
+            size += _bytes(key.text) + _measure(item, is_data or key.text in DATA_KEYS, found)
     else:
         size = sum(_measure(item, is_data, found) for item in node.items)
     if is_data and size > LARGEST_VALUE and len(found) == before:

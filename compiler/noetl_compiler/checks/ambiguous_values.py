@@ -1,0 +1,69 @@
+"""Plain values that YAML 1.1 does not read as their own text: the country ``NO`` is false, the time ``12:30`` is 750.
+
+Only the author's data is checked, where no boolean or number is expected. There ``true``, ``1.50`` and ``0x1F`` are
+what they say; in a header or a variable of the environment, which are text, a number must keep its text too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from noetl_compiler.checks.secret_shapes import is_secret_key
+from noetl_compiler.checks.sizes import DATA_KEYS
+from noetl_compiler.codes import Code
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Playbook
+
+__all__ = ["warn_of_ambiguous_values"]
+
+_TEXT_KEYS = frozenset({"headers", "env"})
+"""Keys below which every value becomes text."""
+
+_DATA_KEYS = DATA_KEYS | {"ctx", "form", "set", "set_ctx", "set_iter", "set_vars", "vars"}
+
+_NUMBER = re.compile(r"[+-]?0[0-7_]+|\+[0-9_]+|[+-]?[0-9_]+(?::[0-9_]+)+(?:\.[0-9_]*)?|.*_.*")
+"""Octal, with a sign that is lost, sexagesimal, with underscores."""
+
+
+def warn_of_ambiguous_values(playbook: Playbook, report: Report) -> None:  # noqa: ARG001 - the same for every check
+    """NT113."""
+    for key, node, is_text in _data("", report.root, None) if report.root is not None else ():
+        if _is_ambiguous(node, is_text):
+            report.warning(Code.AMBIGUOUS_VALUE, node.span, *_message_and_hint(key, node, is_text))
+
+
+def _message_and_hint(key: str, node: ScalarNode, is_text: bool) -> tuple[str, str]:
+    """Neither repeats what may be a credential."""
+    hint = "quote it to keep the text"
+    if is_secret_key(key):
+        return "this value is not read as its own text", hint
+    meaning = json.dumps(node.value)
+    return f"the value {node.text} is read as {meaning}", hint if is_text else f"{hint}, or write {meaning}"
+
+
+def _data(key: str, node: Node, is_text: bool | None) -> Iterator[tuple[str, ScalarNode, bool]]:
+    """Every plain boolean and number of the data with the key it stands under, and whether it becomes text;
+    ``is_text`` is None outside of data.
+    """
+    if isinstance(node, ScalarNode):
+        if is_text is not None and node.style == "plain" and isinstance(node.value, int | float):
+            yield key, node, is_text
+    elif isinstance(node, MappingNode):
+        for name, item in node.entries:
+            yield from _data(name.text, item, _kind(name.text) if is_text is None else is_text)
+    else:
+        for item in node.items:
+            yield from _data(key, item, is_text)
+
+
+def _kind(key: str) -> bool | None:
+    return True if key in _TEXT_KEYS else False if key in _DATA_KEYS else None
+
+
+def _is_ambiguous(node: ScalarNode, is_text: bool) -> bool:
+    if isinstance(node.value, bool):
+        return node.text.lower() not in ("true", "false")
+    return node.text != str(node.value) if is_text else _NUMBER.fullmatch(node.text) is not None
