@@ -11,6 +11,7 @@ from noetl_compiler.diagnostics import Diagnostic, Severity, sort_and_dedupe
 from noetl_compiler.dialects import parse
 from noetl_compiler.dialects.fields import is_misspelt
 from noetl_compiler.gc_pause import collector_paused
+from noetl_compiler.indentation import with_indentation_hints
 from noetl_compiler.lower import lower
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.reader import read
@@ -41,7 +42,7 @@ def understand(source: SourceFile) -> ParsedPlaybook:
     if playbook is not None:
         for check in CHECKS:
             check(playbook, report)
-    diagnostics = sort_and_dedupe(report.found)
+    diagnostics = sort_and_dedupe(with_indentation_hints(report.found, root))
     return ParsedPlaybook(source, root, playbook, with_alias_places(source, diagnostics) if root else diagnostics)
 
 

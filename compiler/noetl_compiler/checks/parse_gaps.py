@@ -47,4 +47,10 @@ def _has_broken_way(step: Node, report: Report) -> bool:
     values = {key.text: node for key, node in step.entries}
     if any(report.has_error_in(values[key].span) for key in _WAYS if key in values):
         return True
+    if any(_is_empty(values[key]) for key in _WAYS if key in values):
+        return True  # its keys may be those that are unknown in the step, for want of indentation
     return any(nearest(key.text, _WAYS) for key, _ in step.entries if report.has_error_in(key.span))
+
+
+def _is_empty(node: Node) -> bool:
+    return isinstance(node, ScalarNode) and node.value is None

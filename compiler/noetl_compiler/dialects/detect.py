@@ -111,6 +111,8 @@ def _mark_of(key: str, node: Node) -> tuple[Dialect, str] | None:
 
 
 def _tool_mark(node: Node) -> tuple[Dialect, str] | None:
+    if isinstance(node, ScalarNode) and node.value is None:
+        return None  # mostly a mapping that is not indented
     if isinstance(node, ScalarNode):
         what = f'"tool: {node.text}"'
         return "v1" if what == _ITERATOR else "legacy", what

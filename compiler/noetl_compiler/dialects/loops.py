@@ -17,7 +17,7 @@ from noetl_compiler.dialects.reducers import read_reducers
 from noetl_compiler.dialects.spec_defaults import read_call_defaults, total_of
 from noetl_compiler.dialects.values import amount, expression, timeout
 from noetl_compiler.graph import Cursor, Template
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Loop, Name
 
@@ -93,12 +93,12 @@ def _read_filter(fields: Fields) -> Template | None:
 
 
 def _with_spec(node: MappingNode) -> MappingNode:
-    """``spec`` of a loop counts as standing in the loop itself."""
+    """``spec`` of a loop counts as standing in the loop itself; an empty one says nothing."""
     spec = node.get("spec")
-    if not isinstance(spec, MappingNode):
+    if spec is None or isinstance(spec, SequenceNode) or (isinstance(spec, ScalarNode) and spec.value is not None):
         return node
     outer = tuple(entry for entry in node.entries if entry[0].text != "spec")
-    return MappingNode((*spec.entries, *outer), node.span)
+    return MappingNode((*(spec.entries if isinstance(spec, MappingNode) else ()), *outer), node.span)
 
 
 def _mode(fields: Fields, policy: Fields) -> Mode:
