@@ -52,6 +52,7 @@ class Code(Enum):
     CONSTANT_CONDITION = "NT305"
     EARLY_RESULT = "NT306"
     NOT_BOOLEAN = "NT307"
+    HIDDEN_NAME = "NT308"
     ERRORS_UNMATCHED = "NT401"
     PARALLEL_SET = "NT402"
     DEAD_RULE = "NT403"
@@ -98,11 +99,11 @@ _MEANINGS: dict[Code, str] = {
     Code.MIXED_DIALECTS: (
         "A playbook uses constructs of two dialects; it is read as the one that it uses more decisively."
     ),
-    Code.LOOP_OVER_TEXT: "The collection of a loop is a text or a number, so the loop runs once.",
     Code.CONFLICTING_FIELDS: "Two fields say the same thing, or exclude each other.",
     Code.DEPRECATED_FORM: "A form still works, but the current dialect has a better one.",
     Code.CREDENTIAL_IN_TEXT: "A password, key or token is written in the playbook in plain text.",
     Code.OVERSIZED_DATA: "The playbook contains more data than a run should carry.",
+    Code.AMBIGUOUS_VALUE: "A value without quotes is not read as its own text.",
     Code.DUPLICATE_STEP: "Two steps have the same name.",
     Code.DUPLICATE_LABEL: "Two tasks of one step, or of the workbook, have the same name.",
     Code.UNKNOWN_STEP: "A route, the entry or the final step names a step that does not exist.",
@@ -122,6 +123,7 @@ _MEANINGS: dict[Code, str] = {
     Code.CONSTANT_CONDITION: "A condition has the same value in every run.",
     Code.EARLY_RESULT: "A template reads the result of a step that cannot have run before.",
     Code.NOT_BOOLEAN: "A condition yields something other than true or false, so it nearly always holds.",
+    Code.HIDDEN_NAME: "A condition reads the name of a step, task or element, and a call binds the same name.",
     Code.ERRORS_UNMATCHED: ("A policy has no rule for some errors, so the step continues after a failed call."),
     Code.PARALLEL_SET: (
         "Iterations that run in parallel set the same name; the last in order wins when the loop ends."

@@ -77,8 +77,10 @@ class VisibleNames:
     """The names of one playbook."""
 
     def __init__(self, playbook: Playbook) -> None:
+        self.dialect = playbook.dialect
         self._playbook = playbook
         self._local: dict[tuple[RenderedAt, int, int], frozenset[str] | None] = {}
+        self._given_at: dict[tuple[RenderedAt, int, int], frozenset[str] | None] = {}
         self._of_engine: dict[tuple[RenderedAt, int], frozenset[str]] = {}
 
     def knows(self, use: Use, name: str) -> bool:
@@ -95,6 +97,11 @@ class VisibleNames:
         local = self._of_place(use)
         return local is None or name in local or name in self._beside_results
 
+    def gives(self, use: Use, name: str) -> bool:
+        """Whether the playbook itself binds a name at a place, over those of the engine, or may do so."""
+        given = self._given(use)
+        return given is None or name in given
+
     def at(self, use: Use) -> frozenset[str]:
         """All bare names that are known to be bound at a place."""
         if use.place is RenderedAt.WORKLOAD:
@@ -102,7 +109,7 @@ class VisibleNames:
         return self._everywhere | (self._of_place(use) or _NONE)
 
     def below(self, use: Use, name: str) -> frozenset[str] | None:
-        """The names known below a bare one; None when anything may be there."""
+        """The names known below one of the engine's; None when anything may be there."""
         match name:
             case "workload" | "work":
                 return self.workload
@@ -222,16 +229,29 @@ class VisibleNames:
             return True
         return self._playbook.dialect == "case" and use.place in (RenderedAt.OUTCOME, RenderedAt.AFTER)
 
+    def _given(self, use: Use) -> frozenset[str] | None:
+        """What the playbook itself binds there, over the names of the engine: ``input``, ``args`` and the like, and the
+        element of a loop. None when a template decides which they are.
+        """
+        key = (use.place, id(use.step), id(use.task))
+        if key not in self._given_at:
+            values = self._inputs(use)
+            names = {name for value in values for name in names_in(value)}
+            names.update(loop.element.text for loop in self._loops(use))
+            is_open = any(isinstance(value.data, str) for value in values)
+            self._given_at[key] = None if is_open else frozenset(names)
+        return self._given_at[key]
+
     def _bound(self, use: Use) -> frozenset[str] | None:
-        """Names bound by ``input``, ``args`` and the like, by the loop and by pagination."""
-        values = self._inputs(use)
-        if any(isinstance(value.data, str) for value in values):
+        """Names given, the iteration's own and those of pagination."""
+        given = self._given(use)
+        if given is None:
             return None
-        names = {name for value in values for name in names_in(value)}
-        if names:
+        names = set(given)
+        if names and any(names_in(value) for value in self._inputs(use)):
             names |= {"input", "args"}
-        for loop in self._loops(use):
-            names |= ITERATION | {loop.element.text}
+        if any(True for _ in self._loops(use)):
+            names |= ITERATION
         if any(step.loop is not None and step.loop.body.cursor is not None for step in self._steps(use)):
             names |= CLAIM
         return frozenset(names | _collected(use.task)) if use.place is RenderedAt.OUTCOME else frozenset(names)

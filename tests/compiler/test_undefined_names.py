@@ -111,3 +111,21 @@ def test_results_that_are_read_too_early(workflow: list[str], early: list[str]) 
 def test_what_to_do_about_a_name(text: str, hint: str) -> None:
     (found,) = [one for one in compile_text(text).diagnostics if one.code is Code.UNDEFINED_NAME]
     assert found.hint == hint
+
+
+RESERVED = ("ctx", "iter", "job", "keychain", "payload", "results", "vars", "work", "workload")
+
+
+@pytest.mark.parametrize("name", RESERVED)
+@pytest.mark.parametrize("more", ["loop: {in: [{title: a}], iterator: NAME}, ", "input: {NAME: {title: a}}, "])
+def test_a_playbook_may_give_a_name_of_the_engine_to_something_of_its_own(name: str, more: str) -> None:
+    text = one(f"{{kind: noop, message: '{{{{ {name}.title }}}}'}}", more.replace("NAME", name))
+    assert compile_text(text).diagnostics == ()
+
+
+@pytest.mark.parametrize("name", [name for name in RESERVED if name not in ("payload", "results")])
+def test_the_hint_names_the_result_that_a_name_of_the_engine_hides(name: str) -> None:
+    first = f"{{step: {name}, tool: {{kind: noop}}, next: {{arcs: [{{step: b}}]}}}}"
+    text = steps(first, f"{{step: b, tool: {{kind: noop, message: '{{{{ {name}.title }}}}'}}}}")
+    hints = [found.hint for found in compile_text(text).diagnostics if found.code is Code.UNDEFINED_NAME]
+    assert hints == ([] if name in ("work", "workload") else [f"the result of the step is results.{name}"])

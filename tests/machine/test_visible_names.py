@@ -147,3 +147,25 @@ def test_now_is_the_time_of_what_the_run_works_on() -> None:
     assert first[0] == second[0]
     assert first[0] <= first[1] < second[1]
     assert first[2] == datetime.datetime.fromisoformat(first[1]).year
+
+
+@pytest.mark.parametrize("name", ["job", "workload", "ctx", "results", "keychain", "vars"])
+def test_what_a_playbook_binds_is_seen_before_the_names_of_the_engine(name: str) -> None:
+    text = playbook(
+        f"  - step: start\n    loop: {{in: [{{title: a}}], iterator: {name}}}\n"
+        f"    tool: {{kind: noop, message: '{{{{ {name}.title }}}}'}}\n"
+    )
+    assert run_text(text, lambda call: call.config).calls[0].config["message"] == "a"
+
+
+def test_what_a_call_binds_hides_a_step_in_conditions() -> None:
+    """NT308 warns of it, and names where the result is found."""
+    text = playbook(
+        "  - step: page\n    tool: {kind: noop}\n"
+        "    next: {arcs: [{step: wrong, when: '{{ page.more is defined }}'},"
+        " {step: right, when: '{{ page == 1 and results.page.more }}'}]}\n"
+        "  - step: wrong\n    tool: {kind: noop, message: wrong}\n"
+        "  - step: right\n    tool: {kind: noop, message: right}\n"
+    )
+    run = run_text(text, lambda call: call.config.get("message", {"more": True}))
+    assert run.finish.result == "right"

@@ -12,6 +12,7 @@ from noetl_compiler.syntax import Dialect
 from noetl_compiler.templating.check import Facts
 from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.template_sites import Use
+from noetl_compiler.visible_names import VisibleNames
 
 __all__ = ["warn_of_foreign_names"]
 
@@ -31,13 +32,15 @@ _FOREIGN: Mapping[Dialect, Mapping[str, str]] = MappingProxyType(
 """Dialect -> names it never had -> what it says instead."""
 
 
-def warn_of_foreign_names(use: Use, facts: Facts, dialect: Dialect, report: Report) -> None:
-    """NT304, once a name in a file. A playbook that sets ``vars`` may read them."""
-    foreign = _FOREIGN[dialect]
+def warn_of_foreign_names(use: Use, facts: Facts, names: VisibleNames, report: Report) -> None:
+    """NT304, once a name in a file. A playbook that sets ``vars``, or binds a name itself, may read it."""
+    foreign = _FOREIGN[names.dialect]
     for name in foreign.keys() & {path.partition(".")[0] for path in facts.reads}:
+        if names.gives(use, name):
+            continue
         if report.first(f"foreign {name}") and not (name == _VARS and _sets_vars(report.root)):
             span = report.places.span(use.template, *find_path(use.template.source, name))
-            message = f'"{name}" is not a variable of the dialect "{dialect}"'
+            message = f'"{name}" is not a variable of the dialect "{names.dialect}"'
             report.warning(Code.FOREIGN_NAME, span, message, foreign[name])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from noetl_compiler.checks.conditions import warn_of_odd_condition
 from noetl_compiler.checks.early_results import Order, warn_of_early_results
 from noetl_compiler.checks.foreign_names import warn_of_foreign_names
+from noetl_compiler.checks.hidden_names import HiddenNames
 from noetl_compiler.checks.undefined_names import warn_of_undefined_names
 from noetl_compiler.codes import Code
 from noetl_compiler.report import Report
@@ -18,10 +19,11 @@ __all__ = ["check_templates"]
 
 
 def check_templates(playbook: Playbook, report: Report) -> None:
-    """NT301 to NT307."""
+    """NT301 to NT308."""
     if not playbook.steps:
         return
     names, order = VisibleNames(playbook), Order(playbook)
+    hidden = HiddenNames(playbook, order)
     called = called_tasks(playbook.steps, playbook.workbook)
     for use in uses(playbook):
         facts = examine(use.template.source)
@@ -29,7 +31,8 @@ def check_templates(playbook: Playbook, report: Report) -> None:
         if use.step is not None or use.task is None or use.task.label.text in called:  # else nobody binds anything
             warn_of_undefined_names(use, facts, names, report)
         warn_of_early_results(use, facts, names, order, report)
-        warn_of_foreign_names(use, facts, playbook.dialect, report)
+        warn_of_foreign_names(use, facts, names, report)
+        hidden.warn(use, facts, report)
         warn_of_odd_condition(use, facts, report)
 
 

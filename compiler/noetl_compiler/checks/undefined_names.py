@@ -34,7 +34,6 @@ _OF_LOOPS = dict.fromkeys((*ITERATION, "item", "element"), "a loop binds it, and
 _OF_TASKS = "a task's result is known to the tasks after it: set under ctx what is needed later"
 _OPEN = frozenset({"workload", "work"})
 _OTHERWISE = {
-    "work": "work is the workload; the result of a step of that name is results.work",
     "workload": "if the request brings it, declare it under workload",
     "ctx": "set it before it is read",
     "event": "an event has name, type, step and payload",
@@ -48,10 +47,10 @@ def warn_of_undefined_names(use: Use, facts: Facts, names: VisibleNames, report:
         head, _, rest = path.partition(".")
         if not names.knows(use, head):
             _report(head, use, names.at(use), report)
-        elif rest and (below := names.below(use, head)) is not None:
+        elif rest and not names.gives(use, head) and (below := names.below(use, head)) is not None:
             name = rest.partition(".")[0]
             if name not in below:
-                _report_below(head, name, use, below, report)
+                _report_below(head, name, use, below, names, report)
 
 
 def _report(name: str, use: Use, visible: frozenset[str], report: Report) -> None:
@@ -66,16 +65,17 @@ def _is_task(name: str, use: Use) -> bool:
     return use.step is not None and any(task.label.text == name for task in use.step.tasks)
 
 
-def _report_below(head: str, name: str, use: Use, known: frozenset[str], report: Report) -> None:
+def _report_below(head: str, name: str, use: Use, known: frozenset[str], names: VisibleNames, report: Report) -> None:
     if head in _OPEN and not known:
         return  # a playbook that declares no workload takes all of it from the request
     path = f"{head}.{name}"
     span = report.places.span(use.template, *find_path(use.template.source, path))
     message = f'"{path}" is not defined here'
+    of_step = f"the result of the step is results.{head}" if head in names.results and head != "results" else ""
     if head in _CLOSED and not use.is_predicate:
-        report.error(Code.UNDEFINED_NAME, span, message, nearest(name, known) or _CLOSED[head])
+        report.error(Code.UNDEFINED_NAME, span, message, nearest(name, known) or of_step or _CLOSED[head])
     else:
-        hint = nearest(name, known) or _OTHERWISE.get(head, "")
+        hint = nearest(name, known) or of_step or _OTHERWISE.get(head, "")
         report.warning(Code.UNDEFINED_NAME, span, message, hint)
 
 

@@ -1,0 +1,101 @@
+"""Steps, tasks and elements of loops that are named like something every call binds, where a condition reads the name.
+
+What a call binds is the innermost layer of names: behind it, the result of a step called ``page`` is not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from noetl_compiler.checks.early_results import Order
+from noetl_compiler.codes import Code
+from noetl_compiler.diagnostics import Related
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Name, Playbook
+from noetl_compiler.templating.check import Facts
+from noetl_compiler.templating.locate import find_path
+from noetl_compiler.templating.template_sites import RenderedAt, Use
+from noetl_compiler.visible_names import OUTCOME
+
+__all__ = ["HiddenNames"]
+
+_OF_THE_CALL = {
+    **dict.fromkeys(("output", "outcome", "_outcome"), "the outcome of the call"),
+    **dict.fromkeys(("result", "data", "this"), "the result of the call"),
+    "response": "the response to the call",
+}
+"""Of the step's own call they are what its name stands for as well."""
+
+_MEANINGS = {
+    **_OF_THE_CALL,
+    "success": "whether the call succeeded",
+    **dict.fromkeys(("error", "last_error"), "the error of the call"),
+    "status_code": "the status code of the response",
+    **dict.fromkeys(("attempt", "_attempt"), "the number of the attempt"),
+    **dict.fromkeys(("page", "iteration"), "the number of the page"),
+    "_retry": "the count of the pages",
+}
+
+_CONDITIONS = frozenset({RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ARC})
+
+
+class _Hidden(NamedTuple):
+    name: Name
+    what: str
+    remedy: str
+
+
+class HiddenNames:
+    """Of one playbook, most of which have none."""
+
+    def __init__(self, playbook: Playbook, order: Order) -> None:
+        self._order = order
+        steps = playbook.steps
+        names = {name for step in steps for name in (step.name.text, *(task.label.text for task in step.tasks))}
+        names |= {step.loop.element.text for step in steps if step.loop is not None}
+        self._names = names & OUTCOME
+
+    def warn(self, use: Use, facts: Facts, report: Report) -> None:
+        """NT308, once a name, at the first condition that reads it."""
+        if not self._names or not use.is_predicate or use.place not in _CONDITIONS:
+            return
+        for head in sorted(self._names & {path.partition(".")[0] for path in facts.reads}):
+            for hidden in self._hidden(use, head):
+                if report.first(f"hidden name {hidden.name.span}"):
+                    _report(hidden, use, report)
+
+    def _hidden(self, use: Use, head: str) -> Iterator[_Hidden]:
+        """What the condition would read if no call bound the name."""
+        if use.step is None:
+            return
+        if use.place is RenderedAt.OUTCOME:
+            yield from _in_step(use, head)
+        step, reader = self._order.steps.get(head), use.step.name.text
+        if step is None:
+            return
+        is_own = head == reader and use.place is not RenderedAt.OUTCOME and head not in _OF_THE_CALL
+        if is_own or (head != reader and self._order.may_precede(head, reader)):
+            yield _Hidden(step.name, "the result of this step", f"results.{head}")
+
+
+def _in_step(use: Use, head: str) -> Iterator[_Hidden]:
+    """The element of its loop, and the tasks before the one whose condition it is."""
+    step, task = use.step, use.task
+    if step is None:
+        return
+    if step.loop is not None and step.loop.element.text == head:
+        yield _Hidden(step.loop.element, "the element of this loop", f"iter.{head}")
+    for earlier in step.tasks:
+        if earlier is task:
+            return
+        if earlier.label.text == head:
+            yield _Hidden(earlier.label, "the result of this task", f"results.{head}")
+
+
+def _report(hidden: _Hidden, use: Use, report: Report) -> None:
+    name = hidden.name.text
+    message = f'"{name}" is {_MEANINGS[name]} in conditions, not {hidden.what}'
+    read_at = report.places.span(use.template, *find_path(use.template.source, name))
+    related = (Related(read_at, "this condition reads it"),)
+    report.warning(Code.HIDDEN_NAME, hidden.name.span, message, f"rename it, or read {hidden.remedy}", related)
