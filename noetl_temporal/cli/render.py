@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from noetl_compiler import Result, preview
+from noetl_compiler.credential_names import credentials_json
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.forecast import Sizes, forecast
 from noetl_compiler.graph import Graph, Json, encode
@@ -89,7 +90,7 @@ def _check_steps(graph: Graph, wanted: Wanted) -> None:
 def _whole(graph: Graph, result: Result, wanted: Wanted) -> str:
     match wanted.form:
         case "json":
-            return encode(graph).decode()
+            return f'{{"credentials":{credentials_json(graph)},{encode(graph).decode()[1:]}'
         case "mermaid":
             return preview.mermaid(graph)
         case "dot":

@@ -34,6 +34,12 @@ def test_each_format(bare: Site, form: str, begins: str) -> None:
     assert done.stdout.startswith(begins)
 
 
+def test_the_credentials_that_are_named_are_listed(bare: Site) -> None:
+    told, as_json = bare.noetl("compile", ETL), bare.noetl("compile", ETL, "--format", "json")
+    assert "\ncredentials: workload.credential (default pg_local)\n" in told.stdout
+    assert json.loads(as_json.stdout)["credentials"] == [{"name": "pg_local", "template": "workload.credential"}]
+
+
 def test_a_folder_is_checked_whole_and_other_yaml_is_left_out(bare: Site) -> None:
     (bare.folder / "books/deep").mkdir(parents=True)
     (bare.folder / "books/credentials.yaml").write_text("pg: {type: postgres}\n")

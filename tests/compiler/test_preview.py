@@ -62,6 +62,7 @@ TREE = """\
 etl (examples/etl): 3 steps, dialect v10
 starts at start, ends at end; a failed step without a way on goes to end
 task queues: http, noop, postgres
+credentials: pg_local
 
 start  Fetch it
 ├─ for each endpoint in workload.endpoints: parallel, up to 2 at once

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from noetl_compiler.conditions import Condition, Moment, read_condition
+from noetl_compiler.credential_names import credential_names
 from noetl_compiler.graph import Arc, Assign, EnterRule, Graph, Loop, Policy, Sink, Step, Task
 from noetl_compiler.guarantees import of_call, of_rows
 from noetl_compiler.preview.calls import call_in_words
@@ -42,16 +43,18 @@ class Line:
 
 
 def heading(graph: Graph) -> list[str]:
-    """What the graph is, where it begins and ends, and the task queues it needs workers for."""
+    """What the graph is, where it begins and ends, the task queues and the credentials it needs."""
     source = graph.source
     queues = sorted({task.queue for step in graph.steps.values() for task in step.tasks})
     count = f"{len(graph.steps)} step{'s' * (len(graph.steps) != 1)}"
     name = source.name if source.path in ("", source.name) else f"{source.name} ({source.path})"
     stops = "; the first failure stops the other branches" if graph.failure == "fail_fast" else ""
+    credentials = ", ".join(map(str, credential_names(graph)))
     return [
         f"{name}: {count}, dialect {source.dialect}",
         f"starts at {graph.entry}, ends at {graph.final}; a failed step without a way on goes to {graph.final}{stops}",
         f"task queues: {', '.join(queues) or 'none'}",
+        *([f"credentials: {credentials}"] if credentials else []),
     ]
 
 

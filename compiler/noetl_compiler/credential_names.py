@@ -1,0 +1,105 @@
+"""Which credentials a playbook names: what has to be registered before it can run.
+
+A name may be a template. What it is by default is known where it reads nothing but the workload's defaults. Credentials
+of the playbooks it calls are theirs to name. A pure function of the graph.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from noetl_compiler.checks.secret_shapes import shapes_in
+from noetl_compiler.conditions import bare
+from noetl_compiler.forecasting.static_scope import known_names, rendered
+from noetl_compiler.graph import Graph, Json, Value
+from noetl_compiler.graph.contents import pointer
+
+__all__ = ["CredentialName", "credential_names", "credentials_json"]
+
+_NAMES = ("credential", "key", "name")
+"""Keys of ``auth`` that name a credential; the first one counts."""
+
+
+class CredentialName(NamedTuple):
+    """``name`` is None where only a run knows it; ``template`` is the expression that gives it, if any."""
+
+    name: str | None
+    template: str | None = None
+
+    def __str__(self) -> str:
+        if self.template is None:
+            return str(self.name)
+        return self.template if self.name is None else f"{self.template} (default {self.name})"
+
+
+def credential_names(graph: Graph) -> tuple[CredentialName, ...]:
+    """Each once, by name; those that only a run knows come last."""
+    defaults = _Defaults(graph)
+    found = {name for auth in _auths(tuple(graph.steps.values())) for name in _named(auth.data, "", auth, defaults)}
+    return tuple(sorted(found, key=lambda one: (one.name is None, one.name or "", one.template or "")))
+
+
+def credentials_json(graph: Graph) -> str:
+    """A JSON list with ``name`` and ``template`` of each, null where there is none."""
+    return json.dumps([one._asdict() for one in credential_names(graph)], ensure_ascii=False, separators=(",", ":"))
+
+
+class _Defaults:
+    """What templates give when the request brings nothing."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    @cached_property
+    def _scope(self) -> Mapping[str, Json]:
+        return known_names(self._graph, {})
+
+    def of(self, template: Value) -> str | None:
+        found = rendered(template, self._scope)
+        return found if isinstance(found, str) and _is_name(found) else None
+
+
+def _auths(part: object) -> Iterator[Value]:
+    """Of tasks, sinks and cursors."""
+    if isinstance(part, tuple):
+        for item in cast("tuple[object, ...]", part):
+            yield from _auths(item)
+    elif isinstance(part, msgspec.Struct):
+        for field in part.__struct_fields__:
+            item: Any = getattr(part, field)
+            if field == "auth" and isinstance(item, Value):
+                yield item
+            else:
+                yield from _auths(item)
+
+
+def _named(data: Json, place: str, auth: Value, defaults: _Defaults) -> Iterator[CredentialName]:
+    """``pg``, ``{key: pg}``, or several by alias. Fields that are given outright name nothing."""
+    if isinstance(data, str):
+        yield from _name(data, place, auth, defaults)
+    elif isinstance(data, dict):
+        fields = cast("dict[str, Json]", data)
+        key = next((key for key in _NAMES if isinstance(fields.get(key), str)), None)
+        if key is not None:
+            yield from _name(str(fields[key]), pointer(place, key), auth, defaults)
+        for alias, inner in fields.items():
+            if isinstance(inner, dict):
+                yield from _named(inner, pointer(place, alias), auth, defaults)
+
+
+def _name(text: str, place: str, auth: Value, defaults: _Defaults) -> Iterator[CredentialName]:
+    span = auth.templates.get(place)
+    if span is not None:
+        yield CredentialName(defaults.of(Value(text, {"": span})), bare(text))
+    elif _is_name(text):
+        yield CredentialName(text)
+
+
+def _is_name(text: str) -> bool:
+    """A secret in the place of a name is not to be repeated."""
+    return bool(text) and not shapes_in(text)

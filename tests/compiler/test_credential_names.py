@@ -1,0 +1,58 @@
+"""Which credentials a playbook names, in the tree and for programs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from noetl_compiler import compile_or_raise
+from noetl_compiler.credential_names import credential_names, credentials_json
+from noetl_compiler.preview import tree
+from tests.compiler.marked import one, steps
+
+WORKLOAD = "workload: {pg: pg_local, deep: {pg: '{{ workload.pg }}'}, of_tenant: 'pg_{{ payload.tenant }}'}\n"
+SQL = "kind: postgres, query: select 1"
+
+
+@pytest.mark.parametrize(
+    ("tool", "names"),
+    [
+        ("{kind: noop}", []),
+        (f"{{{SQL}, auth: pg_one}}", ["pg_one"]),
+        (f"{{{SQL}, auth: {{type: postgres, credential: pg_one}}}}", ["pg_one"]),
+        (f"{{{SQL}, auth: {{pg: {{type: postgres, key: pg_one}}}}}}", ["pg_one"]),
+        ("{kind: duckdb, query: q, auth: {a: {type: gcs, key: b}, c: {key: d}}}", ["b", "d"]),
+        (f"[{{{SQL}, auth: b}}, {{{SQL}, auth: a}}, {{{SQL}, auth: b}}]", ["a", "b"]),
+        ("{kind: noop, sink: {kind: postgres, table: t, auth: pg_sink}}", ["pg_sink"]),
+        ("{kind: http, url: u, auth: {type: bearer, token: '{{ keychain.a.token }}'}}", []),
+        (f"{{{SQL}, auth: '{{{{ workload.pg }}}}'}}", ["workload.pg (default pg_local)"]),
+        (f"{{{SQL}, auth: '{{{{ pg }}}}'}}", ["pg (default pg_local)"]),
+        (f"{{{SQL}, auth: '{{{{ workload.deep.pg }}}}'}}", ["workload.deep.pg (default pg_local)"]),
+        (f"{{{SQL}, auth: '{{{{ workload.of_tenant }}}}'}}", ["workload.of_tenant"]),
+        (f"{{{SQL}, auth: {{key: 'pg_{{{{ ctx.name }}}}'}}}}", ["pg_{{ ctx.name }}"]),
+        (f"{{{SQL}, auth: sk-{'Ab1' * 12}}}", []),
+    ],
+)
+def test_the_credentials_that_a_tool_names(tool: str, names: list[str]) -> None:
+    graph = compile_or_raise(one(tool, head=WORKLOAD))
+    assert [str(name) for name in credential_names(graph)] == names
+    line = f"credentials: {', '.join(names)}"
+    assert (line in tree(graph).splitlines()) is bool(names)
+
+
+def test_a_cursor_names_one() -> None:
+    loop = "{cursor: {kind: postgres, auth: pg_queue, claim: select 1}, iterator: row}"
+    graph = compile_or_raise(steps(f"{{step: start, loop: {loop}, tool: {{kind: noop}}}}"))
+    assert [str(name) for name in credential_names(graph)] == ["pg_queue"]
+
+
+def test_a_program_gets_the_name_and_the_template() -> None:
+    auths = ("a", "'{{ workload.pg }}'", "'{{ workload.of_tenant }}'")
+    tool = f"[{', '.join(f'{{{SQL}, auth: {auth}}}' for auth in auths)}]"
+    found = json.loads(credentials_json(compile_or_raise(one(tool, head=WORKLOAD))))
+    assert found == [
+        {"name": "a", "template": None},
+        {"name": "pg_local", "template": "workload.pg"},
+        {"name": None, "template": "workload.of_tenant"},
+    ]
