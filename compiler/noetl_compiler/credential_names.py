@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -71,11 +71,11 @@ def _auths(part: object) -> Iterator[Value]:
             yield from _auths(item)
     elif isinstance(part, msgspec.Struct):
         for field in part.__struct_fields__:
-            item: Any = getattr(part, field)
-            if field == "auth" and isinstance(item, Value):
-                yield item
+            found: object = getattr(part, field)
+            if field == "auth" and isinstance(found, Value):
+                yield found
             else:
-                yield from _auths(item)
+                yield from _auths(found)
 
 
 def _named(data: Json, place: str, auth: Value, defaults: _Defaults) -> Iterator[CredentialName]:

@@ -1,4 +1,6 @@
-"""Previews on a terminal in colours: names of steps and tasks, kinds of tools, ways on, failures, warnings."""
+"""Colours on a terminal: names of steps and tasks, kinds of tools, ways on, failures and warnings of previews; the
+severity and the code of findings.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,11 @@ from typing import ClassVar
 from rich.highlighter import RegexHighlighter
 from rich.theme import Theme
 
+from noetl_compiler.diagnostics import Diagnostic, Severity
 from noetl_compiler.printable import printable
-from noetl_temporal.cli.console import console
+from noetl_temporal.cli.console import console, error_console, styled
 
-__all__ = ["echo_coloured"]
+__all__ = ["echo_coloured", "echo_finding"]
 
 
 class _Preview(RegexHighlighter):
@@ -42,3 +45,14 @@ def echo_coloured(text: str) -> None:
     terminal = console(highlighter=_Preview(), theme=_THEME, soft_wrap=True)
     for line in printable(text).splitlines():
         terminal.print(line)
+
+
+_SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}
+
+
+def echo_finding(text: str, found: Diagnostic) -> None:
+    """A rendered finding to stderr; without colours where the terminal has none."""
+    word = f"{found.severity.value}[{found.code.value}]"
+    before, _, after = text.partition(f": {word}: ")
+    line = styled(f"{before}: ", (word, _SEVERITIES[found.severity]), f": {after}")
+    error_console().print(line, soft_wrap=True, highlight=False)

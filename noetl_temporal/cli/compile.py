@@ -56,6 +56,7 @@ _FOR_COST = "For --forecast: "
 @click.option(
     "--result-bytes", multiple=True, callback=read_sizes, metavar="STEP=N", help=f"{_FOR_COST}bytes of one result."
 )
+@click.option("--strict", is_flag=True, help="Fail on warnings as on errors: the exit status is 1.")
 def compile_command(
     paths: tuple[str, ...],
     form: str,
@@ -67,12 +68,13 @@ def compile_command(
     guarantees: bool,
     settings: tuple[str, ...],
     payload: str | None,
+    strict: bool,
     **sizes: dict[str, int],
 ) -> None:
     """Check playbooks and show their graphs.
 
     A folder stands for all playbooks below it, - for stdin. Findings go to stderr. The exit status is 0 when every
-    playbook has a graph, 1 when one has errors, 2 when the call is wrong.
+    playbook has a graph, 1 when one has errors (with --strict also for warnings), 2 when the call is wrong.
 
     \b
     noetl compile playbook.yaml                              a tree for the terminal
@@ -87,17 +89,17 @@ def compile_command(
     results = _compiled(paths, catalog)
     several = findings == "text" and len(results) > 1
     is_folder = several or (output or "").endswith(os.sep)
-    texts = _graphs(results, wanted) if findings == "text" else _findings(results, findings)
+    texts = _graphs(results, wanted, strict=strict) if findings == "text" else _findings(results, findings)
     if output is None:
         print_texts(texts, titled=several and wanted.suffix == "txt", coloured=wanted.suffix == "txt")
     else:
         write_texts(texts, Path(output), wanted.suffix, into_folder=is_folder)
-    sys.exit(int(any(result.graph is None for result in results)))
+    sys.exit(int(any(result.graph is None or (strict and result.diagnostics) for result in results)))
 
 
-def _graphs(results: Sequence[Result], wanted: Wanted) -> list[Text]:
+def _graphs(results: Sequence[Result], wanted: Wanted, *, strict: bool) -> list[Text]:
     for result in results:
-        show_findings(result, "there is no graph")
+        show_findings(result, "there is no graph", strict=strict)
     return [Text(graph.source.file, shown(graph, result, wanted)) for result in results if (graph := result.graph)]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 
 import click
@@ -18,19 +20,37 @@ _MOST_SHOWN = 100
 """Findings of one file. Who has more mends these first."""
 
 
-def show_findings(result: Result, therefore: str) -> None:
+def show_findings(result: Result, therefore: str, *, strict: bool = False) -> None:
     """Each finding with its line of the text, errors before warnings where there are too many; ``therefore`` is what
-    errors among them mean.
+    errors among them mean. ``strict``: warnings fail as well.
     """
     credentials = [found.span for found in result.diagnostics if found.code is Code.CREDENTIAL_IN_TEXT]
     for found in _first(result.diagnostics):
-        click.echo(render(found, result.source, credentials), err=True)
+        _echo(render(found, result.source, credentials), found)
     if (more := len(result.diagnostics) - _MOST_SHOWN) > 0:
         file = printable_line(result.source.file)
         click.echo(f"{file}: {more:,} more findings are not shown; --diagnostics json gives all of them", err=True)
     errors = sum(found.severity is Severity.ERROR for found in result.diagnostics)
+    warnings = len(result.diagnostics) - errors
     if errors:
-        click.echo(f"{errors:,} error{'s' * (errors != 1)}: {therefore}", err=True)
+        click.echo(f"{_count(errors, 'error')}: {therefore}", err=True)
+    if warnings and strict:
+        click.echo(f"{_count(warnings, 'warning')}: failed because of --strict", err=True)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def _echo(text: str, found: Diagnostic) -> None:
+    """With its severity and code in colour on a terminal, or where FORCE_COLOR is set; NO_COLOR is stronger."""
+    is_coloured = sys.stderr.isatty() or os.environ.get("FORCE_COLOR")
+    if not is_coloured or os.environ.get("NO_COLOR"):
+        click.echo(text, err=True)
+        return
+    from noetl_temporal.cli.colours import echo_finding  # rich is slow to import, and only a terminal needs it
+
+    echo_finding(text, found)
 
 
 def _first(found: Sequence[Diagnostic]) -> Sequence[Diagnostic]:

@@ -40,6 +40,45 @@ def test_the_credentials_that_are_named_are_listed(bare: Site) -> None:
     assert json.loads(as_json.stdout)["credentials"] == [{"name": "pg_local", "template": "workload.credential"}]
 
 
+ODD = "metadata: {name: x}\nworkload: {country: NO}\nworkflow: [{step: start, tool: {kind: noop}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "summary"),
+    [((), 0, ""), (("--strict",), 1, "1 warning: failed because of --strict\n")],
+    ids=["lenient", "strict"],
+)
+def test_warnings_fail_when_they_are_to(bare: Site, args: tuple[str, ...], status: int, summary: str) -> None:
+    file = str(bare.write(ODD))
+    done = bare.noetl("compile", file, *args)
+    assert done.returncode == status
+    assert done.stdout.startswith("x: 2 steps")
+    assert done.stderr.partition("help: quote it to keep the text, or write false\n")[2] == summary
+    as_json = bare.noetl("compile", file, "--diagnostics", "json", *args)
+    assert (as_json.returncode, len(json.loads(as_json.stdout))) == (status, 1)
+
+
+def test_strict_is_content_with_a_playbook_without_findings(bare: Site) -> None:
+    assert bare.noetl("compile", ETL, "--strict").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_coloured"),
+    [({}, False), ({"FORCE_COLOR": "1"}, True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False)],
+    ids=str,
+)
+def test_findings_in_a_pipe_have_colours_where_they_are_asked_for(
+    bare: Site, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], is_coloured: bool
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    told = bare.noetl("compile", str(bare.write(ODD))).stderr
+    assert ("\x1b[1;33mwarning[NT113]\x1b[0m: the value NO" in told) is is_coloured
+    assert is_coloured or "\x1b" not in told
+
+
 def test_a_folder_is_checked_whole_and_other_yaml_is_left_out(bare: Site) -> None:
     (bare.folder / "books/deep").mkdir(parents=True)
     (bare.folder / "books/credentials.yaml").write_text("pg: {type: postgres}\n")

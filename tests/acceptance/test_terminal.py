@@ -6,21 +6,24 @@ import os
 import pty
 import re
 import subprocess
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from tests.acceptance.site import NOETL, ROOT
 
 ETL = str(ROOT / "dev/examples/etl.yaml")
-COLOUR = re.compile(r"\x1b\[3\d")
+COLOUR = re.compile(r"\x1b\[(?:1;)?3\d")
 
 
-def on_terminal(*args: str, **environment: str) -> str:
-    """What a terminal of 60 columns is sent."""
+def on_terminal(*args: str, errors: bool = False, environment: Mapping[str, str] | None = None) -> str:
+    """What a terminal of 60 columns is sent: the command's output, or its ``errors``."""
     ours, theirs = pty.openpty()
     variables = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
-    surroundings = {**variables, "COLUMNS": "60", "TERM": "xterm-256color", **environment}
-    with subprocess.Popen([*NOETL, *args], stdout=theirs, stderr=subprocess.DEVNULL, env=surroundings) as running:
+    surroundings = {**variables, "COLUMNS": "60", "TERM": "xterm-256color", **(environment or {})}
+    out, err = (subprocess.DEVNULL, theirs) if errors else (theirs, subprocess.DEVNULL)
+    with subprocess.Popen([*NOETL, *args], stdout=out, stderr=err, env=surroundings) as running:
         os.close(theirs)
         sent = b""
         while chunk := _read(ours):
@@ -47,9 +50,25 @@ def test_a_tree_is_as_wide_as_the_terminal(args: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_without_colours_where_none_are_wanted(environment: dict[str, str]) -> None:
-    assert not COLOUR.search(on_terminal("compile", ETL, **environment))
+    assert not COLOUR.search(on_terminal("compile", ETL, environment=environment))
 
 
 @pytest.mark.parametrize("form", ["json", "svg", "mermaid"])
 def test_what_programs_read_is_left_as_it_is(form: str) -> None:
     assert "\x1b" not in on_terminal("compile", ETL, "--format", form)
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)], ids=str
+)
+def test_findings_show_their_severity_in_colour(environment: dict[str, str], is_coloured: bool, tmp_path: Path) -> None:
+    file = tmp_path / "odd.yaml"
+    long = "a" * 60
+    file.write_text(
+        f"metadata: {{name: x}}\nworkload: {{{long}: NO}}\nworkflow: [{{step: start, tool: {{kind: noop}}}}]\n"
+    )
+    sent = on_terminal("compile", str(file), errors=True, environment=environment)
+    plain = re.sub(r"\x1b\[[\d;]*m", "", sent)
+    assert f"\r\n2 | workload: {{{long}: NO}}\r\n" in plain  # nothing is wrapped
+    assert ": warning[NT113]: the value NO is read as false" in plain
+    assert bool(COLOUR.search(sent)) is is_coloured
