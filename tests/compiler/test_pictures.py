@@ -17,7 +17,7 @@ from noetl_compiler.forecast import forecast
 from noetl_compiler.graph import Arc, Graph, Loop, Route, SourceRef, Span, Step, Template, Value, seal
 from noetl_compiler.preview import dot, page, svg
 from noetl_compiler.preview.arrows import Arrow
-from noetl_compiler.preview.geometry import Box, Curve
+from noetl_compiler.preview.geometry import NO_LABEL, Box, Curve, Size
 from noetl_compiler.preview.layers import place
 
 SPAN = Span(1, 1, 1, 2)
@@ -53,38 +53,38 @@ def stretches(curve: Curve) -> Iterator[Rectangle]:
 
 
 NAMES = st.integers(0, 8).map(str)
-PAIRS = st.lists(st.tuples(NAMES, NAMES, st.sampled_from([0.0, 40.0, 200.0])), max_size=20)
+PAIRS = st.lists(st.tuples(NAMES, NAMES, st.sampled_from([NO_LABEL, (40.0, 16.0), (200.0, 90.0)])), max_size=20)
 
 
-def placed(pairs: list[tuple[str, str, float]]) -> tuple[list[Box], list[Curve], list[Rectangle]]:
+def placed(pairs: list[tuple[str, str, Size]]) -> tuple[list[Box], list[Curve], list[Rectangle]]:
     """Boxes, curves and the places of labels."""
     sizes = {str(number): (60.0 + 10 * number, 20.0 + 5 * number) for number in range(9)}
     arrows = [Arrow(start, end, f"label {index}") for index, (start, end, _) in enumerate(pairs)]
-    boxes, curves = place(sizes, arrows, [width for *_, width in pairs])
+    boxes, curves = place(sizes, arrows, [size for *_, size in pairs])
     assert [box.name for box in boxes] == list(sizes)
     assert sorted(curve.arrow for curve in curves) == sorted(arrows)
-    widths = {arrow.label: width for arrow, (*_, width) in zip(arrows, pairs, strict=True)}
-    labels = [(*curve.label, widths[curve.arrow.label] / 2) for curve in curves if curve.label]
-    assert len(labels) == sum(width > 0 for width in widths.values())
-    return boxes, curves, [(x - half, y - 8, x + half, y + 8) for x, y, half in labels]
+    sized = {arrow.label: size for arrow, (*_, size) in zip(arrows, pairs, strict=True)}
+    labels = [(*curve.label, *sized[curve.arrow.label]) for curve in curves if curve.label]
+    assert len(labels) == sum(size != NO_LABEL for size in sized.values())
+    return boxes, curves, [(x - w / 2, y - h / 2, x + w / 2, y + h / 2) for x, y, w, h in labels]
 
 
 @given(PAIRS)
-def test_nothing_lies_on_a_box(pairs: list[tuple[str, str, float]]) -> None:
+def test_nothing_lies_on_a_box(pairs: list[tuple[str, str, Size]]) -> None:
     boxes, _, labels = placed(pairs)
     assert not any(overlap(rectangle(one), rectangle(other)) for one, other in combinations(boxes, 2))
     assert not any(overlap(rectangle(box), label) for box in boxes for label in labels)
 
 
 @given(PAIRS)
-def test_no_label_lies_on_another_of_an_arrow_that_leads_down(pairs: list[tuple[str, str, float]]) -> None:
-    down = [(start, end, width) for start, end, width in pairs if int(start) < int(end)]
+def test_no_label_lies_on_another_of_an_arrow_that_leads_down(pairs: list[tuple[str, str, Size]]) -> None:
+    down = [(start, end, size) for start, end, size in pairs if int(start) < int(end)]
     *_, labels = placed(down)
     assert not any(overlap(one, other) for one, other in combinations(labels, 2))
 
 
 @given(PAIRS)
-def test_ways_lead_down_or_back_and_through_no_box(pairs: list[tuple[str, str, float]]) -> None:
+def test_ways_lead_down_or_back_and_through_no_box(pairs: list[tuple[str, str, Size]]) -> None:
     boxes, curves, _ = placed(pairs)
     for curve in curves:
         ends = curve.points[0][1], curve.points[-1][1]
@@ -97,7 +97,7 @@ def test_a_large_picture_has_points_in_proportion_to_its_steps() -> None:
     sizes = {str(number): (100.0, 40.0) for number in range(2_000)}
     chain = [Arrow(str(number), str(number + 1)) for number in range(1_999)]
     ends = [Arrow(str(number), "1999", "otherwise") for number in range(1_998)]
-    boxes, curves = place(sizes, [*chain, *ends], [0.0] * len(chain) + [60.0] * len(ends))
+    boxes, curves = place(sizes, [*chain, *ends], [NO_LABEL] * len(chain) + [(60.0, 16.0)] * len(ends))
     assert sum(len(curve.points) for curve in curves) < 20 * len(boxes)
     assert max(box.x for box in boxes) - min(box.x for box in boxes) < 100
 
@@ -118,6 +118,48 @@ def test_no_name_breaks_a_picture(name: str) -> None:
     assert not list(tree.iter(f"{SVG}script"))
     assert "<script>" not in page(graph, forecast(graph))
     assert not set('"\\<') & set(re.sub(r'"(?:[^"\\]|\\.)*"', "", dot(graph)))
+
+
+LONG = " and ".join(f"workload.value_{number} in ['one', 'two words']" for number in range(12))
+LONG_CONDITION = f"{{{{ {LONG} }}}}"
+
+
+def test_a_condition_is_whole_and_wrapped_between_its_tokens() -> None:
+    arcs = (Arc("b", SPAN, when=Template(LONG_CONDITION, SPAN)), Arc("a", SPAN, when=Template(LONG_CONDITION, SPAN)))
+    tree = ElementTree.fromstring(svg(graph_of(Step("a", SPAN, route=Route(arcs=arcs)), leading("b", "end"))))
+    groups = [group for group in tree.iter(f"{SVG}g") if group.get("class") == "label"]
+    labels = [group for group in groups if "otherwise" not in "".join(group.itertext())]
+    assert len(labels) == 2
+    for label in labels:
+        rows = [str(text.text) for text in label.iter(f"{SVG}text")]
+        assert " ".join(rows) == LONG
+        assert max(map(len, rows)) <= 44
+        plate = next(label.iter(f"{SVG}rect"))
+        assert float(plate.get("height", "0")) >= 14 * len(rows)
+    _, top, _, height = map(float, tree.get("viewBox", "").split())
+    plates = [(float(rect.get("y", "0")), float(rect.get("height", "0"))) for rect in tree.iter(f"{SVG}rect")]
+    assert all(top < y and y + size < top + height for y, size in plates)
+
+
+def test_the_way_that_is_left_is_labelled() -> None:
+    rest = Arc("c", SPAN)
+    arcs = (Arc("b", SPAN, when=Template("{{ x }}", SPAN)), rest)
+    others = (leading("b", "end"), leading("c", "end"))
+    assert 'label="otherwise"' in dot(graph_of(Step("a", SPAN, route=Route(arcs=arcs)), *others))
+    assert ">otherwise</text>" in svg(graph_of(Step("a", SPAN, route=Route(arcs=arcs)), *others))
+    inclusive = Route("inclusive", on_no_match="quiet", arcs=arcs)
+    assert "otherwise" not in dot(graph_of(Step("a", SPAN, route=inclusive), *others))
+
+
+def test_text_has_no_stroke_which_some_renderers_draw_over_it() -> None:
+    picture = svg(graph_of(leading("a", "end")))
+    style = picture[picture.index("<style>") : picture.index("</style>")]
+    assert "paint-order" not in picture
+    rules = re.findall(r"([^{}]+)\{([^{}]*)\}", style)
+    assert rules
+    assert [
+        where for where, what in rules if re.search(r"text|label(?! rect)|name|more", where) and "stroke" in what
+    ] == []
 
 
 def test_a_loop_and_its_region_are_told_apart() -> None:

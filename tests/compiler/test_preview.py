@@ -97,7 +97,7 @@ flowchart TD
     n1["<b>store</b><br/>store_task [postgres]"]
     n2(["<b>end</b>"])
     n0 --> n1
-    n0 --> n2
+    n0 -->|"otherwise"| n2
     n1 --> n2"""
 
 

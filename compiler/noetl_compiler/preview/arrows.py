@@ -30,7 +30,11 @@ def arrows(graph: Graph, step: Step) -> Iterator[Arrow]:
     entering = step.loop.enter.arcs if step.loop and step.loop.enter else ()
     yield from (_entering(step, arc) for arc in entering if arc.to in graph.steps)
     start = step.loop.end if step.loop and step.loop.end in graph.steps else step.name
-    yield from (_arrow(start, arc, "loop" if step.loop else "call") for arc in step.route.arcs if arc.to in graph.steps)
+    for index, arc in enumerate(step.route.arcs):
+        if arc.to in graph.steps:
+            arrow = _arrow(start, arc, "loop" if step.loop else "call")
+            is_rest = index > 0 and step.route.mode == "exclusive" and not arrow.label
+            yield arrow._replace(label="otherwise") if is_rest else arrow
     if falls_to_final(graph, step) and graph.final in graph.steps and not _ends_a_region(graph, step):
         yield Arrow(start, graph.final, "otherwise" if step.route.arcs else "")
 

@@ -6,15 +6,17 @@ ones are set first, so a longer one goes around them and around their labels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from noetl_compiler.preview.arrows import Arrow
-from noetl_compiler.preview.geometry import GAP, Curve, Node, Point, Row
+from noetl_compiler.preview.geometry import GAP, Curve, Node, Point, Row, Size
 
 __all__ = ["around"]
 
 LANE = 18.0
+_NOWHERE: Point = (math.inf, -math.inf)
 _SIDE = 0.3
 """The share of a box's width or height by which an arrow back stands beside its middle."""
 
@@ -28,21 +30,28 @@ class _Lane:
     right: float
 
 
-def around(arrows: Sequence[tuple[Arrow, float]], nodes: Mapping[str, Node], rows: Sequence[Row]) -> list[Curve]:
-    """A curve for each arrow, given with the width of its label."""
+def around(arrows: Sequence[tuple[Arrow, Size]], nodes: Mapping[str, Node], rows: Sequence[Row]) -> list[Curve]:
+    """A curve for each arrow, given with the size of its label."""
     edges = [max((node.box.x + node.box.width / 2 for node in row), default=0.0) for row in rows]
+    extents = [(row[0].box.y, max(node.box.y + node.box.height for node in row)) if row else _NOWHERE for row in rows]
     lanes: list[_Lane] = []
     curves: list[Curve] = []
-    for arrow, label in sorted(arrows, key=lambda one: nodes[one[0].start].row - nodes[one[0].end].row):
+    for arrow, (width, height) in sorted(arrows, key=lambda one: nodes[one[0].start].row - nodes[one[0].end].row):
         start, end = nodes[arrow.start], nodes[arrow.end]
-        first, last = max(0, end.row - 1), min(len(rows) - 1, start.row + 1)
+        middle = (_leaving(start, rows, 0.0)[-1][1] + _entering(end, rows, 0.0)[0][1]) / 2
+        first, last = _rows_beside(extents, end.row - 1, start.row + 1, middle - height / 2, middle + height / 2)
         beside = [lane.right for lane in lanes if lane.first <= last and lane.last >= first]
         x = max([*edges[first : last + 1], *beside]) + LANE
-        lanes.append(_Lane(first, last, x + label))
-        leaving, entering = _leaving(start, rows, x), _entering(end, rows, x)
-        middle = (leaving[-1][1] + entering[0][1]) / 2
-        curves.append(Curve(arrow, [*leaving, *entering], (x + label / 2, middle) if label else None, is_back=True))
+        lanes.append(_Lane(first, last, x + width))
+        points = [*_leaving(start, rows, x), *_entering(end, rows, x)]
+        curves.append(Curve(arrow, points, (x + width / 2, middle) if width else None, is_back=True))
     return curves
+
+
+def _rows_beside(extents: Sequence[Point], first: int, last: int, top: float, bottom: float) -> tuple[int, int]:
+    """The rows that an arrow passes, and those beside its label where that is taller."""
+    beside = [index for index, (y, end) in enumerate(extents) if y <= bottom and end >= top]
+    return max(0, min([first, *beside])), min(len(extents) - 1, max([last, *beside]))
 
 
 def _leaving(start: Node, rows: Sequence[Row], x: float) -> list[Point]:

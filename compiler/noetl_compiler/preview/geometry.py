@@ -8,14 +8,15 @@ from typing import Literal, TypeAlias
 
 from noetl_compiler.preview.arrows import Arrow
 
-__all__ = ["GAP", "LABEL_HEIGHT", "Box", "Curve", "Node", "Point", "Row", "Size", "path_data"]
+__all__ = ["GAP", "NO_LABEL", "Box", "Curve", "Node", "Point", "Row", "Size", "path_data"]
 
 GAP = 36.0
 """Between boxes side by side, and between a row and the next."""
-LABEL_HEIGHT = 16.0
 
 Size: TypeAlias = tuple[float, float]
 Point: TypeAlias = tuple[float, float]
+
+NO_LABEL: Size = (0.0, 0.0)
 
 
 @dataclass(slots=True, eq=False)

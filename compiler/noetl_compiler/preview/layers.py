@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from noetl_compiler.preview.arrows import Arrow
 from noetl_compiler.preview.back_edges import around
-from noetl_compiler.preview.geometry import LABEL_HEIGHT, Box, Curve, Node, Row, Size
+from noetl_compiler.preview.geometry import NO_LABEL, Box, Curve, Node, Row, Size
 from noetl_compiler.preview.x_coordinates import spread
 
 __all__ = ["place"]
@@ -30,9 +30,9 @@ _Trunk: TypeAlias = tuple[str, str, int]
 """The joint in a row of all arrows of one kind to one step."""
 
 
-def place(sizes: Mapping[str, Size], arrows: Sequence[Arrow], labels: Sequence[float]) -> tuple[list[Box], list[Curve]]:
-    """The boxes in the order of ``sizes``, and a curve for each arrow between two of them. ``labels`` are the widths of
-    the arrows' labels, 0 without one.
+def place(sizes: Mapping[str, Size], arrows: Sequence[Arrow], labels: Sequence[Size]) -> tuple[list[Box], list[Curve]]:
+    """The boxes in the order of ``sizes``, and a curve for each arrow between two of them. ``labels`` are the sizes of
+    the arrows' labels, 0 by 0 without one.
     """
     back = _leading_back(list(sizes), arrows)
     forward = [index for index in range(len(arrows)) if index not in back]
@@ -89,12 +89,12 @@ def _depths(names: list[str], forward: Sequence[Arrow]) -> dict[str, int]:
     return depths
 
 
-def _chain(arrow: Arrow, label: float, nodes: Mapping[str, Node], trunks: dict[_Trunk, Node]) -> list[Node]:
+def _chain(arrow: Arrow, label: Size, nodes: Mapping[str, Node], trunks: dict[_Trunk, Node]) -> list[Node]:
     """The nodes that an arrow passes, its label as the first between its ends; it is over where it meets a trunk."""
     start, end = nodes[arrow.start], nodes[arrow.end]
     chain, pull = [start], NEXT if end.row == start.row + 2 else 1.0
-    if label:
-        chain.append(Node(Box("", label, LABEL_HEIGHT), start.row + 1, "label", pull))
+    if label != NO_LABEL:
+        chain.append(Node(Box("", *label), start.row + 1, "label", pull))
     chain += _joints(arrow, start.row + len(chain), end, pull, trunks)
     for upper, lower in pairwise(chain):
         upper.below.append(lower)
@@ -141,6 +141,6 @@ def _mean(neighbours: list[Node], otherwise: float) -> float:
 def _curve(arrow: Arrow, chain: list[Node]) -> Curve:
     start, last = chain[0].box, chain[-1]
     joints = [point for node in chain[1:-1] for point in node.box.ends()]
-    label = next(((node.box.x, node.box.y + LABEL_HEIGHT / 2) for node in chain if node.kind == "label"), None)
+    label = next(((node.box.x, node.box.y + node.box.height / 2) for node in chain if node.kind == "label"), None)
     points = [(start.x, start.y + start.height), *joints, (last.box.x, last.box.y)]
     return Curve(arrow, points, label, is_joining=last.kind == "joint")

@@ -58,12 +58,12 @@ def cut(text: str, longest: int) -> str:
 
 def condition(when: Template | None) -> str:
     """``when status == 'error'``, or nothing."""
-    return f"when {shown(when.source)}" if when else ""
+    return f"when {bare(when.source)}" if when else ""
 
 
 def asked(found: Condition) -> str:
     """What a condition asks besides the outcome: ``on 429/5xx when attempt < 3``."""
-    cause, rest = found.cause and f"on {found.cause}", found.rest and f"when {cut(found.rest, _LONGEST)}"
+    cause, rest = found.cause and f"on {found.cause}", found.rest and f"when {found.rest}"
     return f"{cause} {rest}".strip()
 
 

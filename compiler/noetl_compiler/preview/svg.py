@@ -8,22 +8,22 @@ from html import escape
 from noetl_compiler.diagnostics import columns
 from noetl_compiler.graph import Graph, Step
 from noetl_compiler.preview.arrows import Arrow, arrows
-from noetl_compiler.preview.geometry import Box, Curve, Size, path_data
+from noetl_compiler.preview.geometry import NO_LABEL, Box, Curve, Size, path_data
 from noetl_compiler.preview.layers import place
 from noetl_compiler.preview.order import reading_order
 from noetl_compiler.preview.outline import Line, content
 from noetl_compiler.preview.phrases import cut
 from noetl_compiler.preview.region_boxes import Frame, frames
-from noetl_compiler.preview.tree import broken
+from noetl_compiler.preview.wrapping import wrapped
 from noetl_compiler.printable import printable_line
 
 __all__ = ["svg"]
 
-ROW = 17
+ROW, LABEL_ROW = 17, 14
 PADDING = 12
 CHARACTER, SMALL_CHARACTER = 7.3, 6.7
 """Pixels of a character: an estimate, as no font is at hand; boxes have room for wider ones."""
-LONGEST, LONGEST_NAME, LONGEST_LABEL = 62, 58, 40
+LONGEST, LONGEST_NAME, LONGEST_LABEL, LONGEST_FRAME = 62, 58, 44, 40
 MARGIN = 40
 
 _STYLE = """
@@ -33,14 +33,14 @@ a:focus-visible .step rect, a:hover .step rect { fill: #ddf4ff }
 .frame rect { fill: #0969da; fill-opacity: .05; stroke: #0969da; stroke-opacity: .5; stroke-dasharray: 2 4; rx: 12px }
 text { font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill: #24292f; white-space: pre }
 .name { font-weight: 700; font-size: 13px } .more { fill: #57606a } .frame text { font-size: 11px; fill: #0969da }
-.label { font-size: 11px; fill: #57606a; paint-order: stroke; stroke: #fff; stroke-width: 4px; text-anchor: middle }
+.label text { font-size: 11px; fill: #57606a; text-anchor: middle } .label rect { fill: #fff }
 path { fill: none; stroke: #57606a; stroke-width: 1.3 } .failure { stroke: #cf222e; stroke-dasharray: 5 4 }
 .each { stroke: #0969da } marker path { fill: #57606a; stroke: none }
 @media (prefers-color-scheme: dark) {
-  .step rect { fill: #161b22; stroke: #8b949e } text { fill: #e6edf3 } .more, .label { fill: #9ea7b3 }
+  .step rect { fill: #161b22; stroke: #8b949e } text { fill: #e6edf3 } .more, .label text { fill: #9ea7b3 }
   .step.loop rect { stroke: #58a6ff } .frame text { fill: #58a6ff } .each { stroke: #58a6ff }
   a:focus-visible .step rect, a:hover .step rect { fill: #1f3a5f }
-  .label { stroke: #0d1117 } path { stroke: #8b949e } .failure { stroke: #ff7b72 } marker path { fill: #8b949e }
+  .label rect { fill: #0d1117 } path { stroke: #8b949e } .failure { stroke: #ff7b72 } marker path { fill: #8b949e }
   svg { background: #0d1117 }
 }"""
 _MARKER = (
@@ -55,7 +55,7 @@ def svg(graph: Graph, links: Mapping[str, str] | None = None) -> str:
     texts = {step.name: _rows(step) for step in steps}
     drawn = [arrow for step in steps for arrow in arrows(graph, step)]
     sizes = {name: _size(name, rows) for name, rows in texts.items()}
-    boxes, curves = place(sizes, drawn, [_label_width(arrow) for arrow in drawn])
+    boxes, curves = place(sizes, drawn, [_label_size(arrow) for arrow in drawn])
     around = frames(graph, boxes)
     name = _safe(graph.source.name)
     return "\n".join(
@@ -77,7 +77,7 @@ def _rows(step: Step) -> list[tuple[int, str]]:
 
 
 def _parts(line: Line, depth: int) -> Iterator[tuple[int, str]]:
-    yield from enumerate(cut(text, LONGEST) for text in broken(printable_line(line.text), LONGEST - 2 * depth))
+    yield from enumerate(wrapped(printable_line(line.text), LONGEST - 2 * depth))
 
 
 def _flat(lines: Sequence[Line], depth: int) -> Iterator[tuple[int, Line]]:
@@ -91,18 +91,27 @@ def _size(name: str, rows: list[tuple[int, str]]) -> Size:
     return longest * CHARACTER + 2 * PADDING, (len(rows) + 1) * ROW + 1.5 * PADDING
 
 
-def _label_width(arrow: Arrow) -> float:
-    return columns(cut(arrow.label, LONGEST_LABEL)) * SMALL_CHARACTER + PADDING if arrow.label else 0.0
+def _label_rows(arrow: Arrow) -> list[str]:
+    return wrapped(printable_line(arrow.label), LONGEST_LABEL)
+
+
+def _label_size(arrow: Arrow) -> Size:
+    if not arrow.label:
+        return NO_LABEL
+    rows = _label_rows(arrow)
+    return max(map(columns, rows)) * SMALL_CHARACTER + PADDING, LABEL_ROW * len(rows) + 2.0
 
 
 def _view(boxes: list[Box], curves: list[Curve]) -> str:
     xs = [x for box in boxes for x in (box.x - box.width / 2, box.x + box.width / 2)]
     xs += [x for curve in curves for x, _ in curve.points]
-    halves = ((curve.label[0], _label_width(curve.arrow) / 2) for curve in curves if curve.label)
-    xs += [x for middle, half in halves for x in (middle - half, middle + half)]
-    left, width = min(xs) - MARGIN, max(xs) - min(xs) + 2 * MARGIN
-    height = max(box.y + box.height for box in boxes) + 2 * MARGIN
-    return f'viewBox="{left:g} {-MARGIN} {width:g} {height:g}" width="{width:g}" height="{height:g}"'
+    ys = [0.0, max(box.y + box.height for box in boxes)]
+    for (x, y), (width, height) in ((curve.label, _label_size(curve.arrow)) for curve in curves if curve.label):
+        xs += [x - width / 2, x + width / 2]
+        ys += [y - height / 2, y + height / 2]
+    left, top = min(xs) - MARGIN, min(ys) - MARGIN
+    width, height = max(xs) + MARGIN - left, max(ys) + MARGIN - top
+    return f'viewBox="{left:g} {top:g} {width:g} {height:g}" width="{width:g}" height="{height:g}"'
 
 
 def _box(graph: Graph, box: Box, rows: list[tuple[int, str]]) -> str:
@@ -136,7 +145,7 @@ def _linked(box: str, links: Mapping[str, str] | None, name: str) -> str:
 
 
 def _frame(frame: Frame) -> str:
-    x, y, label = frame.left + PADDING, frame.top + PADDING + 2, _safe(cut(frame.label, LONGEST_LABEL))
+    x, y, label = frame.left + PADDING, frame.top + PADDING + 2, _safe(cut(frame.label, LONGEST_FRAME))
     shape = _rect(frame.left, frame.top, frame.width, frame.height)
     return f'<g class="frame">{shape}<text x="{x:g}" y="{y:g}">{label}</text></g>'
 
@@ -151,9 +160,15 @@ def _path(curve: Curve) -> str:
 
 
 def _label(curve: Curve) -> str:
-    (x, y), label = curve.label or (0.0, 0.0), curve.arrow.label
-    text = f"<title>{_safe(label)}</title>{_safe(cut(label, LONGEST_LABEL))}"
-    return f'<text class="label" x="{x:g}" y="{y + 4:g}">{text}</text>'
+    """Rows of text on a plate that covers the line behind them."""
+    (x, y), (width, height) = curve.label or (0.0, 0.0), _label_size(curve.arrow)
+    top = y - height / 2
+    rows = "".join(
+        f'<text x="{x:g}" y="{top + LABEL_ROW * number - 3:g}">{_safe(row)}</text>'
+        for number, row in enumerate(_label_rows(curve.arrow), 1)
+    )
+    plate = _rect(x - width / 2 + PADDING / 4, top, width - PADDING / 2, height)
+    return f'<g class="label"><title>{_safe(curve.arrow.label)}</title>{plate}{rows}</g>'
 
 
 def _safe(text: str) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from noetl_compiler.diagnostics import columns
 from noetl_compiler.forecasting.counts import loops_around
 from noetl_compiler.graph import Graph, Step
 from noetl_compiler.preview.order import reading_order, unreached
 from noetl_compiler.preview.outline import Line, content, heading, ways
 from noetl_compiler.preview.promises import promises
+from noetl_compiler.preview.wrapping import broken
 from noetl_compiler.printable import printable_line
 
-__all__ = ["broken", "drawn", "guarantees", "tree"]
+__all__ = ["drawn", "guarantees", "tree"]
 
 
 def tree(graph: Graph, width: int | None = None) -> str:
@@ -51,15 +50,4 @@ def drawn(line: Line, first: str = "", rest: str = "", width: int | None = None)
     for index, below in enumerate(line.below):
         last = index == len(line.below) - 1
         lines += drawn(below, f"{rest}{'└─ ' if last else '├─ '}", f"{rest}{'   ' if last else '│  '}", width)
-    return lines
-
-
-def broken(text: str, width: int) -> list[str]:
-    """Lines of at most so many columns, broken between words; a longer word stays whole."""
-    lines = [""]
-    for word in re.split(r"(?<=\S)(?= )", text):
-        if lines[-1] and columns(lines[-1] + word) > width:
-            lines.append(word.lstrip())
-        else:
-            lines[-1] += word
     return lines

@@ -1,0 +1,57 @@
+"""Lines of at most so many columns: broken at spaces, but not inside ``{{ }}`` or a quoted text that fits on a line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from noetl_compiler.diagnostics import columns
+
+__all__ = ["broken", "wrapped"]
+
+_QUOTED = r"(?<!\w)'[^']*'(?!\w)|(?<!\w)\"[^\"]*\"(?!\w)"
+_UNIT = re.compile(rf" *(?:\{{\{{.*?\}}\}}|{_QUOTED}|[^ ])+")
+_PART = re.compile(rf" *(?:\{{\{{.*?\}}\}}|{_QUOTED}|(?:(?!\{{\{{)[^ ])+|\{{\{{)")
+_WORD = re.compile(r" *[^ ]+")
+_TOKEN = re.compile(rf"{_QUOTED}|\w+|[^\w\s]| +")
+
+
+def broken(text: str, width: int) -> list[str]:
+    """The lines; a word that is longer than one stays whole."""
+    return _filled(_units(text, width), width)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """The same, and a longer word is broken between its tokens, a longer token anywhere."""
+    return [line for long in broken(text, width) for line in _split(long, width)]
+
+
+def _units(text: str, width: int) -> Iterator[str]:
+    """What is best kept on one line: words with their templates and quoted texts, else those, else words."""
+    for unit in _UNIT.findall(text):
+        for part in [unit] if columns(unit.lstrip()) <= width else _PART.findall(unit):
+            yield from [part] if columns(part.lstrip()) <= width else _WORD.findall(part)
+
+
+def _split(line: str, width: int) -> list[str]:
+    if columns(line) <= width:
+        return [line]
+    tokens = (part for token in _TOKEN.findall(line) for part in _pieces(token, width))
+    return _filled(tokens, width)
+
+
+def _pieces(token: str, width: int) -> Iterator[str]:
+    """The token, or parts of it that fit; a wide character takes two columns."""
+    size = width if columns(token) == len(token) else max(1, width // 2)
+    yield from (token[start : start + size] for start in range(0, len(token), size))
+
+
+def _filled(parts: Iterable[str], width: int) -> list[str]:
+    lines, used = [""], 0
+    for part in parts:
+        if lines[-1] and used + columns(part) > width:
+            lines.append("")
+            used, part = 0, part.lstrip()
+        lines[-1] += part
+        used += columns(part)
+    return lines
