@@ -72,7 +72,7 @@ def findings(playbooks: tuple[Upstream, ...]) -> str:
         total.update(codes)
         files.update(set(codes))
     rows = [
-        (f"[{code.value}]({code.docs.removeprefix('dev/')})", code.meaning, total[code], files[code])
+        (f"[{code.value}](../{code.docs})", code.meaning, total[code], files[code])
         for code in sorted(total, key=lambda code: code.value)
     ]
     return table(("code", "meaning", "findings", "files"), rows)

@@ -7,7 +7,7 @@ from functools import cache
 from typing import NamedTuple, cast
 
 from noetl_compiler.graph import Json
-from noetl_compiler.schema import DIALECTS, places_of
+from noetl_compiler.schema import DIALECTS, models_of
 from noetl_compiler.schema.model import Model, Models, Property, Shape
 
 __all__ = ["KeysBelow", "keys_below"]
@@ -28,7 +28,7 @@ def keys_below(key: str) -> KeysBelow:
     known: set[str] = set()
     is_open = False
     for dialect in DIALECTS:
-        places = places_of(dialect)
+        places = models_of(dialect)
         by_name = {place.name: place for place in places}
         for found in _properties(places):
             if key in found.names:
