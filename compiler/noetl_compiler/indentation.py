@@ -8,7 +8,7 @@ The finding stays where it is and gets a hint. Of several keys below one empty k
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from noetl_compiler.source import Span
 __all__ = ["with_indentation_hints"]
 
 
+_MOST_LISTED = 4
 _CODES = frozenset({Code.UNKNOWN_KEY, Code.DUPLICATE_KEY})
 
 
@@ -39,7 +40,7 @@ def with_indentation_hints(found: Collection[Diagnostic], root: Node | None) -> 
     also: set[Span] = set()
     for mapping in _mappings(root) if wrong and root is not None else ():
         for above, (first, *others) in _misplaced(_keys(mapping, wrong)).items():
-            beside = f", along with {_listed(key.text for key in others)}" if others else ""
+            beside = f", along with {_listed([key.text for key in others])}" if others else ""
             hints[first.span] = f'indent it below "{above}"{beside}'
             also |= {key.span for key in others}
     told = (one for one in found if one.code not in _CODES or one.span not in also)
@@ -93,6 +94,8 @@ def _mappings(node: Node) -> Iterator[MappingNode]:
             yield from _mappings(item)
 
 
-def _listed(names: Iterable[str]) -> str:
-    *others, last = (f'"{name}"' for name in names)
+def _listed(names: Sequence[str]) -> str:
+    quoted = [f'"{name}"' for name in names[:_MOST_LISTED]]
+    more = [f"{len(names) - len(quoted)} more"] if len(names) > len(quoted) else []
+    *others, last = quoted + more
     return f"{', '.join(others)} and {last}" if others else last

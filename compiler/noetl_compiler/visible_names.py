@@ -13,7 +13,7 @@ from functools import cached_property
 
 from noetl_compiler.graph import Assign, Value
 from noetl_compiler.lowering.endings import ALL_RESULTS, results_name
-from noetl_compiler.syntax import Loop, Playbook, Step, Task
+from noetl_compiler.syntax import Dialect, Loop, Playbook, Step, Task
 from noetl_compiler.syntax_queries import arcs_of, set_by_step, set_by_task
 from noetl_compiler.templating.template_sites import RenderedAt, Use
 from noetl_compiler.value_merge import names_in
@@ -77,7 +77,7 @@ class VisibleNames:
     """The names of one playbook."""
 
     def __init__(self, playbook: Playbook) -> None:
-        self.dialect = playbook.dialect
+        self.dialect: Dialect = playbook.dialect
         self._playbook = playbook
         self._local: dict[tuple[RenderedAt, int, int], frozenset[str] | None] = {}
         self._given_at: dict[tuple[RenderedAt, int, int], frozenset[str] | None] = {}

@@ -48,6 +48,12 @@ def test_a_mistake_is_told_once(text: str, code: Code, place: str) -> None:
     [
         (steps(LATER), 'steps are "end" and "start"'),
         (steps(routed("next: {arcs: [{step: nowhere}]}"), A), 'steps are "a", "end" and "start"'),
+        (steps("{step: start, tool: , kind: http, url: a}"), 'indent it below "tool", along with "url"'),
+        (steps("{step: start, tool: {kind: noop, params: , a: 1}}"), 'indent it below "params"'),
+        (
+            steps("{step: start, tool: , kind: http, url: a, method: GET, headers: {}, form: {}, body: {}, json: {}}"),
+            'indent it below "tool", along with "url", "method", "headers", "form" and 2 more',
+        ),
         (steps(routed("next: {spec: {mode: exclusiv}, arcs: [{step: end}]}")), 'did you mean "exclusive"?'),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Json, Value
 from noetl_compiler.graph.contents import pointer
@@ -31,5 +33,5 @@ def _is_text(path: str, workload: Value) -> bool:
         return False
     found: Json = workload.data
     for name in names:
-        found = found.get(name) if isinstance(found, dict) else None
+        found = cast("dict[str, Json]", found).get(name) if isinstance(found, dict) else None
     return isinstance(found, str) and bool(found.strip())

@@ -16,15 +16,27 @@ _REF = "#/definitions/"
 
 
 class KeysBelow(NamedTuple):
-    """``known`` keys of the language; ``is_open`` where the author's own names may stand."""
+    """``known`` keys of the language; ``is_open`` where only the author's own names stand."""
 
     known: frozenset[str] = frozenset()
     is_open: bool = False
 
 
-@cache
+_NOTHING = KeysBelow()
+
+
 def keys_below(key: str) -> KeysBelow:
     """The keys of the mappings that may be the value of a key."""
+    return _keys_below(key) if key in _all_keys() else _NOTHING
+
+
+@cache
+def _all_keys() -> frozenset[str]:
+    return frozenset(name for dialect in DIALECTS for one in _properties(models_of(dialect)) for name in one.names)
+
+
+@cache
+def _keys_below(key: str) -> KeysBelow:
     known: set[str] = set()
     is_open = False
     for dialect in DIALECTS:
@@ -34,7 +46,7 @@ def keys_below(key: str) -> KeysBelow:
             if key in found.names:
                 known |= _names(found.value, by_name)
                 is_open = is_open or "object" in _types(found.value)
-    return KeysBelow(frozenset(known), is_open)
+    return KeysBelow(frozenset(known), is_open and not known)
 
 
 def _properties(places: Models) -> Iterator[Property]:
