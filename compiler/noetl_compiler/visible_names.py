@@ -69,6 +69,7 @@ CLAIM = frozenset({"__frame_max_rows"})
 
 _IN_LOOP = (RenderedAt.ITEM, RenderedAt.TASK, RenderedAt.OUTCOME)
 _NONE: frozenset[str] = frozenset()
+_WORKLOAD = frozenset({"workload", "work"})
 _EVENT = frozenset({"name", "type", "step", "payload"})
 _JOB = frozenset({"id", "uuid", "execution_id"})
 
@@ -98,9 +99,11 @@ class VisibleNames:
         return local is None or name in local or name in self._beside_results
 
     def gives(self, use: Use, name: str) -> bool:
-        """Whether the playbook itself binds a name at a place, over those of the engine, or may do so."""
+        """Whether the playbook itself binds a name at a place, over those of the engine, or may do so. Where a template
+        decides what is bound, it is taken not to be the workload.
+        """
         given = self._given(use)
-        return given is None or name in given
+        return name not in _WORKLOAD if given is None else name in given
 
     def at(self, use: Use) -> frozenset[str]:
         """All bare names that are known to be bound at a place."""

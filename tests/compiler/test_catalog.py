@@ -95,6 +95,12 @@ def test_calls_are_checked_across_files(tmp_path: Path, books: dict[str, str], e
     assert {(one.span.line, one.span.col) for one in found} <= {(8, 13)}
 
 
+def test_what_a_playbook_binds_itself_is_no_input_that_it_lacks(tmp_path: Path) -> None:
+    loop = "workflow:\n  - step: start\n    loop: {in: [{title: a}], iterator: work}\n"
+    child = f"{loop}    tool: {{kind: noop, message: '{{{{ work.title }}}}'}}\n"
+    assert told(found_in(written(tmp_path, {"main": calling("child", "{}"), "child": child}))) == []
+
+
 def test_a_misspelt_name_has_a_hint(tmp_path: Path) -> None:
     books = {
         "main": calling("chid", "{}")

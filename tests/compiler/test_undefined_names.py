@@ -113,6 +113,11 @@ def test_what_to_do_about_a_name(text: str, hint: str) -> None:
     assert found.hint == hint
 
 
+def test_a_templated_input_leaves_the_workload_what_it_is() -> None:
+    text = one("{kind: noop, message: '{{ workload.knwn }}{{ job.title }}'}", "input: '{{ workload.known }}', ")
+    assert marked(text, Code.UNDEFINED_NAME) == ["workload.knwn"]
+
+
 RESERVED = ("ctx", "iter", "job", "keychain", "payload", "results", "vars", "work", "workload")
 
 

@@ -100,6 +100,8 @@ def _needs(playbook: Playbook) -> Iterator[str]:
         for path in () if use.is_predicate else examine(use.template.source).needs:
             head, _, rest = path.partition(".")
             name = rest.partition(".")[0]
+            if names.gives(use, head):
+                continue
             if head in _WORKLOAD and name and (name in nulls or name not in (names.below(use, head) or ())):
                 yield name
             elif head not in OUTCOME and not names.knows(use, head):
