@@ -141,6 +141,17 @@ def test_a_condition_is_whole_and_wrapped_between_its_tokens() -> None:
     assert all(top < y and y + size < top + height for y, size in plates)
 
 
+def test_a_page_does_not_break_a_template_across_lines() -> None:
+    text = (
+        "metadata: {name: x}\nworkflow:\n  - step: start\n"
+        "    tool: {kind: postgres, query: q, auth: 'pg_{{ payload.of < 1 }}'}\n"
+    )
+    graph = compile_or_raise(text)
+    html = page(graph, forecast(graph))
+    assert "<p>credentials: pg_<span>{{ payload.of &lt; 1 }}</span></p>" in html
+    assert "header p span, li code span { white-space: nowrap }" in html
+
+
 def test_the_way_that_is_left_is_labelled() -> None:
     rest = Arc("c", SPAN)
     arcs = (Arc("b", SPAN, when=Template("{{ x }}", SPAN)), rest)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from importlib.resources import files
 
 from jinja2 import Environment
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from noetl_compiler.diagnostics import Diagnostic, one_line
 from noetl_compiler.forecast import Forecast
@@ -22,6 +23,8 @@ from noetl_compiler.printable import printable_line
 
 __all__ = ["page"]
 
+_TEMPLATE = re.compile(r"(\{\{.*?\}\})")
+
 
 def page(graph: Graph, forecast: Forecast, findings: Sequence[Diagnostic] = (), origins: Origins | None = None) -> str:
     """The whole document. A step's box in the picture leads to its explanation."""
@@ -33,8 +36,8 @@ def page(graph: Graph, forecast: Forecast, findings: Sequence[Diagnostic] = (), 
         .from_string(template)
         .render(
             name=printable_line(graph.source.name),
-            heading=[printable_line(line) for line in heading(graph)],
-            findings=[(found.severity.value, printable_line(one_line(found))) for found in findings],
+            heading=[_marked(line) for line in heading(graph)],
+            findings=[(found.severity.value, _marked(one_line(found))) for found in findings],
             picture=Markup(svg(graph, {name: f"#{id_}" for name, id_ in ids.items()})),  # noqa: S704 - svg() escapes
             tree=tree(graph),
             cost=table_of(forecast),
@@ -45,4 +48,12 @@ def page(graph: Graph, forecast: Forecast, findings: Sequence[Diagnostic] = (), 
             version=graph.version,
             digest=graph.digest,
         )
+    )
+
+
+def _marked(line: str) -> Markup:
+    """A line of text whose templates are elements, which the page does not break across lines."""
+    parts = enumerate(_TEMPLATE.split(printable_line(line)))
+    return Markup("").join(
+        Markup("<span>{}</span>").format(part) if index % 2 else escape(part) for index, part in parts
     )
