@@ -185,7 +185,7 @@ def test_a_slash_makes_it_a_folder(bare: Site) -> None:
 TRAPS: dict[str, tuple[Callable[[Path, Path], None], str]] = {
     "a link": (lambda path, victim: path.symlink_to(victim), "it is a link that leads out of shown"),
     "a hard link": (lambda path, victim: path.hardlink_to(victim), "it is a hard link: the file has 2 names"),
-    "a FIFO": (lambda path, _: os.mkfifo(path), "it is a FIFO"),
+    "a FIFO": (lambda path, _: os.mkfifo(path), "it is a pipe"),
 }
 
 
