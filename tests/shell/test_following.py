@@ -19,6 +19,7 @@ from noetl_temporal.cli.interrupts import Interrupts
 from noetl_temporal.cli.past import past_account
 from noetl_temporal.cli.view import Lines, Quiet
 from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.codec import data_converter
 from noetl_temporal.mirror.announcements import listening
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.raw import Run
@@ -81,7 +82,7 @@ async def test_the_events_of_a_run_are_counted_when_the_log_has_all_of_them(shel
     assert ended.events_complete
     async with log_connection(servers.postgres) as connection:
         assert ended.events == len(await events_of(connection, run.execution_id)) > 0
-    past = await past_account(servers.postgres, client.temporal.data_converter, run.execution_id)
+    past = await past_account(servers.postgres, data_converter(servers.postgres), run.execution_id)
     assert past is not None
     assert (past.events, past.events_complete, past.attention) == (ended.events, True, ())
 

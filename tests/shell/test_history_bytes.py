@@ -21,6 +21,7 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.codec import HEADERS, data_converter
 from noetl_temporal.deployment import DeploymentError
+from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.read import events_of
 from noetl_temporal.mirror.service import follow_execution
@@ -68,8 +69,16 @@ def size(events: Sequence[HistoryEvent]) -> int:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_history_is_near_that_of_a_workflow_by_hand(client: NoetlClient, shape: str) -> None:
-    async with hand_worker(client.temporal):
+async def test_history_is_near_that_of_a_workflow_by_hand(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch, shape: str
+) -> None:
+    """Both without signatures: a workflow by hand that takes our values does not know their places."""
+    monkeypatch.delenv(SIGNING_KEY_VARIABLE)
+    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=TOOLS)
+    async with (
+        serving(client.temporal, TOOLS, CredentialSource(environment={})),
+        hand_worker(client.temporal),
+    ):
         found = await histories(client, shape)
     ours = size(found["playbook"])
     # What ends at once may share workflow tasks or not, on either side, as it comes.
