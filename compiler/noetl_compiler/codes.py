@@ -66,6 +66,9 @@ class Code(Enum):
     TEMPLATE_IN_CODE = "NT504"
     UNUSED_WORKBOOK_TASK = "NT505"
     EXPECTED_NAME = "NT506"
+    PYTHON_SYNTAX = "NT507"
+    UNDEFINED_PYTHON_NAME = "NT508"
+    NO_PYTHON_RESULT = "NT509"
     UNKNOWN_PLAYBOOK = "NT601"
     UNSOUND_PLAYBOOK = "NT602"
     PLAYBOOK_CYCLE = "NT603"
@@ -140,9 +143,12 @@ _MEANINGS: dict[Code, str] = {
     Code.UNKNOWN_WORKBOOK_TASK: (
         "A step calls a workbook task that does not exist, or workbook tasks call each other in a cycle."
     ),
-    Code.TEMPLATE_IN_CODE: "Python code contains a template, but code is not rendered.",
+    Code.TEMPLATE_IN_CODE: "Python code contains a template; code should read values by name.",
     Code.UNUSED_WORKBOOK_TASK: "A task of the workbook is never called.",
     Code.EXPECTED_NAME: "A task expects a name that its call does not bind.",
+    Code.PYTHON_SYNTAX: "The code of a python task is not valid Python.",
+    Code.UNDEFINED_PYTHON_NAME: "Python code reads a name that is not defined.",
+    Code.NO_PYTHON_RESULT: "Python code neither sets a result nor defines main, so its result is always null.",
     Code.UNKNOWN_PLAYBOOK: "A step calls a playbook that the catalog does not have.",
     Code.UNSOUND_PLAYBOOK: "A step calls a playbook that has errors of its own.",
     Code.PLAYBOOK_CYCLE: "Playbooks call each other in a cycle.",

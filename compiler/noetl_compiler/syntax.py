@@ -25,6 +25,7 @@ from noetl_compiler.graph import (
     Timeout,
     Value,
 )
+from noetl_compiler.nodes import ScalarNode
 
 __all__ = [
     "NOTHING",
@@ -33,6 +34,7 @@ __all__ = [
     "CallDefaults",
     "Dialect",
     "Failure",
+    "ForeignText",
     "Join",
     "Loop",
     "Name",
@@ -80,9 +82,17 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignText:
+    """A text in the language of a tool, code or SQL, with the field it stands in and its place."""
+
+    field: str
+    node: ScalarNode
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One tool call. ``workbook`` names the workbook task it stands for, whose fields lie under its own. ``expects``
-    are the names that the author wants bound for it."""
+    are the names that the author wants bound for it. ``texts`` are in ``config`` as well."""
 
     label: Name
     kind: Name
@@ -100,6 +110,7 @@ class Task:
     guard: Guard | None = None
     expects: tuple[Name, ...] = ()
     output: Output | None = None
+    texts: tuple[ForeignText, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,15 @@ TRULY_REFUSED = {
     f"{_JAN_31}/data_processing/wikipedia_processing/wikipedia_processing.yaml": {Code.DUPLICATE_KEY},
     f"{_JAN_31}/data_transfer/http_to_postgres_simple/http_to_postgres_simple.yaml": {Code.DUPLICATE_KEY},
     f"{_DEC_12}/save_storage_test/save_simple_test.yaml": {Code.DUPLICATE_KEY},
-    f"{_JAN_31}/pagination/max_iterations/test_pagination_max_iterations.yaml": {Code.DUPLICATE_KEY},
+    f"{_JAN_31}/pagination/max_iterations/test_pagination_max_iterations.yaml": {
+        Code.DUPLICATE_KEY,
+        Code.PYTHON_SYNTAX,
+    },
+    # code that no Python runs: escaped quotes in a block, lines that are indented by chance, YAML in the middle of it
+    f"{_DEC_12}/playbook_composition/user_profile_scorer.yaml": {Code.PYTHON_SYNTAX},
+    f"{_DEC_12}/save_storage_test/save_all_storage_types.yaml": {Code.PYTHON_SYNTAX},
+    f"{_DEC_12}/vars_test/test_vars_cache.yaml": {Code.PYTHON_SYNTAX},
+    f"{_JAN_31}/pagination/offset/test_pagination_offset.yaml": {Code.PYTHON_SYNTAX},
 }
 
 

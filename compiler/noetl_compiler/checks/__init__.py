@@ -12,6 +12,7 @@ from noetl_compiler.checks.endless_jumps import warn_of_endless_jumps
 from noetl_compiler.checks.expected_names import warn_of_unbound_expectations
 from noetl_compiler.checks.names import forbid_duplicate_names, forbid_odd_names
 from noetl_compiler.checks.parallel_set import warn_of_parallel_set
+from noetl_compiler.checks.python_code import check_python_code
 from noetl_compiler.checks.regions import forbid_broken_regions
 from noetl_compiler.checks.secrets import warn_of_secret_literals
 from noetl_compiler.checks.sizes import warn_of_oversized_data
@@ -41,6 +42,7 @@ CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
     warn_of_endless_jumps,
     warn_of_loops_over_text,
     forbid_unknown_tools,
+    check_python_code,
     warn_of_unbound_expectations,
     warn_of_unused_tasks,
     warn_of_secret_literals,

@@ -1,4 +1,4 @@
-"""Texts in somebody else's language that carry ``{{``: are they templates of ours?
+"""Texts in somebody else's language: where they stand, and which ``{{`` in them are templates of ours.
 
 Python code is never a template: ``{{`` may stand in any f-string or nested dict of it. But the legacy engine
 did render code, and some playbooks splice values into it: ``total = {{ workload.total }}``. In Python that
@@ -12,32 +12,43 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
-from noetl_compiler.nodes import MappingNode, Node, SequenceNode
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from noetl_compiler.python_code import parsed, splices
 from noetl_compiler.source import expressions
+from noetl_compiler.syntax import ForeignText
+from noetl_compiler.tools import SQL_COMMANDS
 
-__all__ = ["splices_values", "with_go_quoted"]
+__all__ = ["foreign_texts", "splices_values", "with_go_quoted"]
 
 _GO = re.compile(r"\{\{-?\s*\.")
+_SQL = SQL_COMMANDS | {"script"}
+_FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {"python": frozenset({"code", "script"}), "postgres": _SQL, "duckdb": _SQL, "snowflake": _SQL}
+)
+"""Tool kind -> the fields that hold code or SQL."""
+
+
+def foreign_texts(kind: str, entries: Iterable[tuple[ScalarNode, Node]]) -> tuple[ForeignText, ...]:
+    """The code and the SQL among the fields of a tool, a list of statements one by one."""
+    fields = _FIELDS.get(kind, frozenset())
+    own = ((key.text, node) for key, node in entries if key.text in fields)
+    return tuple(ForeignText(field, text) for field, node in own for text in _texts(node))
+
+
+def _texts(node: Node) -> Iterator[ScalarNode]:
+    for one in node.items if isinstance(node, SequenceNode) else (node,):
+        if isinstance(one, ScalarNode) and isinstance(one.value, str):
+            yield one
 
 
 def splices_values(code: str) -> bool:
     """Whether Python code has ``{{ name }}`` where an expression is expected."""
-    if "{{" not in code:
-        return False
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return any(_is_set_of_set(node) for node in ast.walk(tree))
-
-
-def _is_set_of_set(node: ast.AST) -> bool:
-    return isinstance(node, ast.Set) and len(node.elts) == 1 and isinstance(node.elts[0], ast.Set)
+    tree = parsed(code) if "{{" in code else None
+    return isinstance(tree, ast.Module) and bool(splices(code, tree))
 
 
 def with_go_quoted(node: Node) -> Node:

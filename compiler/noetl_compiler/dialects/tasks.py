@@ -13,7 +13,7 @@ from typing import NamedTuple
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.auth import AUTHS, read_auth
 from noetl_compiler.dialects.fields import Fields
-from noetl_compiler.dialects.foreign_code import splices_values, with_go_quoted
+from noetl_compiler.dialects.foreign_code import foreign_texts, splices_values, with_go_quoted
 from noetl_compiler.dialects.guards import read_guard
 from noetl_compiler.dialects.idempotency_keys import read_own_idempotency_key
 from noetl_compiler.dialects.pagination import read_repeats
@@ -178,11 +178,8 @@ def read_task(fields: Fields, kind: Name, label: Name, around: ParseContext) -> 
         return replace(task, kind=Name("noop", kind.span)) if task.sinks else None
     if kind.text == "workbook":
         called = fields.required_name("name", "task")
-        bound = _input(fields, CALLED, around)
-        return replace(task, workbook=called, input=bound, config=_config(fields, CALLED, bound, around))
-    tool = KINDS.get(kind.text, ToolKind())
-    bound = _input(fields, tool, around)
-    return replace(task, input=bound, config=_config(fields, tool, bound, around))
+        return replace(_with_config(task, fields, CALLED, around), workbook=called)
+    return _with_config(task, fields, KINDS.get(kind.text, ToolKind()), around)
 
 
 def _expects(fields: Fields) -> tuple[Name, ...]:
@@ -242,8 +239,9 @@ def _input(fields: Fields, tool: ToolKind, around: ParseContext) -> Value:
     return bound
 
 
-def _config(fields: Fields, tool: ToolKind, bound: Value, around: ParseContext) -> Value:
-    """The tool's own fields, each under its one name; code in them is no template."""
+def _with_config(task: Task, fields: Fields, tool: ToolKind, around: ParseContext) -> Task:
+    """The names bound for the call, and the tool's own fields, each under its one name; code in them is no template."""
+    bound = _input(fields, tool, around)
     fields.ignore(*sorted(tool.ignored), why="the tool does not know it")
     allowed = None if tool.fields is None else tool.fields | tool.renamed.keys()
     entries = tuple(
@@ -259,7 +257,8 @@ def _config(fields: Fields, tool: ToolKind, bound: Value, around: ParseContext) 
         if names.isdisjoint(group):
             fields.missing(group[0])
     code = {f"/{key.text}" for key, node in entries if key.text in tool.code and not _is_template(node, around)}
-    return value_of(MappingNode(entries, fields.span), literal=code)
+    config = value_of(MappingNode(entries, fields.span), literal=code)
+    return replace(task, input=bound, config=config, texts=foreign_texts(task.kind.text, entries))
 
 
 def _bound_fields(tool: ToolKind, bound: Value, around: ParseContext) -> frozenset[str]:
@@ -272,12 +271,5 @@ def _renamed(key: ScalarNode, tool: ToolKind) -> ScalarNode:
 
 
 def _is_template(code: Node, around: ParseContext) -> bool:
-    """Only the engines before v10 rendered code; there a template in it is a mistake."""
-    if not isinstance(code, ScalarNode) or not splices_values(code.text):
-        return False
-    is_rendered = around.dialect != "v10"
-    if not is_rendered:
-        span = code.template_span or code.span
-        message = "Python code contains a template, but code is not rendered"
-        around.report.warning(Code.TEMPLATE_IN_CODE, span, message, "pass the value with input and use its name")
-    return is_rendered
+    """Only the engines before v10 rendered code (checks/python_code.py warns of it)."""
+    return around.dialect != "v10" and isinstance(code, ScalarNode) and splices_values(code.text)

@@ -45,7 +45,7 @@ def _as_sink(task: Task) -> Sink | None:
     """None where the task has what a sink has not."""
     config = names_in(task.config)
     commands = [name for name in config if name in SQL_COMMANDS]
-    is_plain = task == Task(task.label, task.kind, task.span, config=task.config, auth=task.auth)
+    is_plain = task == Task(task.label, task.kind, task.span, config=task.config, auth=task.auth, texts=task.texts)
     if task.kind.text not in _STORES or len(commands) != 1 or config.keys() - commands - _ALIKE or not is_plain:
         return None
     return Sink(task.kind.text, _renamed(task.config, commands[0]), task.span, task.auth)
