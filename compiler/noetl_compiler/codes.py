@@ -69,6 +69,8 @@ class Code(Enum):
     PYTHON_SYNTAX = "NT507"
     UNDEFINED_PYTHON_NAME = "NT508"
     NO_PYTHON_RESULT = "NT509"
+    SQL_SYNTAX = "NT510"
+    QUOTED_TEMPLATE = "NT511"
     UNKNOWN_PLAYBOOK = "NT601"
     UNSOUND_PLAYBOOK = "NT602"
     PLAYBOOK_CYCLE = "NT603"
@@ -149,6 +151,8 @@ _MEANINGS: dict[Code, str] = {
     Code.PYTHON_SYNTAX: "The code of a python task is not valid Python.",
     Code.UNDEFINED_PYTHON_NAME: "Python code reads a name that is not defined.",
     Code.NO_PYTHON_RESULT: "Python code neither sets a result nor defines main, so its result is always null.",
+    Code.SQL_SYNTAX: "The SQL of a task does not parse.",
+    Code.QUOTED_TEMPLATE: "SQL has a template inside quotes, where a value that contains a quote changes it.",
     Code.UNKNOWN_PLAYBOOK: "A step calls a playbook that the catalog does not have.",
     Code.UNSOUND_PLAYBOOK: "A step calls a playbook that has errors of its own.",
     Code.PLAYBOOK_CYCLE: "Playbooks call each other in a cycle.",

@@ -96,7 +96,7 @@ def test_the_tool_refuses_what_is_a_syntax_error(code: str) -> None:
         python_child.run(call(code))
 
 
-UNDEFINED = [
+UNDEFINED: list[tuple[str, list[str]]] = [
     ("result = missing", ["missing"]),
     ("def main():\n    return missing", ["missing"]),
     ("def f():\n    inner = 1\nresult = inner", ["inner"]),

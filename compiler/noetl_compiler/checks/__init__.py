@@ -16,6 +16,7 @@ from noetl_compiler.checks.python_code import check_python_code
 from noetl_compiler.checks.regions import forbid_broken_regions
 from noetl_compiler.checks.secrets import warn_of_secret_literals
 from noetl_compiler.checks.sizes import warn_of_oversized_data
+from noetl_compiler.checks.sql_syntax import warn_of_odd_sql
 from noetl_compiler.checks.targets import forbid_unknown_targets
 from noetl_compiler.checks.templates import check_templates
 from noetl_compiler.checks.text_loops import warn_of_loops_over_text
@@ -43,6 +44,7 @@ CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
     warn_of_loops_over_text,
     forbid_unknown_tools,
     check_python_code,
+    warn_of_odd_sql,
     warn_of_unbound_expectations,
     warn_of_unused_tasks,
     warn_of_secret_literals,
