@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from noetl_compiler.source import expressions
 
 if TYPE_CHECKING:
-    from sqlglot.tokens import Token
+    from sqlglot.tokenizer_core import Token
 
 __all__ = ["QuotedTemplate", "SqlProblem", "quoted_templates", "syntax_problem"]
 
@@ -27,6 +27,13 @@ _LONGEST = 50_000
 
 _BLOCK = re.compile(r"\{[%#]")
 _ON_CONFLICT = re.compile(r"\bON\s+CONFLICT\b[^;]*", re.IGNORECASE)
+_WELL_KNOWN = re.compile(
+    r"[\s(]*(?:select|insert|update|delete|with|values|create\s+(?:temp\w*\s+)?table|"
+    r"s\w{2,5}t|ins\w{1,4}t?|upd\w{1,4}|del\w{1,4})\b",
+    re.IGNORECASE,
+)
+"""Statements whose whole grammar sqlglot knows, and misspelt ones. It knows part of most others (CREATE FUNCTION)."""
+
 _TAKE_PARAMETERS = frozenset({"SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "VALUES"})
 _LITERAL_ONLY = frozenset({"INTERVAL", "DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ"})
 """Words before a string that is part of their syntax: no parameter can stand there."""
@@ -62,10 +69,20 @@ def syntax_problem(sql: str, dialect: str) -> SqlProblem | None:
     found = _parse(text, tokens, dialect)
     if found is None or (_ON_CONFLICT.search(text) and _parses(_ON_CONFLICT.sub(_blank, text), dialect)):
         return None  # sqlglot takes ON CONFLICT after a join for the condition of the join
-    first = max((start for start, _ in _statements(tokens) if start <= found.start), default=0)
+    first, last = max(((start, end) for start, end in _statements(tokens) if start <= found.start), default=(0, 0))
+    if not _WELL_KNOWN.match(text, first, last) or _is_beyond_sqlglot(text, found):
+        return None
     quoted = _strings(tokens)
     before = [place for place in templates if first <= place[0] < found.end]
     return found if all(_around(place, quoted) for place in before) else None
+
+
+def _is_beyond_sqlglot(text: str, found: SqlProblem) -> bool:
+    """At ``(`` it may have tried what is inside and have given up for another reason. A string behind a word may be of
+    a type that it does not know: ``cidr '10.0.0.0/8'``.
+    """
+    stopped = text[found.start : found.end]
+    return stopped == "(" or (stopped.startswith("'") and text[: found.start].rstrip()[-1:].isalnum())
 
 
 def quoted_templates(sql: str, dialect: str) -> tuple[QuotedTemplate, ...]:
@@ -131,7 +148,7 @@ def _parse(text: str, tokens: list[Token], dialect: str) -> SqlProblem | None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _quiet() -> Generator[None]:
     """sqlglot logs what it takes for a command."""
     logger = logging.getLogger("sqlglot")
     before, logger.disabled = logger.disabled, True

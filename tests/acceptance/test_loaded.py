@@ -89,6 +89,15 @@ def test_compiling_needs_the_compiler_alone(bare: Site) -> None:
     assert found & (SERVING | {"asyncio", "asyncpg", "rich", "temporalio"}) == set()
 
 
+@pytest.mark.parametrize(
+    ("tool", "library"),
+    [("{kind: python, code: result = 1}", "pyflakes.checker"), ("{kind: duckdb, query: select 1}", "sqlglot")],
+)
+def test_code_and_sql_are_read_by_the_library_for_each(bare: Site, tool: str, library: str) -> None:
+    found = loaded(bare, "compile", str(bare.write(HELLO.replace("{kind: noop}", tool))))
+    assert found & {"pyflakes.checker", "sqlglot", "duckdb", "asyncio"} == {library}
+
+
 @pytest.mark.stack
 def test_on_a_stack_that_is_up_nothing_is_loaded_that_serves(site: Site, tmp_path: Path) -> None:
     playbook = tmp_path / "loaded.yaml"
