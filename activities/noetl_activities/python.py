@@ -19,7 +19,8 @@ from noetl_activities.tool import Json, Request, ToolContext, ToolSpec
 __all__ = ["TOOL", "PythonTool"]
 
 _CHILD = "noetl_activities.python_child"
-_FAILURE = {"type", "message", "traceback"}
+_FAILURE = ("type", "message", "traceback")
+"""Fields of the answer that tells an exception: all of them texts."""
 
 
 class PythonTool:
@@ -78,10 +79,10 @@ def _environment(extra: Json) -> dict[str, str]:
 def _outcome(answer: dict[str, Json], meta: dict[str, Json]) -> Outcome:
     if answer["ok"]:
         return Outcome("ok", answer["result"], meta=meta, py={"exception": None, "traceback": None})
-    message = f"{answer['type']}: {answer['message']}" if answer["message"] else str(answer["type"])
-    if answer.get("line"):
+    message = f"{answer['type']}: {answer['message']}" if answer["message"] else answer["type"]
+    if isinstance(answer.get("line"), int):
         message += f" (line {answer['line']} of the code)"
-    error = ErrorInfo("exception", message, code=str(answer["type"]))
+    error = ErrorInfo("exception", message, code=answer["type"])
     return Outcome("error", error=error, meta=meta, py={"exception": answer["type"], "traceback": answer["traceback"]})
 
 
@@ -92,8 +93,10 @@ def _answer(text: bytes) -> dict[str, Json] | None:
     except (ValueError, RecursionError):
         return None
     fields = cast("dict[str, Json]", answer) if isinstance(answer, dict) else {}
-    complete = "result" in fields if fields.get("ok") else fields.keys() >= _FAILURE
-    return fields if complete else None
+    if fields.get("ok") is True:
+        return fields if "result" in fields else None
+    is_failure = fields.get("ok") is False and all(isinstance(fields.get(name), str) for name in _FAILURE)
+    return fields if is_failure else None
 
 
 def _error(message: str, meta: dict[str, Json], printed: str) -> Outcome:

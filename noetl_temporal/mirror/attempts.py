@@ -17,7 +17,7 @@ from typing import Any
 
 from noetl_temporal.mirror.call import REPEATS, Call, Seen
 from noetl_temporal.mirror.event_row import RowWriter, iso
-from noetl_temporal.mirror.payloads import Json, as_map
+from noetl_temporal.mirror.payloads import Json, as_map, as_text
 
 __all__ = ["write_attempts"]
 
@@ -147,7 +147,7 @@ class _Attempt:
             started, ended = self.seen.within(sink["started"]), self.seen.within(sink["ended"])
             began = self._row("sink.started", started, "STARTED", meta=meta, kind=sink["kind"])
             type_, status = ("sink.done", "COMPLETED") if sink["status"] == "ok" else ("sink.failed", "FAILED")
-            seconds = _seconds(sink["started"], sink["ended"])
+            seconds = _seconds(sink["started"], sink["ended"], ended)
             self._row(
                 type_,
                 ended,
@@ -218,18 +218,18 @@ class _Attempt:
 
     def _seconds(self) -> float | None:
         ended = self.record.get("ended")
-        return _seconds(self.record["started"], ended) if ended else None
+        return _seconds(self.record["started"], ended, self.ended) if ended else None
 
 
-def _seconds(started: int, ended: int) -> float:
-    """A worker's clock may be set back meanwhile."""
-    return max(0, ended - started) / 1000
+def _seconds(started: int, ended: int, at: int) -> float:
+    """A worker's clock may be set back meanwhile. ``at`` is the row's time: nothing began before 1970."""
+    return min(max(0, ended - started), at) / 1000
 
 
 def _traceback(outcome: Json) -> str | None:
     """What the python tool tells (semantics.md 19)."""
     told = as_map((as_map(outcome) or {}).get("py")) or {}
-    return told.get("traceback")
+    return as_text(told.get("traceback"))
 
 
 def _retry_type(rule: dict[str, Json]) -> str:

@@ -117,6 +117,6 @@ def _write(inner: RowWriter, entry: dict[str, Json]) -> None:
         inner.domain(entry["event"])
     else:
         report = entry["report"]
-        attempts = len(report.get("attempts") or ())
+        attempts = len(as_list((as_map(report) or {}).get("attempts")) or ())
         seen = Seen(entry["scheduled"], entry["scheduled"], entry["closed"], max(1, attempts), entry["worker"])
         write_report(inner, entry["call"], seen, report)

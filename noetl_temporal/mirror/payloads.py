@@ -28,6 +28,7 @@ __all__ = [
     "Reference",
     "as_list",
     "as_map",
+    "as_text",
     "first",
     "input_of",
     "marked",
@@ -110,6 +111,11 @@ def as_map(found: Json) -> dict[str, Json] | None:
 def as_list(found: Json) -> list[Json] | None:
     """What was found when it is a list."""
     return cast("list[Json]", found) if isinstance(found, list) else None
+
+
+def as_text(found: Json) -> str | None:
+    """What was found when it is a text or null, else its JSON."""
+    return found if found is None or isinstance(found, str) else msgspec.json.encode(found).decode()
 
 
 def marked(details: Mapping[str, Payloads]) -> Sequence[Payload]:

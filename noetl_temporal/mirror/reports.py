@@ -6,6 +6,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 
+from noetl_temporal.mirror.attempt_record import error_of, records_of
 from noetl_temporal.mirror.attempts import write_attempts
 from noetl_temporal.mirror.call import Call, Seen
 from noetl_temporal.mirror.event_row import RowWriter
@@ -23,6 +24,9 @@ _ENDS = {
 
 _STOPPED = {"ActivityPause": "paused", "ActivityReset": "reset"}
 """Types of the failure of an attempt that did not end by itself, and what its record says."""
+
+_MAX_LOST = 20_000
+"""Attempts of one call that get rows though nobody knows of them: a report may tell any number."""
 
 
 def references(event: HistoryEvent) -> tuple[int, int] | None:
@@ -81,9 +85,10 @@ def _told(given: Json, seen: Seen) -> tuple[list[dict[str, Json]], Json]:
     report = as_map(given)
     if report is None:
         return [_record(seen, "ok")], given
-    outcome: dict[str, Json] = report["outcome"]
-    alone = _record(seen, outcome["status"], outcome.get("error"))
-    return [_whole(one) for one in report.get("attempts") or [alone]], outcome
+    outcome = as_map(report.get("outcome")) or {}
+    status = "ok" if outcome.get("status") == "ok" else "error"
+    alone = _record(seen, status, error_of(outcome.get("error")))
+    return records_of(report.get("attempts")) or [alone], outcome
 
 
 def _failed(failure: Failure, seen: Seen) -> list[dict[str, Json]]:
@@ -102,12 +107,7 @@ def _records(details: Json) -> list[dict[str, Json]]:
     """The attempt records in the details of a heartbeat (shape: attempt_details.Details); none in any other details."""
     told = as_map(details) or {}
     found = [as_map(one) for one in (told.get("first"), *(as_list(told.get("records")) or ()))]
-    return [_whole(one) for one in found if one is not None and "started" in one]
-
-
-def _whole(record: dict[str, Json]) -> dict[str, Json]:
-    """A record with what is left out of it in history, as it is so for most."""
-    return {"number": 1, "status": "ok", **record}
+    return records_of([one for one in found if one is not None and "started" in one])
 
 
 def _with_last(records: list[dict[str, Json]], seen: Seen, status: str, error: Json = None) -> list[dict[str, Json]]:
@@ -120,11 +120,14 @@ def _with_last(records: list[dict[str, Json]], seen: Seen, status: str, error: J
 
 
 def _from_one(records: list[dict[str, Json]], seen: Seen) -> list[dict[str, Json]]:
-    """One record for every attempt: those of which nobody knows are lost."""
+    """One record for every attempt: those of which nobody knows are lost, unless there are too many of them."""
     known = {record["number"]: record for record in records}
+    last = max(known, default=0)
+    if last - len(known) > _MAX_LOST:
+        return [known[number] for number in sorted(known)]
     found: list[dict[str, Json]] = []
     started = seen.scheduled
-    for number in range(1, max(known, default=0) + 1):
+    for number in range(1, last + 1):
         record = known.get(number) or {"number": number, "started": started, "status": "lost"}
         found.append(record)
         started = record.get("ended") or record["started"]

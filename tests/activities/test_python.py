@@ -144,6 +144,16 @@ async def test_what_the_code_writes_instead_of_a_result_is_an_error(text: str) -
     assert outcome.error.message == "the process wrote what is no result"
 
 
+@pytest.mark.parametrize("wrong", [{"ok": 0}, {"type": {"a": 1}}, {"message": ["m"]}, {"traceback": 5}])
+async def test_an_answer_with_a_field_of_another_type_is_an_error(wrong: dict[str, Any]) -> None:
+    answer = {"ok": False, "type": "T", "message": "m", "traceback": "t", **wrong}
+    code = "import sys\nos.write(int(sys.argv[1]), json.dumps(answer).encode())\nos._exit(0)"
+    outcome = await run(code, answer=answer)
+    assert outcome.error is not None
+    assert outcome.error.message == "the process wrote what is no result"
+    assert outcome.py == {}
+
+
 @pytest.mark.parametrize("escapes", [False, True])
 async def test_what_it_leaves_behind_ends_with_it(escapes: bool) -> None:
     """A process that it started holds the pipes on; one in a session of its own is in no group of the task."""

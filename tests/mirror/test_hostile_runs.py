@@ -9,9 +9,13 @@ import random
 import string
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 from temporalio.api.common.v1 import Payload
+from temporalio.api.failure.v1 import Failure
 from temporalio.common import RawValue
 
 from noetl_temporal.ids import new_execution_id
@@ -19,9 +23,12 @@ from noetl_temporal.mirror.needed import needed
 from noetl_temporal.mirror.read import problems
 from noetl_temporal.mirror.reconcile import reconcile
 from noetl_temporal.mirror.service import mirroring
-from noetl_temporal.mirror.store import UNSTORABLE, Store
+from noetl_temporal.mirror.store import UNSTORABLE, Store, open_store
+from tests.mirror.built import History, begun, payloads
+from tests.mirror.built import playbook as built
 from tests.mirror.conftest import Log, Scripts
 from tests.mirror.scripted import call, playbook
+from tests.mirror.story import Story
 
 REPORT = {
     "report": {
@@ -125,3 +132,82 @@ async def _is_mirrored(scripts: Scripts, log: Log, execution_id: int) -> None:
         return "playbook.completed" in [type_ for type_, _ in await log.story(execution_id)]
 
     await _eventually(has_ended)
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5)
+    | st.sampled_from(["ok", "error", "lost", "retry", "again"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def _fields(*names: str, **known: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Maps with some of these fields, each any JSON; the ``known`` ones are maps more often than not."""
+    own = {name: inner | JSON for name, inner in known.items()}
+    return st.fixed_dictionaries({}, optional={**dict.fromkeys(names, JSON), **own})
+
+
+ERRORS = _fields("kind", "message", "code", "traceback", "retryable")
+SINKS = _fields("kind", "key", "status", "started", "ended", "rows", "table", "duplicate", "error", "warning")
+RECORDS = _fields(
+    "started",
+    "status",
+    "ended",
+    "rule",
+    "do",
+    "delay",
+    "exhausted",
+    "indeterminate",
+    "worker",
+    number=st.integers(1, 5),
+    error=ERRORS,
+    sinks=st.lists(SINKS, max_size=2),
+)
+OUTCOMES = _fields("status", "result", "meta", error=ERRORS, py=_fields("traceback", "exception"))
+REPORTS = _fields("rule", "exhausted", "stored", outcome=OUTCOMES, attempts=st.lists(RECORDS, max_size=3))
+
+
+def _run_with(report: Any, end: str) -> History:
+    """A run of one call that ends with this report: as its result, in the details of its failure or its heartbeat."""
+    history = built(1)
+    story = Story(history.now)
+    begun(history, story)
+    history.now += 100
+    scheduled = len(history.events)
+    if end == "COMPLETED":
+        history.answers(scheduled, report)
+    else:
+        failure = Failure(message="m")
+        details = {"records": report["attempts"]} if isinstance(report, dict) and "attempts" in report else report
+        failure.application_failure_info.details.CopyFrom(payloads(details))
+        failure.application_failure_info.type = "ActivityPause"
+        told = {"scheduled_event_id": scheduled, "started_event_id": history.taken(scheduled)}
+        history.add("ACTIVITY_TASK_FAILED", failure=failure, **told)
+    return history
+
+
+async def _stored(dsn: str, histories: list[History]) -> list[int]:
+    """How many rows of each are stored."""
+    counts: list[int] = []
+    async with open_store(dsn) as store:
+        for history in histories:
+            await store.pool.execute("TRUNCATE noetl.event, noetl.execution, noetl.cursor, noetl.history CASCADE")
+            await store.ingest(history.run, history.events)
+            counts.append(await store.pool.fetchval("SELECT count(*) FROM noetl.event"))
+    return counts
+
+
+@given(reports=st.lists(st.tuples(REPORTS, st.sampled_from(["COMPLETED", "FAILED"])), min_size=8, max_size=8))
+@example(reports=[({"outcome": {"status": "error", "error": {}, "py": {"traceback": 5}}}, "COMPLETED")])
+@example(reports=[({"outcome": {"status": "ok"}, "attempts": [{"number": 2**40}, {"number": 30_000}]}, "COMPLETED")])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_report_of_a_call_keeps_its_run_from_being_mirrored(dsn: str, reports: list[tuple[Any, str]]) -> None:
+    histories = [_run_with(*report) for report in reports]
+    stored = asyncio.run(_stored(dsn, histories))
+    assert stored == [len(history.rows()) for history in histories]
+    assert all(6 < count < 100 for count in stored)
