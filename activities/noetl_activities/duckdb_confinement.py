@@ -49,4 +49,4 @@ def _confine_on_linux(directories: Sequence[str]) -> None:
     version = landlock.abi()
     if version:
         landlock.restrict(version, files.allowed_paths(directories, ()), ())
-    call_filter.restrict_calls()
+    call_filter.restrict_calls(attributes=False)

@@ -9,8 +9,9 @@ alone decides which files are readable, and without landlock the task stays root
 Any other worker gives its tasks a user namespace with its own account in it. That gives no rights away and takes none,
 but the kernel counts a limit on processes for each namespace, where otherwise it would count all that this user runs.
 
-Both come with namespaces in which shared memory is the task's own, System V's and /dev/shm, if the kernel lets them:
-multiprocessing needs it, and that of all holds memory of others, of Postgres for example.
+Both come with mounts and shared memory of the task's own (mounts.py), if the kernel lets them: /dev/shm, which
+multiprocessing needs, as that of all holds memory of others, of Postgres for example; and with landlock, all but what
+the task may write is read-only.
 """
 
 from __future__ import annotations
@@ -20,41 +21,44 @@ import os
 import signal
 import sys
 
-from noetl_activities.isolation import system
+from noetl_activities.isolation import mounts, system
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 FIRST_ACCOUNT = 0x70000000
 """1879048192. From here on, systemd's and common Linux systems' ranges of accounts and containers have ended."""
 
 TASK_GROUP = FIRST_ACCOUNT
 
-SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the place itself, no file in it
-SHARED_MEMORY_SIZE = "1g"
-
-_NEW_MOUNTS, _NEW_IPC, _NEW_USER = 0x00020000, 0x08000000, 0x10000000
-_PRIVATE, _RECURSIVE, _NO_SUID, _NO_DEVICES = 1 << 18, 1 << 14, 1 << 1, 1 << 2
+_NEW_USER = 0x10000000
 _CHOWN, _OVERRIDE, _READ_ANY, _KILL, _SETGID, _SETUID = (1 << bit for bit in (0, 1, 2, 5, 6, 7))
 
 
 class Identity:
     """``held``: in words. ``counted``: a limit on processes counts the task's alone. ``shared_memory``: /dev/shm shows
-    it nothing of others.
+    it nothing of others. ``keeps_attributes``: it cannot change permissions, owners, times and extended attributes of
+    files that are not its own.
     """
 
-    def __init__(self, held: str, *, counted: bool, shared_memory: bool) -> None:
-        self.held, self.counted, self.shared_memory = held, counted, shared_memory
+    def __init__(self, held: str, *, counted: bool, shared_memory: bool, keeps_attributes: bool) -> None:
+        self.held, self.counted = held, counted
+        self.shared_memory, self.keeps_attributes = shared_memory, keeps_attributes
 
 
-def become_own(folder: str, *, landlock: bool) -> Identity:
-    """Change to an account or a namespace of its own; ``folder`` then belongs to it."""
+def become_own(folder: str, settings: dict[str, Any], *, landlock: bool) -> Identity:
+    """Change to an account or a namespace of its own; ``folder`` then belongs to it. ``settings``: settings.py."""
     if os.geteuid() != 0:
-        return _own_namespace()
-    shared = _own_shared_memory()
+        return _own_namespace(folder, settings, landlock=landlock)
+    shared, read_only = _own_mounts(folder, settings, landlock=landlock)
     keep = _to_keep(folder)
     own = (keep == 0 or landlock) and _own_account(folder, keep)
     if not own:
         system.keep_capabilities(0)
-        return Identity("", counted=False, shared_memory=shared)
-    return Identity("own account", counted=True, shared_memory=shared or keep == 0)
+        return Identity("", counted=False, shared_memory=shared, keeps_attributes=read_only)
+    keeps_attributes = read_only or keep != _OVERRIDE
+    return Identity("own account", counted=True, shared_memory=shared or keep == 0, keeps_attributes=keeps_attributes)
 
 
 def end_all_of(task: int) -> None:
@@ -108,28 +112,27 @@ def _mapped(kind: str, number: int) -> bool:
     return any(first <= number < first + count for first, _, count in rows)
 
 
-def _own_namespace() -> Identity:
+def _own_namespace(folder: str, settings: dict[str, Any], *, landlock: bool) -> Identity:
     """Some systems (Ubuntu's AppArmor) leave no capabilities in it: then the task sees itself as ``nobody``."""
     user, group = os.geteuid(), os.getegid()
     try:
         system.unshare(_NEW_USER)
     except OSError:
-        return Identity("", counted=False, shared_memory=False)
+        return Identity("", counted=False, shared_memory=False, keeps_attributes=False)
     with contextlib.suppress(OSError):
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
-    shared = _own_shared_memory()
+    shared, read_only = _own_mounts(folder, settings, landlock=landlock)
     system.keep_capabilities(0)
-    return Identity("own user namespace", counted=True, shared_memory=shared)
+    return Identity("own user namespace", counted=True, shared_memory=shared, keeps_attributes=read_only)
 
 
-def _own_shared_memory() -> bool:
-    try:
-        system.unshare(_NEW_MOUNTS | _NEW_IPC)
-        system.mount(None, "/", None, _PRIVATE | _RECURSIVE, None)
-        options = f"size={SHARED_MEMORY_SIZE},mode=1777"
-        system.mount("tmpfs", SHARED_MEMORY, "tmpfs", _NO_SUID | _NO_DEVICES, options)
-    except OSError:
-        return False
-    return True
+def _own_mounts(folder: str, settings: dict[str, Any], *, landlock: bool) -> tuple[bool, bool]:
+    """Whether shared memory is the task's own, and whether what it may not write is read-only. Without landlock it may
+    write whatever its account may.
+    """
+    if not mounts.become_own():
+        return False, False
+    read_only = landlock and mounts.become_read_only([folder, *settings["directories"]], settings["hidden"])
+    return mounts.share_memory(settings["memory"]), read_only

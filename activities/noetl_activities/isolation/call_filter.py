@@ -4,13 +4,19 @@ Which sockets a task may open, as landlock's rules for ports know plain TCP alon
 IPv4 and IPv6, and netlink's list of addresses, which looking up a host name reads. Not allowed are
 
 - Unix sockets: Postgres, Docker, D-Bus and ssh agents listen on them. ``socketpair``, which event loops use, is a call
-  of its own and allowed;
+  of its own, and allowed for streams: a pair for datagrams sends to any path that it is given;
+- listening, which without ``bind`` takes a free port of every address, and asks landlock for none;
 - Multipath TCP, which connects to servers of TCP; SMC, virtual machine sockets and other families;
 - TCP Fast Open, which connects by sending;
 - io_uring, whose operations no filter sees.
 
 And which processes it may limit or slow down: itself. Otherwise a task of the worker's own account could set the
-worker's limit on processor time to a second. Nor does it reach the kernel's keyrings, which belong to an account.
+worker's limit on processor time to a second. Nor does it reach the kernel's keyrings, which belong to an account. Nor
+does it take memory that no limit counts: memory files and System V's segments exist without being mapped.
+
+And where the file system is not read-only (mounts.py), permissions, owners, times and extended attributes of files: of
+all, as a filter sees neither a path nor how a descriptor was opened. A descriptor of a library of the worker's
+account, open for reading, would do to make it writable for all.
 """
 
 from __future__ import annotations
@@ -21,11 +27,17 @@ import os
 
 from noetl_activities.isolation import system
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _FAST_OPEN = 0x20000000
 
 _NUMBERS = {
     # call: (its number on x86_64, on aarch64)
     "socket": (41, 198),
+    "socketpair": (53, 199),
+    "listen": (50, 201),
     "sendto": (44, 206),
     "sendmsg": (46, 211),
     "sendmmsg": (307, 269),
@@ -40,6 +52,8 @@ _NUMBERS = {
     "add_key": (248, 217),
     "request_key": (249, 218),
     "keyctl": (250, 219),
+    "memfd_create": (319, 279),
+    "shmget": (29, 194),
 }
 _ALLOWED: dict[str, dict[int, tuple[int, ...]]] = {
     # call: {which argument: its allowed values}
@@ -47,6 +61,8 @@ _ALLOWED: dict[str, dict[int, tuple[int, ...]]] = {
         0: (2, 10, 16),  # IPv4, IPv6, netlink; the module that names them takes as long to import as all of ours
         2: (0, 6, 17, 1, 58),  # the family's own, TCP, UDP, ICMP, ICMPv6
     },
+    "socketpair": {1: (0x1, 0x801, 0x80001, 0x80801)},  # a stream, with or without its two flags
+    "listen": {0: ()},
     "prlimit64": {0: (0,)},
     "sched_setparam": {0: (0,)},
     "sched_setscheduler": {0: (0,)},
@@ -58,7 +74,38 @@ _ALLOWED: dict[str, dict[int, tuple[int, ...]]] = {
     "add_key": {0: ()},
     "request_key": {0: ()},
     "keyctl": {0: ()},
+    "memfd_create": {0: ()},
+    "shmget": {0: ()},
 }
+_ATTRIBUTES: dict[str, tuple[int | None, int | None]] = {
+    "chmod": (90, None),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "chown": (92, None),
+    "lchown": (94, None),
+    "fchown": (93, 55),
+    "fchownat": (260, 54),
+    "utime": (132, None),
+    "utimes": (235, None),
+    "futimesat": (261, None),
+    "utimensat": (280, 88),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "setxattrat": (463, 463),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+    "removexattrat": (466, 466),
+    "file_setattr": (469, 469),
+}
+"""Numbers again; None where an architecture has no such call."""
+
+_IOCTL = (16, 29)
+_ATTRIBUTE_REQUESTS = (0x40086602, 0x40046602, 0x401C5820, 0x40087602)
+"""What ``ioctl`` sets of a file that is open for reading: flags, in two sizes; a project; a version."""
+
 _FLAGS = {"sendto": 3, "sendmsg": 2, "sendmmsg": 3}
 """Which argument holds the flags."""
 
@@ -80,17 +127,18 @@ class _Filter(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("program", ctypes.c_void_p))
 
 
-def restrict_calls() -> bool:
-    """False where there is no filter for this kernel. Needs PR_SET_NO_NEW_PRIVS."""
+def restrict_calls(*, attributes: bool) -> bool:
+    """False where there is no filter for this kernel. Needs PR_SET_NO_NEW_PRIVS. ``attributes``: whether permissions,
+    owners, times and extended attributes of files may be changed.
+    """
     if os.uname().machine not in _MACHINES:
         return False
     import struct
 
-    column, architecture = _MACHINES[os.uname().machine]
-    numbers = {name: row[column] for name, row in _NUMBERS.items()}
-    packed = b"".join(struct.pack("HBBI", *instruction) for instruction in _program(architecture, numbers))
-    program = ctypes.create_string_buffer(packed, len(packed))
-    whole = _Filter(len(packed) // 8, system.address(program))
+    program = _program(*_MACHINES[os.uname().machine], attributes=attributes)
+    packed = b"".join(struct.pack("HBBI", *instruction) for instruction in program)
+    stored = ctypes.create_string_buffer(packed, len(packed))
+    whole = _Filter(len(packed) // 8, system.address(stored))
     try:
         system.prctl(system.PR_SET_SECCOMP, _FILTER_MODE, system.address(whole))
     except OSError as error:
@@ -100,10 +148,8 @@ def restrict_calls() -> bool:
     return True
 
 
-def _program(architecture: int, numbers: dict[str, int]) -> list[_Instruction]:
+def _program(column: int, architecture: int, *, attributes: bool) -> list[_Instruction]:
     """Each block ends in a return; a test jumps over it."""
-    blocks = {name: _with_values(allowed) for name, allowed in _ALLOWED.items()}
-    blocks |= {name: _without_fast_open(argument) for name, argument in _FLAGS.items()}
     program = [
         _load(_ARCHITECTURE),
         (_EQUAL, 1, 0, architecture),
@@ -112,9 +158,24 @@ def _program(architecture: int, numbers: dict[str, int]) -> list[_Instruction]:
         (_AT_LEAST, 0, 1, _SECOND_ABI),
         _failing(errno.ENOSYS),
     ]
-    for name, block in blocks.items():
-        program += [(_EQUAL, 0, len(block), numbers[name]), *block]
+    for number, block in _blocks(column, attributes=attributes):
+        program += [(_EQUAL, 0, len(block), number), *block]
     return [*program, _returning(_ALLOW)]
+
+
+def _blocks(column: int, *, attributes: bool) -> Iterator[tuple[int, list[_Instruction]]]:
+    """Numbers of calls, each with what is to be done about it."""
+    for name, allowed in _ALLOWED.items():
+        yield _NUMBERS[name][column], _with_values(allowed)
+    for name, argument in _FLAGS.items():
+        yield _NUMBERS[name][column], _without_fast_open(argument)
+    if attributes:
+        return
+    for row in _ATTRIBUTES.values():
+        number = row[column]
+        if number is not None:
+            yield number, [_failing(errno.EPERM)]
+    yield _IOCTL[column], _without_requests(_ATTRIBUTE_REQUESTS)
 
 
 def _with_values(allowed: dict[int, tuple[int, ...]]) -> list[_Instruction]:
@@ -123,6 +184,11 @@ def _with_values(allowed: dict[int, tuple[int, ...]]) -> list[_Instruction]:
         tests = [(_EQUAL, len(values) - place, 0, value) for place, value in enumerate(values)]
         block += [_load(_ARGUMENTS + 8 * argument), *tests, _failing(errno.EPERM)]
     return [*block, _returning(_ALLOW)]
+
+
+def _without_requests(requests: tuple[int, ...]) -> list[_Instruction]:
+    tests = [(_EQUAL, len(requests) - place, 0, request) for place, request in enumerate(requests)]
+    return [_load(_ARGUMENTS + 8), *tests, _returning(_ALLOW), _failing(errno.EPERM)]
 
 
 def _without_fast_open(argument: int) -> list[_Instruction]:

@@ -48,26 +48,30 @@ def confine(folder: str, settings: dict[str, Any]) -> Held:
 
 
 def _confine_on_linux(folder: str, settings: dict[str, Any], found: Held) -> None:
-    from noetl_activities.isolation import accounts, call_filter, files, landlock, system
+    from noetl_activities.isolation import accounts, call_filter, files, landlock, mounts, system
 
     system.prctl(system.PR_SET_DUMPABLE, 1)  # /proc/self is root's without it
     _come_last()
     version = landlock.abi()
-    identity = accounts.become_own(folder, landlock=version > 0)
+    identity = accounts.become_own(folder, settings, landlock=version > 0)
     system.prctl(system.PR_SET_DUMPABLE, 1)  # the change of account has taken it again
     limits.limit_resources(settings["memory"], settings["processes"] if identity.counted else None)
     system.prctl(system.PR_SET_NO_NEW_PRIVS, 1)
     if version:
-        shared = [accounts.SHARED_MEMORY] if identity.shared_memory else []
+        shared = [mounts.SHARED_MEMORY] if identity.shared_memory else []
         paths = files.allowed_paths([folder, *shared, *settings["directories"]], settings["hidden"])
         landlock.restrict(version, paths, settings["ports"])
-    filtered = call_filter.restrict_calls()
+    attributes = identity.keeps_attributes or not version  # without landlock it writes other files anyway
+    filtered = call_filter.restrict_calls(attributes=attributes)
     found.note(bool(identity.held), identity.held, "no account of its own")
     found.note(identity.counted, "a limit on processes", "no limit on processes")
     found.note(version > 0, f"landlock {version}", f"no landlock: {HAS_RIGHTS}")
     found.note(version >= landlock.PORTS_SINCE, "TCP ports by list", "any TCP port")
     found.note(version >= landlock.SIGNALS_SINCE, "no signals to others", "signals to its account's processes")
     found.note(filtered, "sockets by list", "any kind of socket")
+    if version:
+        held = "permissions of its own files alone" if attributes else "no change of permissions"
+        found.note(attributes or filtered, held, "permissions and times of its account's files")
     found.note(identity.shared_memory, "own /dev/shm", "no /dev/shm")
 
 
