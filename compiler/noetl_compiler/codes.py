@@ -126,7 +126,7 @@ _MEANINGS: dict[Code, str] = {
     Code.UNDEFINED_NAME: "A template reads a name that is not defined there.",
     Code.FOREIGN_NAME: "A template uses a variable of another dialect.",
     Code.CONSTANT_CONDITION: "A condition has the same value in every run.",
-    Code.EARLY_RESULT: "A template reads the result of a step that cannot have run before.",
+    Code.EARLY_RESULT: "A template reads the result of a step or call that cannot be there yet.",
     Code.NOT_BOOLEAN: "A condition yields something other than true or false, so it nearly always holds.",
     Code.HIDDEN_NAME: "A condition reads the name of a step, task or element, and a call binds the same name.",
     Code.ERRORS_UNMATCHED: ("A policy has no rule for some errors, so the step continues after a failed call."),

@@ -137,7 +137,7 @@ def columns(text: str) -> int:
     )
 
 
-def nearest(name: str, candidates: Iterable[str], alike: float = 0.6) -> str:
+def nearest(name: str, candidates: Iterable[str], alike: float = 0.65) -> str:
     """The hint ``did you mean "fetch"?``, or ``""`` when nothing is near, from 0 for any to 1 for the same. The same
     candidates give the same hint. Comparing is slow, so of very many only those are that begin alike.
     """

@@ -28,6 +28,7 @@ from noetl_compiler.graph.contents import pointer
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain, value_of
 from noetl_compiler.reading.budget import MAX_BYTES, MAX_DEPTH
 from noetl_compiler.reading.compose import Composer, Refusal
+from noetl_compiler.reading.syntax_errors import BARE_TEMPLATE, syntax_error
 from noetl_compiler.regular_file import read_regular
 from noetl_compiler.source import SourceFile, Span
 
@@ -50,16 +51,6 @@ _START = Span(1, 1, 1, 1)
 
 # libyaml compares every new %TAG directive with all before it; a playbook has no use for any
 _TAG_DIRECTIVE = re.compile(r"^%TAG[ \t]", re.MULTILINE)
-
-_REMEDIES = (
-    ("mapping values are not allowed", 'a text that has ": " in it needs quotes'),
-    ("tab character", "indent with spaces"),
-    ("cannot start any token", "indent with spaces, and put a text that begins with @, ` or % in quotes"),
-    ("end of stream", "close the quote or bracket that is opened here"),
-    ("did not find expected key", "check the indentation, and quotes inside of quotes"),
-    ("expected ',' or", "close the bracket, and put a text with commas or braces in quotes"),
-    ("undefined tag handle", "put a text that begins with ! in quotes"),
-)
 
 
 def read_file(path: Path) -> tuple[SourceFile, list[Diagnostic]]:
@@ -107,11 +98,18 @@ def read(source: SourceFile) -> tuple[Node | None, list[Diagnostic]]:
     except Refusal as refusal:
         return None, [*composer.diagnostics, refusal.diagnostic]
     except yaml.YAMLError as error:
-        return None, [*composer.diagnostics, _syntax_error(source, error)]
+        return None, _with_syntax_error(composer.diagnostics, syntax_error(source, error))
     if composer.root is None:
         empty = _error(source, Code.YAML_SYNTAX, 0, "the text has no YAML in it", "write a playbook")
         return None, [empty]
     return composer.root, composer.diagnostics
+
+
+def _with_syntax_error(found: list[Diagnostic], error: Diagnostic) -> list[Diagnostic]:
+    """What follows a template without quotes in its line follows from it."""
+    last = found[-1] if found else None
+    is_told = last is not None and last.message == BARE_TEMPLATE and last.span.line == error.span.line
+    return found if is_told else [*found, error]
 
 
 def _compose(source: SourceFile, composer: Composer) -> None:
@@ -135,19 +133,6 @@ def _refused_text(source: SourceFile) -> Diagnostic | None:
         hint = "remove it, and the tags"
         return _error(source, Code.UNSUPPORTED_YAML, found.start(), "a %TAG directive", hint)
     return None
-
-
-def _syntax_error(source: SourceFile, error: yaml.YAMLError) -> Diagnostic:
-    """PyYAML's own words, at its own place, and a remedy where the words suggest one."""
-    if not isinstance(error, yaml.MarkedYAMLError):
-        return _error(source, Code.YAML_SYNTAX, 0, str(error).splitlines()[0], "")
-    mark = error.problem_mark or error.context_mark
-    words = ": ".join(part for part in (error.context, error.problem) if part)
-    hint = next((remedy for words_of, remedy in _REMEDIES if words_of in words), "")
-    offset = mark.index if mark else 0
-    if error.context_mark and "end of stream" in words:
-        offset = error.context_mark.index
-    return _error(source, Code.YAML_SYNTAX, offset, words, hint)
 
 
 def _error(source: SourceFile, code: Code, offset: int, message: str, hint: str) -> Diagnostic:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from noetl_compiler.graph import Assign, Value
+from noetl_compiler.lower import entry_of
 from noetl_compiler.lowering.endings import ALL_RESULTS, results_name
 from noetl_compiler.syntax import Dialect, Loop, Playbook, Step, Task
 from noetl_compiler.syntax_queries import arcs_of, set_by_step, set_by_task
@@ -22,6 +23,7 @@ __all__ = [
     "BEFORE",
     "COUNTS",
     "EVENT",
+    "IN_LOOP",
     "ITERATION",
     "OUTCOME",
     "OUTSIDE",
@@ -67,7 +69,9 @@ SAVED = frozenset({"count"})
 CLAIM = frozenset({"__frame_max_rows"})
 """In the claim of a cursor."""
 
-_IN_LOOP = (RenderedAt.ITEM, RenderedAt.TASK, RenderedAt.OUTCOME)
+IN_LOOP = (RenderedAt.ITEM, RenderedAt.TASK, RenderedAt.OUTCOME)
+"""Where a template is rendered for each iteration of its step's loop."""
+
 _NONE: frozenset[str] = frozenset()
 _WORKLOAD = frozenset({"workload", "work"})
 _EVENT = frozenset({"name", "type", "step", "payload"})
@@ -104,6 +108,20 @@ class VisibleNames:
         """
         given = self._given(use)
         return name not in _WORKLOAD if given is None else name in given
+
+    def is_only_task(self, use: Use, name: str) -> bool:
+        """Whether a task of the step is all that a name stands for at a place."""
+        bound, own = self._bound(use), use.step.name.text if use.step is not None else ""
+        return bound is not None and name not in bound | self._beside_results | self.results - {own}
+
+    def steps_with_task(self, name: str) -> tuple[Step, ...]:
+        """The steps that have a task of this name."""
+        return self._steps_by_task.get(name, ())
+
+    @cached_property
+    def entry(self) -> str:
+        """The step where a run begins."""
+        return entry_of(self._playbook)
 
     def at(self, use: Use) -> frozenset[str]:
         """All bare names that are known to be bound at a place."""
@@ -152,6 +170,14 @@ class VisibleNames:
         """What any step, task, rule or arc sets."""
         of_workbook = (assign for task in self._playbook.workbook for assign in set_by_task(task))
         return _set_under("ctx", (*of_workbook, *_set_by(self._playbook.steps)))
+
+    @cached_property
+    def _steps_by_task(self) -> dict[str, tuple[Step, ...]]:
+        found: dict[str, tuple[Step, ...]] = {}
+        for step in self._playbook.steps:
+            for label in {task.label.text for task in step.tasks}:
+                found[label] = (*found.get(label, ()), step)
+        return found
 
     @cached_property
     def keychain(self) -> frozenset[str]:
@@ -271,7 +297,7 @@ class VisibleNames:
 
     def _loops(self, use: Use) -> Iterator[Loop]:
         """The loops in whose iterations the template may be rendered."""
-        if use.step is None or use.place in _IN_LOOP:
+        if use.step is None or use.place in IN_LOOP:
             yield from (step.loop for step in self._steps(use) if step.loop is not None)
 
     def _iteration(self, use: Use) -> frozenset[str]:

@@ -103,6 +103,28 @@ def test_the_nearest_name_is_offered(name: str, candidates: list[str], hint: str
     assert nearest(name, candidates) == nearest(name, reversed(candidates)) == hint
 
 
+TYPOS = (
+    "ulr url, metod method, kidn kind, nxt next, cod code, wehn when, retires retries, qurey query, htpp http, "
+    "too tool, lop loop, ruels rules, whn when, arc arcs, max_attempt attempts, tbl table, mdoe mode, knwn known"
+)
+OTHER_WORDS = (
+    "adress headers, adress params, parallel label, name kind, output input, host port, url form, user server, "
+    "pages path, body code, items limit, fetch match, target args, table tasks, verify query"
+)
+
+
+@pytest.mark.parametrize("pair", TYPOS.split(", "))
+def test_a_typo_is_near(pair: str) -> None:
+    name, meant = pair.split()
+    assert nearest(name, [meant]) == f'did you mean "{meant}"?'
+
+
+@pytest.mark.parametrize("pair", OTHER_WORDS.split(", "))
+def test_another_word_is_not_near(pair: str) -> None:
+    name, other = pair.split()
+    assert nearest(name, [other]) == ""
+
+
 def test_a_credential_is_masked_in_its_snippet() -> None:
     source = SourceFile("p.yaml", "a: {password: hunter2, b: 1}\n")
     found = replace(DUPLICATE, code=Code.CREDENTIAL_IN_TEXT, span=Span(1, 15, 1, 22), related=())

@@ -54,6 +54,12 @@ def test_a_mistake_is_told_once(text: str, code: Code, place: str) -> None:
             steps("{step: start, tool: , kind: http, url: a, method: GET, headers: {}, form: {}, body: {}, json: {}}"),
             'indent it below "tool", along with "url", "method", "headers", "form" and 2 more',
         ),
+        (
+            steps(
+                "{step: start, tool: {kind: noop, timeout: 1, spec: {policy: {rules: [{else: {do: fail}, xyzzy: 1}]}}}}"
+            ),
+            'its keys are "else", "then" and "when"',
+        ),
         (steps(routed("next: {spec: {mode: exclusiv}, arcs: [{step: end}]}")), 'did you mean "exclusive"?'),
     ],
 )

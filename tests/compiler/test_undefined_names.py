@@ -88,6 +88,85 @@ def test_results_that_are_read_too_early(workflow: list[str], early: list[str]) 
     assert [found.partition(".")[0] for found in marked(steps(*workflow), Code.EARLY_RESULT)] == early
 
 
+def ruled(when: str, step: str = "start", after: str = "end", head: str = "") -> str:
+    """A step whose task ``fetch`` has a rule."""
+    policy = (
+        f"{{rules: [{{when: '{{{{ {when} }}}}', then: {{do: jump, to: fetch}}}}, {{else: {{then: {{do: break}}}}}}]}}"
+    )
+    tool = f"{{name: fetch, kind: http, url: u, spec: {{policy: {policy}}}}}"
+    return steps(f"{{step: {step}, tool: {tool}, next: {{arcs: [{{step: {after}}}]}}}}", head=head)
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        (ruled("fetch.body.next"), ["fetch.body.next"]),
+        (ruled("fetch.body.next is defined"), ["fetch.body.next"]),
+        (ruled("fetch is defined"), []),
+        (ruled("output.data.body.next"), []),
+        (ruled("fetch.body.next", head="workload: {fetch: 1}\n"), []),
+        (ruled("start.body.next"), ["start.body.next"]),
+        (ruled("results.start.body.next"), ["results.start.body.next"]),
+        (ruled("start.body.next", after="start"), []),
+        (ruled("fetch.body.next", step="fetch"), ["fetch.body.next"]),
+        (one("{name: fetch, kind: noop, set: {ctx.a: '{{ fetch.body }}'}}"), []),
+    ],
+)
+def test_a_rule_reads_the_outcome_and_not_the_result(text: str, places: list[str]) -> None:
+    found = [one for one in compile_text(text).diagnostics if one.code is Code.EARLY_RESULT]
+    assert marked(text, Code.EARLY_RESULT) == places
+    assert {one.hint for one in found} <= {"read the outcome of the call: output.data.body.next"}
+
+
+TWO_TASKS = "{step: start, tool: [{name: a, kind: noop}, {name: b, kind: noop}], next: {arcs: [{step: c}]}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (
+            steps(TWO_TASKS, "{step: c, tool: {kind: noop, message: '{{ a.x.y }}'}}"),
+            'it is a task of the step "start": write start.results.a.x.y',
+        ),
+        (
+            steps(
+                TWO_TASKS.replace("{name: a, kind: noop}, ", ""), "{step: c, tool: {kind: noop, message: '{{ b.x }}'}}"
+            ),
+            'it is a task of the step "start": write start.x',
+        ),
+        (
+            steps(
+                TWO_TASKS.replace("tool:", "loop: {in: [1], iterator: i}, tool:"),
+                "{step: c, tool: {kind: noop, message: '{{ a.x }}'}}",
+            ),
+            'it is a task of the loop "start", whose results are in start',
+        ),
+        (
+            one("{kind: noop, message: '{{ city }}'}", "loop: {in: [1]}, "),
+            "if it is the element of the loop, add iterator: city to the loop",
+        ),
+        (
+            one("{kind: noop, message: '{{ city }}'}", "loop: {in: [1], iterator: town}, "),
+            "if the request brings it, declare it under workload",
+        ),
+        (
+            one("{kind: noop}", "loop: {in: '{{ city }}'}, "),
+            "if the request brings it, declare it under workload",
+        ),
+        (
+            steps(
+                "{step: begin, tool: {kind: noop}, next: {arcs: [{step: c}]}}",
+                "{step: c, set: {ctx.a: '{{ start.x }}'}}",
+            ),
+            'did you mean "begin"?',
+        ),
+    ],
+)
+def test_what_a_name_was_probably_meant_to_be(text: str, hint: str) -> None:
+    (found,) = [one for one in compile_text(text).diagnostics if one.code is Code.UNDEFINED_NAME]
+    assert found.hint == hint
+
+
 @pytest.mark.parametrize(
     ("text", "hint"),
     [

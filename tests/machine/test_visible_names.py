@@ -169,3 +169,31 @@ def test_what_a_call_binds_hides_a_step_in_conditions() -> None:
     )
     run = run_text(text, lambda call: call.config.get("message", {"more": True}))
     assert run.finish.result == "right"
+
+
+def test_the_result_of_each_task_is_below_that_of_its_step() -> None:
+    """As the hint of NT303 says."""
+    text = playbook(
+        "  - step: start\n    tool: [{name: a, kind: http, url: u}, {name: b, kind: http, url: u}]\n"
+        "    next: {arcs: [{step: c}]}\n"
+        "  - step: c\n    tool: {kind: noop, message: ['{{ start.results.a.body.n }}', '{{ start.body.n }}']}\n"
+    )
+    run = run_text(text, lambda call: {"status_code": 200, "body": {"n": call.task}})
+    assert run.calls[-1].config["message"] == ["a", "b"]
+
+
+def test_a_rule_reads_what_its_call_gave_as_output_only() -> None:
+    """As NT306 says."""
+    asked = "fetch.body.next or start.body.next"
+    rules = (
+        f"[{{when: '{{{{ {asked} }}}}', then: {{do: fail}}}}, "
+        "{when: '{{ output.data.body.next }}', then: {do: break, set: {ctx.seen: 1}}}]"
+    )
+    tool = f"{{name: fetch, kind: http, url: u, spec: {{policy: {{rules: {rules}}}}}}}"
+    text = playbook(
+        f"  - step: start\n    tool: {tool}\n    next: {{arcs: [{{step: end}}]}}\n"
+        "  - step: end\n    tool: {kind: noop, message: '{{ ctx.seen }}'}\n"
+    )
+    run = run_text(text, Activity(lambda call: call.config if call.kind == "noop" else {"body": {"next": 1}}))
+    assert run.finish.status == "completed"
+    assert run.calls[-1].config["message"] == 1

@@ -55,7 +55,10 @@ def warn_of_early_results(use: Use, facts: Facts, names: VisibleNames, order: Or
     if use.step is None:
         return
     reader = use.step.name.text
-    for path in facts.needs:
+    own = _own_results(use, facts, names, order)
+    for path in own:
+        _warn_of_own_result(path, use, report)
+    for path in (path for path in facts.needs if path not in own):
         name = _step_read(path, use, names)
         if name not in order.steps or order.may_precede(name, reader):
             continue
@@ -65,6 +68,35 @@ def warn_of_early_results(use: Use, facts: Facts, names: VisibleNames, order: Or
         message = f'step "{name}" never runs before this one, so it has no result yet'
         related = (Related(order.steps[name].name.span, "the step is here"),)
         report.warning(Code.EARLY_RESULT, span, message, "route from it to here, or read another step", related)
+
+
+def _own_results(use: Use, facts: Facts, names: VisibleNames, order: Order) -> tuple[str, ...]:
+    """What the condition of a task's rule reads of the very call that it is about: rules are asked before the result
+    has a name. Whether there is one at all may be asked, to tell the first call from later ones.
+    """
+    rules = use.task.policy.rules if use.task is not None and use.task.policy is not None else ()
+    if not any(rule.body.when is use.template for rule in rules):
+        return ()
+    paths = (*facts.needs, *(path for path in facts.asked if "." in path.removeprefix("results.")))
+    return tuple(path for path in dict.fromkeys(paths) if _is_own(path, use, names, order))
+
+
+def _is_own(path: str, use: Use, names: VisibleNames, order: Order) -> bool:
+    """Whether a path begins with the name of the task itself, or with that of its step, which runs once."""
+    if use.step is None or use.task is None:
+        return False
+    step, label = use.step.name.text, use.task.label.text
+    if step in (label, _step_read(path, use, names)) and order.may_precede(step, step):
+        return False
+    is_step = step in order.steps and _step_read(path, use, names) == step
+    return is_step or (path.partition(".")[0] == label and names.is_only_task(use, label))
+
+
+def _warn_of_own_result(path: str, use: Use, report: Report) -> None:
+    head, dot, rest = path.removeprefix("results.").partition(".")
+    span = report.places.span(use.template, *find_path(use.template.source, path))
+    message = f'"{head}" has no result yet in its own rules'
+    report.warning(Code.EARLY_RESULT, span, message, f"read the outcome of the call: output.data{dot}{rest}")
 
 
 def _step_read(path: str, use: Use, names: VisibleNames) -> str:

@@ -13,7 +13,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.templating.check import Facts
 from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.template_sites import Use
-from noetl_compiler.visible_names import COUNTS, ITERATION, OUTCOME, VisibleNames
+from noetl_compiler.visible_names import COUNTS, IN_LOOP, ITERATION, OUTCOME, VisibleNames
 
 __all__ = ["warn_of_undefined_names"]
 
@@ -32,6 +32,8 @@ _HINTS = {
 }
 _OF_LOOPS = dict.fromkeys((*ITERATION, "item", "element"), "a loop binds it, and this step has none")
 _OF_TASKS = "a task's result is known to the tasks after it: set under ctx what is needed later"
+_START_STEP = "start"
+"""What the first step is called in most playbooks."""
 _OPEN = frozenset({"workload", "work"})
 _OTHERWISE = {
     "workload": "if the request brings it, declare it under workload",
@@ -46,19 +48,42 @@ def warn_of_undefined_names(use: Use, facts: Facts, names: VisibleNames, report:
     for path in facts.needs:
         head, _, rest = path.partition(".")
         if not names.knows(use, head):
-            _report(head, use, names.at(use), report)
+            _report(path, use, names, report)
         elif rest and not names.gives(use, head) and (below := names.below(use, head)) is not None:
             name = rest.partition(".")[0]
             if name not in below:
                 _report_below(head, name, use, below, names, report)
 
 
-def _report(name: str, use: Use, visible: frozenset[str], report: Report) -> None:
+def _report(path: str, use: Use, names: VisibleNames, report: Report) -> None:
+    name = path.partition(".")[0]
     in_loop = use.step is None or use.step.loop is not None
     told = (not in_loop and _OF_LOOPS.get(name)) or _HINTS.get(name) or (_is_task(name, use) and _OF_TASKS)
-    hint = told or _nearest(name, visible) or _OTHERWISE["workload"]
+    told = told or _of_another_step(path, use, names) or (name == _START_STEP and f'did you mean "{names.entry}"?')
+    hint = told or _nearest(name, names.at(use)) or _of_unnamed_element(name, use) or _OTHERWISE["workload"]
     span = report.places.span(use.template, *find_path(use.template.source, name))
     report.warning(Code.UNDEFINED_NAME, span, f'"{name}" is not defined here', hint)
+
+
+def _of_another_step(path: str, use: Use, names: VisibleNames) -> str:
+    """A step's result is that of its last task; those of all are below its ``results``."""
+    name, dot, rest = path.partition(".")
+    step = next(iter(names.steps_with_task(name)), None)
+    if step is None:
+        return ""
+    owner = step.name.text
+    read = f"results.{owner}" if names.binds_otherwise(use, owner) else owner
+    if step.loop is not None:
+        return f'it is a task of the loop "{owner}", whose results are in {read}'
+    result = read if len(step.tasks) == 1 else f"{read}.results.{name}"
+    return f'it is a task of the step "{owner}": write {result}{dot}{rest}'
+
+
+def _of_unnamed_element(name: str, use: Use) -> str:
+    """Where a loop does not say what its element is called, the name may be meant to be that."""
+    loop = use.step.loop if use.step is not None and use.place in IN_LOOP else None
+    is_unnamed = loop is not None and loop.element.span == loop.body.span
+    return f"if it is the element of the loop, add iterator: {name} to the loop" if is_unnamed else ""
 
 
 def _is_task(name: str, use: Use) -> bool:

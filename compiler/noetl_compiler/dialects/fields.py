@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import TypeVar
 
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import Related, nearest
+from noetl_compiler.diagnostics import Related, nearest, nearest_or_all
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
 from noetl_compiler.source import Span
@@ -164,7 +164,7 @@ class Fields:
 
     def _unknown(self, key: ScalarNode, known: Collection[str]) -> None:
         message = f'unknown key "{key.text}" in {self.place}'
-        self.report.error(Code.UNKNOWN_KEY, key.span, message, nearest(key.text, known))
+        self.report.error(Code.UNKNOWN_KEY, key.span, message, nearest_or_all(key.text, known, "its keys are"))
 
     def _conflict(self, first: str, second: str) -> None:
         related = (Related(self._entries[first][0].span, f'"{first}" is here'),)

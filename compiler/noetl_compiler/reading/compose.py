@@ -19,6 +19,7 @@ from noetl_compiler.diagnostics import Diagnostic, Related, Severity
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.reading.budget import Budget, Size
 from noetl_compiler.reading.scalars import ScalarError, is_merge, resolve, short_tag
+from noetl_compiler.reading.syntax_errors import BARE_TEMPLATE, QUOTE_THE_TEMPLATE
 from noetl_compiler.source import ScalarStyle, SourceFile, Span, expression_spans
 
 __all__ = ["Composer", "Refusal"]
@@ -61,6 +62,7 @@ class _Open(msgspec.Struct):
     anchor: str | None = None
     before: Size | None = None
     height: int = 1
+    is_bare_template: bool = False
     key: ScalarNode | None = None
     items: list[Node] = []
     entries: dict[str, tuple[ScalarNode, Node]] = {}
@@ -159,7 +161,9 @@ class Composer:
             last = done.last  # a block collection ends where the next token starts, so its last child tells better
         span = Span(done.span.line, done.span.col, last.end_line, last.end_col)
         node: Node = SequenceNode(tuple(done.items), span)
-        if done.wants == "key":
+        if done.is_bare_template:
+            node = self._template(span)
+        elif done.wants == "key":
             entries = {**done.merged, **done.entries} if done.merged else done.entries
             node = MappingNode(tuple(entries.values()), span)
         if done.anchor and done.before:
@@ -198,11 +202,16 @@ class Composer:
 
     def _complex_key(self, node: Node) -> None:
         if self._source.slice(node.span)[:1] == "{" and self._before(node.span) == "{":
-            hint = 'write it in quotes: "{{ ... }}"'
-            self._report(Code.UNSUPPORTED_YAML, node.span, "a template stands here without quotes", hint)
+            self._stack[-1].is_bare_template = True  # told when its end is known
         else:
             hint = "a key is plain text"
             self._report(Code.UNSUPPORTED_YAML, node.span, "a key is a mapping or a list", hint)
+
+    def _template(self, span: Span) -> ScalarNode:
+        """``{{ x }}`` without quotes as what it is meant to be, so that nothing more is told of it."""
+        self._report(Code.UNSUPPORTED_YAML, span, BARE_TEMPLATE, QUOTE_THE_TEMPLATE)
+        text = self._source.slice(span)
+        return ScalarNode(text, text, span, "plain", expression_spans(self._source, span, text, "plain"))
 
     def _before(self, span: Span) -> str:
         offset = self._source.offset(span.line, span.col)

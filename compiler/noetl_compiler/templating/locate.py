@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Literal, TypeAlias
@@ -32,6 +32,9 @@ _ROLES: dict[Role, str] = {
     "named": r"(['\"]NAME['\"])",
 }
 _STRING = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
+_BRACKET = re.compile(rf"{_STRING.pattern}|[()\[\]{{}}]", re.DOTALL)
+_SINGLE_BRACE = re.compile(r"unexpected '\}'")
+"""How the lexer tells of a brace that closes nothing."""
 OFFSET = re.compile(r" at (\d+)$")
 """How the lexer tells where a character stands that it does not know."""
 
@@ -79,10 +82,28 @@ def broken_part(source: str, error: TemplateSyntaxError) -> tuple[int, int]:
         return int(told[1]), int(told[1]) + 1
     start = _line_start(source, error.lineno)
     places = [place for place in expressions(source) if place[1] >= start]
+    if _SINGLE_BRACE.fullmatch(error.message or "") and (brace := _single_brace(source, places)) is not None:
+        return brace, brace + 1
     for begin, end in places[:_MOST_TRIED]:
         if source.startswith("{{", begin) and (stopped := _stopped_at(source[begin:end])) is not None:
             return begin + stopped[0], begin + stopped[1]
     return next(iter(places), (start, start))
+
+
+def _single_brace(source: str, places: Iterable[tuple[int, int]]) -> int | None:
+    """Where an expression has a ``}`` that closes nothing."""
+    for begin, end in places:
+        depth = 0
+        for found in _BRACKET.finditer(source, begin + 2, end):
+            if found.group() in ("(", "[", "{"):
+                depth += 1
+            elif depth:
+                depth -= found.group() in (")", "]", "}")
+            elif source.startswith("}}", found.start()) or source.startswith("%}", found.start() - 1):
+                break
+            elif found.group() == "}":
+                return found.start()
+    return None
 
 
 def _stopped_at(expression: str) -> tuple[int, int] | None:
@@ -184,6 +205,7 @@ _OPEN_BLOCK = re.compile(r'innermost block that needs to be closed is "(\w+)"')
 _EXPLAINED = (
     (re.compile(r'end of template, expected "}}"|got "end of template"'), "the braces are not closed", "write }}"),
     (re.compile(r'end of template, expected "%}"'), "the braces are not closed", "write %}"),
+    (re.compile(r'^unexpected "}"$'), "the braces are closed by a single }", "close them with }}"),
     (re.compile(r'unexpected "[}%]}"$'), "the expression is incomplete", "complete it, or remove it"),
 )
 """A complaint -> what it means, and the remedy."""
