@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from noetl_compiler.checks.bare_collections import forbid_bare_collections
 from noetl_compiler.checks.changed_credentials import forbid_changed_credentials
 from noetl_compiler.checks.cycles import warn_of_endless_cycles
 from noetl_compiler.checks.dead_routes import warn_of_dead_routes
@@ -34,6 +35,7 @@ CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
     warn_of_endless_cycles,
     warn_of_dead_routes,
     check_templates,
+    forbid_bare_collections,
     warn_of_unmatched_errors,
     warn_of_parallel_set,
     warn_of_endless_jumps,

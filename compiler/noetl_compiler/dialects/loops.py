@@ -77,7 +77,8 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
     limit = timeout(fields.node_of("timeout"), report)
     defaults = read_call_defaults(fields, policy, limit, "iter")
     fields.ignore("distribution", why="iterations always run where there is room")
-    loop = Loop(body, element, total_of(limit), defaults, read_reducers(fields) or read_reducers(policy))
+    place = collection.span if collection is not None else node.span
+    loop = Loop(body, element, place, total_of(limit), defaults, read_reducers(fields) or read_reducers(policy))
     fields.close()
     policy.close()
     return loop
