@@ -20,7 +20,7 @@ from noetl_activities.scrub import cut, scrub
 from noetl_activities.secret_values import secrets_of
 from noetl_activities.tool import Credential, Json
 
-__all__ = ["BESIDE_A_NAME", "NAMES", "CredentialSource", "Credentials", "names_credential"]
+__all__ = ["BESIDE_A_NAME", "NAMES", "CredentialSource", "Credentials", "credential_name"]
 
 _MOST_NAMED = 10
 NAMES = ("credential", "key", "name")
@@ -87,9 +87,11 @@ def _from_json(variable: str, text: str) -> Credential:
     return cast("Credential", found)
 
 
-def names_credential(auth: Json) -> bool:
-    """Whether ``auth`` refers to a credential by its name; else it has the fields themselves."""
-    return isinstance(auth, str) or (isinstance(auth, dict) and _name_in(_unaliased(cast("Fields", auth))) is not None)
+def credential_name(auth: Json) -> str | None:
+    """The name by which ``auth`` refers to a credential; None when it has the fields themselves."""
+    if isinstance(auth, dict):
+        return _name_in(_unaliased(cast("Fields", auth)))
+    return auth if isinstance(auth, str) else None
 
 
 def _unaliased(auth: Fields) -> Fields:
