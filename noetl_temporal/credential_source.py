@@ -12,6 +12,8 @@ import os
 from pathlib import Path
 
 from noetl_activities.credentials import CredentialSource
+from noetl_activities.credentials_file import read_credentials
+from noetl_activities.errors import CredentialError
 from noetl_activities.variables import CREDENTIALS_VARIABLE
 from noetl_compiler.regular_file import refuse_others
 from noetl_temporal.deployment import DeploymentError
@@ -20,8 +22,8 @@ __all__ = ["credential_source"]
 
 
 def credential_source(file: Path | None = None) -> CredentialSource:
-    """Credentials by name. Raises DeploymentError when NOETL_CREDENTIALS means another file in every folder, or is no
-    file at all."""
+    """Credentials by name. Raises DeploymentError when NOETL_CREDENTIALS means another file in every folder, or names
+    none that holds credentials."""
     return CredentialSource(file or _named())
 
 
@@ -36,6 +38,9 @@ def _named() -> Path | None:
     file = Path(named)
     try:
         refuse_others(file, file.stat())
+        read_credentials(file)
     except OSError as error:
         raise DeploymentError(f"cannot read {CREDENTIALS_VARIABLE} ({file}): {error.strerror}") from error
+    except CredentialError as error:
+        raise DeploymentError(f"{CREDENTIALS_VARIABLE}: {error}") from None
     return file

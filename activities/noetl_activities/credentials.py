@@ -1,7 +1,7 @@
 """Credentials by name (semantics.md 28): they exist only here, in the process that runs the tool.
 
-A name is looked up in the credentials file, then in the environment (``NOETL_CREDENTIAL_<NAME>``, JSON). The file is
-YAML: ``name: {type: postgres, db_host: ...}``, or a list of ``{name, type, data}``.
+A name is looked up in the credentials file (credentials_file.py), then in the environment
+(``NOETL_CREDENTIAL_<NAME>``, JSON).
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-import yaml
-
+from noetl_activities.credentials_file import read_credentials, unreadable
 from noetl_activities.errors import CredentialError
 from noetl_activities.scrub import cut, scrub
 from noetl_activities.secret_values import secrets_of
 from noetl_activities.tool import Credential, Json
 
-__all__ = ["BESIDE_A_NAME", "NAMES", "CredentialSource", "Credentials", "names_credential", "read_credentials"]
+__all__ = ["BESIDE_A_NAME", "NAMES", "CredentialSource", "Credentials", "credential_name"]
 
 _MOST_NAMED = 10
 NAMES = ("credential", "key", "name")
@@ -48,7 +47,7 @@ class CredentialSource:
             return found
         variable = "NOETL_CREDENTIAL_" + re.sub(r"\W", "_", name).upper()
         if variable not in self._environment:
-            where = f"the file {self._file}" if self._file else "a file that NOETL_CREDENTIALS names"
+            where = f"the file {self._file}" if self._file else "a file that --credentials or NOETL_CREDENTIALS names"
             raise CredentialError(
                 f"no credential {name!r}{self._hint(name)}: add it to {where}, or set {variable} for the worker"
             )
@@ -73,7 +72,7 @@ class CredentialSource:
             if self._read is None or self._read[0] != changed:
                 self._read = (changed, read_credentials(self._file))
         except OSError as error:
-            raise _unreadable(self._file, error) from error
+            raise unreadable(self._file, error) from error
         return self._read[1]
 
 
@@ -88,47 +87,11 @@ def _from_json(variable: str, text: str) -> Credential:
     return cast("Credential", found)
 
 
-def read_credentials(file: Path) -> Mapping[str, Credential]:
-    """The credentials of a file by name. Raises CredentialError, in one line and without any of its values."""
-    try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise _unreadable(file, error) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        place = getattr(error, "problem_mark", None)
-        line = f":{place.line + 1}:{place.column + 1}" if place else ""
-        raise CredentialError(f"{file}{line}: the credentials file is not valid YAML") from None
-    if isinstance(found, list):
-        return dict(_listed(file, number, one) for number, one in enumerate(cast("list[Any]", found), 1))
-    if isinstance(found, dict):
-        return {str(name): _flat(fields) for name, fields in cast("dict[str, Any]", found).items()}
-    raise CredentialError(f"{file} holds no credentials: write NAME: {{type: postgres, db_host: ...}}")
-
-
-def _listed(file: Path, number: int, one: Any) -> tuple[str, Credential]:
-    fields = cast("dict[str, Any]", one) if isinstance(one, dict) else {}
-    data = fields.get("data", {})
-    if not isinstance(fields.get("name"), str) or not isinstance(data, dict):
-        raise CredentialError(f"{file}: entry {number} is no credential: write {{name: ..., type: ..., data: {{...}}}}")
-    return fields["name"], {**cast("dict[str, Any]", data), "type": fields.get("type")}
-
-
-def _unreadable(file: Path, error: OSError) -> CredentialError:
-    return CredentialError(f"cannot read the credentials file {file}: {error.strerror}")
-
-
-def _flat(fields: Json) -> Credential:
-    """Fields may stand under ``data``, as upstream's API takes them."""
-    if not isinstance(fields, dict):
-        return {"value": fields}
-    plain = cast("dict[str, Any]", fields)
-    inner = plain.get("data")
-    return {**plain, **cast("dict[str, Any]", inner)} if isinstance(inner, dict) else plain
-
-
-def names_credential(auth: Json) -> bool:
-    """Whether ``auth`` refers to a credential by its name; else it has the fields themselves."""
-    return isinstance(auth, str) or (isinstance(auth, dict) and _name_in(_unaliased(cast("Fields", auth))) is not None)
+def credential_name(auth: Json) -> str | None:
+    """The name by which ``auth`` refers to a credential; None when it has the fields themselves."""
+    if isinstance(auth, dict):
+        return _name_in(_unaliased(cast("Fields", auth)))
+    return auth if isinstance(auth, str) else None
 
 
 def _unaliased(auth: Fields) -> Fields:

@@ -18,7 +18,7 @@ from typing import Any
 import asyncpg
 from asyncpg.connect_utils import SessionAttribute
 
-from noetl_activities.credentials import names_credential
+from noetl_activities.credentials import credential_name
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.postgres_dsn import SETTINGS, DsnError, dsn_fields
@@ -62,6 +62,15 @@ _SSL_FLAGS = {"true": "require", "false": "disable"}
 _HERE = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
+class UnreachableError(OSError):
+    """No connection was made: ``place`` is HOST:PORT, ``name`` the credential's, if it has one."""
+
+    def __init__(self, place: str, reason: str, name: str | None = None) -> None:
+        told = f" (credential {name!r})" if name else ""
+        super().__init__(f"cannot reach Postgres at {place}{told}: {reason}")
+        self.place, self.reason = place, reason
+
+
 @asynccontextmanager
 async def connected(
     auth: Json,
@@ -74,9 +83,13 @@ async def connected(
     ``connect_timeout`` in seconds. JSON columns are values, times are texts. Where connections are kept
     (postgres_kept.py) one that was used before may come. Raises CredentialError, asyncpg's errors and OSError.
     """
-    async with connected_to(await login(auth, config, context), connect_timeout) as connection:
-        with receiving_at_most(connection, MAX_RECEIVED_BYTES):
-            yield connection
+    try:
+        async with connected_to(await login(auth, config, context), connect_timeout) as connection:
+            with receiving_at_most(connection, MAX_RECEIVED_BYTES):
+                yield connection
+    except UnreachableError as error:
+        name = credential_name(auth if auth is not None else config.get("credential"))
+        raise UnreachableError(error.place, error.reason, name) from error
 
 
 async def login(auth: Json, config: dict[str, Json], context: ToolContext) -> dict[str, Any]:
@@ -86,7 +99,7 @@ async def login(auth: Json, config: dict[str, Json], context: ToolContext) -> di
     if not given:
         raise CredentialError("a postgres task needs auth: the name of a credential")
     beside = sorted(name for name in _BESIDE_A_NAME if config.get(name))
-    if beside and names_credential(given):
+    if beside and credential_name(given) is not None:
         raise ConfigError(f"the task names a credential and sets {', '.join(beside)} as well: leave one of them out")
     return _arguments(await context.credential(given))
 
@@ -109,7 +122,10 @@ async def connected_to(arguments: dict[str, Any], connect_timeout: float | None 
 
 async def _opened(arguments: dict[str, Any], seconds: float | None) -> Connection:
     """Statements are not remembered: what is given back loses them (postgres_kept.py)."""
-    connection = await _logged_in(arguments, seconds or _CONNECT_TIMEOUT)
+    try:
+        connection = await _logged_in(arguments, seconds or _CONNECT_TIMEOUT)
+    except OSError as error:
+        raise UnreachableError(_place(arguments), _reason(error)) from error
     try:
         await _set_codecs(connection)
     except BaseException:
@@ -147,6 +163,12 @@ async def _connect(arguments: dict[str, Any], tls: Attempt, seconds: float) -> C
         statement_cache_size=0,
     )
     return connection
+
+
+def _place(arguments: dict[str, Any]) -> str:
+    """HOST:PORT, several by comma; one port may be that of all hosts."""
+    hosts, ports = arguments["host"].split(","), arguments["port"].split(",")
+    return ", ".join(f"{host}:{ports[min(index, len(ports) - 1)]}" for index, host in enumerate(hosts))
 
 
 def _arguments(credential: Credential) -> dict[str, Any]:
@@ -208,7 +230,9 @@ def sql_error(error: BaseException) -> Outcome:
         return Outcome("error", error=info, pg=facts)
     if not isinstance(error, OSError):
         return Outcome("error", error=ErrorInfo("sql", str(error)), pg=facts)
-    info = ErrorInfo("connection", f"cannot reach Postgres: {_reason(error)}", retryable=True)
+    reached = isinstance(error, UnreachableError)
+    message = str(error) if reached else f"lost the connection to Postgres: {_reason(error)}"
+    info = ErrorInfo("connection", message, retryable=True)
     return Outcome("error", error=info, pg=facts)
 
 

@@ -139,10 +139,12 @@ class Reducer(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Loop:
     """``body`` as the author wrote it; its mode, limits and region are settled by lowering. ``timeout`` is that of the
-    loop as a whole. ``defaults`` and ``reducers`` are in the step's tasks already."""
+    loop as a whole. ``defaults`` and ``reducers`` are in the step's tasks already. ``place`` is that of what the loop
+    goes over."""
 
     body: graph.Loop
     element: Name
+    place: Span
     timeout: Timeout | None = None
     defaults: CallDefaults = NO_DEFAULTS
     reducers: tuple[Reducer, ...] = ()

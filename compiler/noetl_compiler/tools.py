@@ -21,6 +21,7 @@ __all__ = [
     "PSEUDO_KINDS",
     "SAFE_METHODS",
     "SQL_COMMANDS",
+    "SQL_FIELDS",
     "Effect",
     "ToolKind",
     "sends_headers",
@@ -81,6 +82,9 @@ def _kind(
 _SQL = "command commands cmd cmds query queries command_b64 commands_b64 script params"
 SQL_COMMANDS = frozenset({"command", "commands", "cmd", "cmds", "query", "queries"})
 """Where the SQL of a task may stand as it is."""
+
+SQL_FIELDS = frozenset(_SQL.removesuffix(" params").split())
+"""All fields that hold SQL. A task has one of them."""
 
 _DB = "connection_string db_host db_port db_user db_password db_name db_schema"
 _CONNECTION = f"{_DB} host port user password"

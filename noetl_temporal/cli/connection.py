@@ -22,10 +22,12 @@ CLUSTER = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
 
 
 class Reach(NamedTuple):
-    """``ui`` is the web UI, if known. ``serve`` when this process is to be the worker and the mirror."""
+    """``ui`` is the web UI, if known. ``serve`` when this process is to be the worker and the mirror; else
+    ``credentials`` is what NOETL_CREDENTIALS named where the stack's worker started."""
 
     ui: str | None = None
     serve: bool = False
+    credentials: str = ""
 
 
 def _cluster() -> bool:
@@ -44,7 +46,7 @@ def reach_to_run() -> Generator[Reach]:
         if used.owned:  # this process is its worker, and only its account reads what a worker of the stack writes
             os.umask(FOR_THE_OWNER)
         # Nobody can open the web UI of a stack that stops with the run.
-        yield Reach(None if used.owned else used.addresses.ui, used.owned)
+        yield Reach(None if used.owned else used.addresses.ui, used.owned, used.addresses.credentials)
 
 
 def _tell_use(home: Home) -> None:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
-from noetl_activities.credentials import read_credentials
+from noetl_activities.credentials_file import read_credentials
 from noetl_activities.errors import CredentialError
+from noetl_activities.variables import CREDENTIALS_VARIABLE
 from noetl_compiler.regular_file import read_regular
+from noetl_temporal.cli.connection import Reach
+from noetl_temporal.credential_source import credential_source
 
-__all__ = ["check_credentials"]
+__all__ = ["check_credentials", "tell_ignored_credentials"]
 
 MAX_BYTES = 1_000_000
 
 
-def check_credentials(file: Path) -> None:
-    """Raises UsageError when ``file`` cannot hold credentials."""
+def check_credentials(file: Path | None) -> None:
+    """Check ``file``, or without one what NOETL_CREDENTIALS names. Raises UsageError, DeploymentError."""
+    if file is None:
+        credential_source()
+        return
     try:
         if len(read_regular(file, MAX_BYTES + 1)) > MAX_BYTES:
             raise click.UsageError(f"the credentials file {file} has more than {MAX_BYTES:,} bytes")
@@ -25,3 +32,14 @@ def check_credentials(file: Path) -> None:
         raise click.UsageError(f"cannot read the credentials file {file}: {error.strerror}") from None
     except CredentialError as error:
         raise click.UsageError(str(error)) from None
+
+
+def tell_ignored_credentials(reach: Reach) -> None:
+    """Say that NOETL_CREDENTIALS has no effect on a run that this process does not serve."""
+    named = os.environ.get(CREDENTIALS_VARIABLE)
+    if named and not reach.serve and named != reach.credentials:
+        click.echo(
+            f"{CREDENTIALS_VARIABLE} is ignored here: it is read where the worker starts. "
+            "Restart the stack, or use --credentials",
+            err=True,
+        )

@@ -54,6 +54,9 @@ def dev_group() -> None:
 @dev_group.command("up")
 def up_command() -> None:
     """Start the stack and return when it is ready; nothing happens when it already is."""
+    from noetl_temporal.credential_source import credential_source  # with the driver, which --help need not wait for
+
+    credential_source()  # which the worker would refuse, in its log
     home = Home()
     found = running(home)
     if found is None:

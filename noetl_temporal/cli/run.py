@@ -88,15 +88,17 @@ def _order(playbook: Playbook, request: dict[str, Json], credentials: Path | Non
 
     tools = tools_for(playbook.graph)
     check_support(playbook, tools)
-    if credentials:
-        check_credentials(credentials)
+    check_credentials(credentials)
     return Order(playbook, request, tools, credentials, timeout)
 
 
 def _run(order: Order, as_json: bool) -> tuple[RunSummary, bool]:
+    from noetl_temporal.cli.credentials import tell_ignored_credentials
     from noetl_temporal.cli.execute import execute
 
     with reach_to_run() as reach:
+        if order.credentials is None:
+            tell_ignored_credentials(reach)
         log_to_file(Home().log("run"))
         ended, interrupted = asyncio.run(execute(order, reach, open_view(quiet=as_json)))
         if as_json:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 
+from noetl_activities.variables import CREDENTIALS_VARIABLE
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.databases import accepts_login, set_up_databases
 from noetl_temporal.stack.errors import BusyError, FellError, StackError
@@ -119,6 +120,7 @@ class Stack:
             playbooks_password=self.home.password("playbooks"),
             reader_password=self.home.password("reader"),
             signing_key_file=str(self.home.signing_key()),
+            credentials=os.environ.get(CREDENTIALS_VARIABLE, ""),
         )
 
 

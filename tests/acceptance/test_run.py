@@ -102,7 +102,7 @@ def test_every_attempt_is_in_the_event_log(site: Site, api: Api) -> None:
     assert "500" in attempts[1]["error"]
 
 
-def test_credentials_of_a_run_reach_no_other_worker(site: Site) -> None:
+def test_credentials_of_a_run_reach_no_other_worker(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     addresses = site.addresses()
     login = f"db_port: {addresses.postgres_port}, db_password: {addresses.playbooks_password}"
     login = f"{{type: postgres, db_host: 127.0.0.1, db_user: playbooks, db_name: playbooks, {login}}}"
@@ -119,6 +119,12 @@ workflow:
     )
     assert site.run(playbook, "--credentials", str(credentials))["status"] == "completed"
     assert site.run(playbook)["status"] == "failed"
+    monkeypatch.setenv("NOETL_CREDENTIALS", str(credentials))
+    told = site.noetl("run", str(playbook))
+    assert "NOETL_CREDENTIALS is ignored here: it is read where the worker starts" in told.stderr
+    assert "add it to a file that --credentials or NOETL_CREDENTIALS names" in told.stdout
+    told = site.noetl("run", str(playbook), "--credentials", str(credentials))
+    assert "NOETL_CREDENTIALS" not in told.stderr
 
 
 def test_events_are_told_in_the_order_they_happened(site: Site, api: Api) -> None:

@@ -80,6 +80,28 @@ def test_credentials_that_are_none_are_told(bare: Site, text: str, says: str) ->
     assert not bare.home.root.exists(), "a stack was started"
 
 
+@pytest.mark.parametrize("command", [["run", HELLO], ["dev", "up"]])
+@pytest.mark.parametrize(
+    ("named", "says"),
+    [
+        ("credentials.yaml", "set it to an absolute path"),
+        ("{folder}/nowhere.yaml", "No such file or directory"),
+        ("{folder}/credentials.yaml", "the credential 'api': unknown key \"tokn\""),
+    ],
+)
+def test_a_wrong_variable_for_credentials_is_told(
+    bare: Site, monkeypatch: pytest.MonkeyPatch, command: list[str], named: str, says: str
+) -> None:
+    bare.write("api: {type: bearer, tokn: hush}\n", "credentials.yaml")
+    monkeypatch.setenv("NOETL_CREDENTIALS", named.format(folder=bare.folder))
+    done = bare.noetl(*command)
+    assert done.returncode == 2
+    assert "NOETL_CREDENTIALS" in done.stderr
+    assert says in done.stderr
+    assert "hush" not in done.stderr
+    assert not bare.home.root.exists(), "a stack was started"
+
+
 @pytest.mark.parametrize("command", [["status"], ["events"], ["status", "7"], ["dev", "down"], ["dev", "status"]])
 def test_looking_where_nothing_runs(bare: Site, command: list[str]) -> None:
     done = bare.noetl(*command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import traceback
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,10 @@ from typing import Any
 import pytest
 
 from noetl_activities import credentials as credentials_module
+from noetl_activities import postgres_connect
+from noetl_activities.credential_fields import FIELDS
 from noetl_activities.credentials import Credentials, CredentialSource
+from noetl_activities.credentials_file import read_credentials
 from noetl_activities.errors import CredentialError
 from noetl_compiler.checks import changed_credentials
 
@@ -26,6 +30,53 @@ async def test_a_name_is_found_in_the_file_then_in_the_environment(tmp_path: Pat
     found = credentials(file, A={"token": "elsewhere"}, B_C={"token": "from-environment"})
     assert (await found.resolve("a"))["token"] == "from-file"
     assert (await found.resolve("b-c"))["token"] == "from-environment"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("mine: {type: bearer, tokn: hush}", 'the credential \'mine\': unknown key "tokn" (did you mean "token"?)'),
+        ("mine: {type: bearer, tokn: hush}", "allowed: access_token, api_key, description, tags, token, type, value"),
+        (
+            "mine: {type: postgress, db_host: hush}",
+            "the credential 'mine': its type is unknown; allowed: postgres, bea",
+        ),
+        ("mine: {type: [hush], db_host: hush}", "the credential 'mine': its type is unknown; allowed: postgres, bea"),
+        ("mine: {hots: hush}", 'the credential \'mine\': unknown key "hots" (did you mean "host"?)'),
+        ("mine: {type: postgres, data: {token: hush}}", "the credential 'mine': unknown key \"token\""),
+        ("mine: hush", "the credential 'mine' is not a mapping: write {type: ..., ...}"),
+        ("- {name: mine, type: bearer, token: hush}", "entry 1 ('mine'): unknown key \"token\""),
+        ("- {name: mine, type: bearer, data: {user: hush}}", "the credential 'mine': unknown key \"user\""),
+        ("good: {token: hush}\nmine: {odd: hush}", "the credential 'mine': unknown key \"odd\""),
+    ],
+)
+def test_an_entry_with_unknown_fields_is_told_without_its_values(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(CredentialError) as told:
+        read_credentials(tmp_path / "c.yaml")
+    assert str(told.value).startswith(f"{tmp_path}/c.yaml: ")
+    assert says in str(told.value)
+    assert "hush" not in _with_causes(told.value)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        "type: postgres, db_host: h, db_user: u, db_password: p, sslmode: require",
+        "type: postgres, dsn: 'postgresql://u:p@h/d', description: the one, tags: [a]",
+        "type: Basic, username: u, password: p",
+        "type: apikey, header_name: X, value: v",
+        "api_key: k",
+    ],
+)
+def test_the_fields_that_tools_read_are_allowed(tmp_path: Path, fields: str) -> None:
+    (tmp_path / "c.yaml").write_text(f"mine: {{{fields}}}")
+    assert list(read_credentials(tmp_path / "c.yaml")) == ["mine"]
+
+
+def test_every_field_of_a_postgres_login_is_known() -> None:
+    read = {*postgres_connect._DSN, *(alias for names in postgres_connect._FIELDS.values() for alias in names)}
+    assert read | {"schema"} == FIELDS["postgres"]
 
 
 @pytest.mark.parametrize(
@@ -154,11 +205,22 @@ async def test_a_variable_that_is_no_json_is_told_by_its_place(text: str, place:
 
 
 @pytest.mark.parametrize(
-    "text", ["a: [hush", "a: {password: hush: hush}", "a: 'hush", "a: \thush\n\t- hush", "a: !!hush x"]
+    ("text", "why"),
+    [
+        ("a: [hush", "a bracket is not closed"),
+        ("a: {password: hush: hush}", "a bracket is not closed"),
+        ("a: hush: hush", 'a second ": " in one value, which must be quoted'),
+        ("a: 'hush", "a quote is not closed"),
+        ("a: \thush\n\t- hush", "a tab where spaces are expected"),
+        ("a: {password: *hush}", "a value that begins with * must be quoted"),
+        ("a: {password: @hush}", "a value begins with a character that must be quoted"),
+        ("a: !!hush x", "a value that begins with ! must be quoted"),
+    ],
 )
-async def test_a_file_that_is_no_yaml_is_told_by_its_place(tmp_path: Path, text: str) -> None:
+async def test_a_file_that_is_no_yaml_is_told_by_its_place(tmp_path: Path, text: str, why: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
-    with pytest.raises(CredentialError, match=r"c\.yaml:\d+:\d+: the credentials file is not valid YAML") as raised:
+    told = rf"c\.yaml:\d+:\d+: the credentials file is not valid YAML: {re.escape(why)}$"
+    with pytest.raises(CredentialError, match=told) as raised:
         await credentials(tmp_path / "c.yaml").resolve("a")
     assert "hush" not in _with_causes(raised.value)
 

@@ -346,7 +346,18 @@ async def test_a_port_where_nothing_listens_is_told_in_words() -> None:
     auth = {"type": "postgres", "db_host": "127.0.0.1", "db_port": 1, "db_user": "u", "db_name": "d"}
     outcome = await postgres_tool.TOOL.run(request("postgres", auth, query="SELECT 1"), Context())
     assert outcome.error is not None
-    assert (outcome.error.kind, outcome.error.message) == ("connection", "cannot reach Postgres: connection refused")
+    told = "cannot reach Postgres at 127.0.0.1:1: connection refused"
+    assert (outcome.error.kind, outcome.error.message) == ("connection", told)
+
+
+async def test_a_server_that_cannot_be_reached_is_told_with_its_credential() -> None:
+    context = Context(warehouse={"type": "postgres", "dsn": "postgresql://u:hush@127.0.0.1:1,localhost:2/d"})
+    outcome = await postgres_tool.TOOL.run(request("postgres", {"credential": "warehouse"}, query="SELECT 1"), context)
+    assert outcome.error is not None
+    assert outcome.error.message.startswith(
+        "cannot reach Postgres at 127.0.0.1:1, localhost:2 (credential 'warehouse'): "
+    )
+    assert "hush" not in outcome.error.message
 
 
 @pytest.mark.parametrize(

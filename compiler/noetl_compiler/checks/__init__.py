@@ -10,6 +10,7 @@ from noetl_compiler.checks.cycles import warn_of_endless_cycles
 from noetl_compiler.checks.dead_routes import warn_of_dead_routes
 from noetl_compiler.checks.endless_jumps import warn_of_endless_jumps
 from noetl_compiler.checks.expected_names import warn_of_unbound_expectations
+from noetl_compiler.checks.loop_collections import check_loop_collections
 from noetl_compiler.checks.names import forbid_duplicate_names, forbid_odd_names
 from noetl_compiler.checks.parallel_set import warn_of_parallel_set
 from noetl_compiler.checks.python_code import check_python_code
@@ -19,7 +20,6 @@ from noetl_compiler.checks.sizes import warn_of_oversized_data
 from noetl_compiler.checks.sql_syntax import warn_of_odd_sql
 from noetl_compiler.checks.targets import forbid_unknown_targets
 from noetl_compiler.checks.templates import check_templates
-from noetl_compiler.checks.text_loops import warn_of_loops_over_text
 from noetl_compiler.checks.tools import forbid_unknown_tools
 from noetl_compiler.checks.unmatched_errors import warn_of_unmatched_errors
 from noetl_compiler.checks.unreachable_steps import warn_of_unreachable_steps
@@ -41,7 +41,7 @@ CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
     warn_of_unmatched_errors,
     warn_of_parallel_set,
     warn_of_endless_jumps,
-    warn_of_loops_over_text,
+    check_loop_collections,
     forbid_unknown_tools,
     check_python_code,
     warn_of_odd_sql,

@@ -11,7 +11,7 @@ from noetl_compiler import graph
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related
 from noetl_compiler.dialects.cursors import read_cursor
-from noetl_compiler.dialects.fields import Fields, kind_of
+from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.frames import read_frame
 from noetl_compiler.dialects.reducers import read_reducers
 from noetl_compiler.dialects.spec_defaults import read_call_defaults, total_of
@@ -77,7 +77,8 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
     limit = timeout(fields.node_of("timeout"), report)
     defaults = read_call_defaults(fields, policy, limit, "iter")
     fields.ignore("distribution", why="iterations always run where there is room")
-    loop = Loop(body, element, total_of(limit), defaults, read_reducers(fields) or read_reducers(policy))
+    place = collection.span if collection is not None else node.span
+    loop = Loop(body, element, place, total_of(limit), defaults, read_reducers(fields) or read_reducers(policy))
     fields.close()
     policy.close()
     return loop
@@ -111,9 +112,6 @@ def _mode(fields: Fields, policy: Fields) -> Mode:
 def _check_source(fields: Fields, collection: Node | None, cursor: Cursor | None) -> None:
     if collection is None and cursor is None and "cursor" not in fields:
         fields.missing("in")
-    if isinstance(collection, ScalarNode) and collection.template_span is None:
-        message = f"the loop runs once: its collection is {kind_of(collection)}, not a list"
-        fields.report.warning(Code.LOOP_OVER_TEXT, collection.span, message, "write a list, or an expression in {{ }}")
     if collection is not None and cursor is not None:
         related = (Related(collection.span, "the collection is here"),)
         message = "a loop goes over a collection or a cursor, not both"

@@ -22,7 +22,7 @@ from noetl_compiler.dialects.results import read_output
 from noetl_compiler.dialects.retry import Retry
 from noetl_compiler.dialects.scripts import check_script
 from noetl_compiler.dialects.sinks import read_sinks
-from noetl_compiler.dialects.tool_types import check_types
+from noetl_compiler.dialects.tool_types import check_types, forbid_two_statements
 from noetl_compiler.dialects.v1.outcomes import with_outcome
 from noetl_compiler.dialects.values import mapping_value, timeout
 from noetl_compiler.graph import Output, Sink, Timeout, Value
@@ -249,6 +249,7 @@ def _with_config(task: Task, fields: Fields, tool: ToolKind, around: ParseContex
         for key, node in fields.rest(allowed)
     )
     check_types(entries, tool, fields.report)
+    forbid_two_statements(entries, tool, fields.report)
     for key, node in entries:
         if key.text == "script":
             check_script(node, fields.report)

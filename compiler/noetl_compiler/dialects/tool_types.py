@@ -1,17 +1,19 @@
-"""Whether the fields of a tool are of the types that its table in tools.py tells. A template may yield any of them."""
+"""Whether the fields of a tool are of the types that its table in tools.py tells, and go together. A template may yield
+any type.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import nearest
+from noetl_compiler.diagnostics import Related, nearest
 from noetl_compiler.dialects.fields import kind_of
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
-from noetl_compiler.tools import METHODS, ToolKind
+from noetl_compiler.tools import METHODS, SQL_FIELDS, ToolKind
 
-__all__ = ["check_types"]
+__all__ = ["check_types", "forbid_two_statements"]
 
 _WORDS = {"text": "text", "number": "a number", "flag": "true or false", "mapping": "a mapping", "list": "a list"}
 _FLAGS = frozenset({"true", "false", "yes", "no"})
@@ -31,6 +33,21 @@ def check_types(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolKind, repo
                 report.source.slice(key.span).strip("'\"") or key.text
             )  # the key may be an older word for the field
             report.error(Code.WRONG_TYPE, node.span, f'"{written}" must be {expected}, not {kind_of(node)}')
+
+
+def forbid_two_statements(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolKind, report: Report) -> None:
+    """NT109 for SQL in more than one field: a run would execute all of it, one field after the other."""
+    if tool.fields is None or not tool.fields >= SQL_FIELDS:
+        return
+    keys = [key for key, node in entries if key.text in SQL_FIELDS and not _is_empty(node)]
+    for key in keys[1:]:
+        related = (Related(keys[0].span, f'"{keys[0].text}" is here'),)
+        message = f'the task has SQL in "{keys[0].text}" and in "{key.text}", and would run both'
+        report.error(Code.CONFLICTING_FIELDS, key.span, message, "keep one of them, or write a list", related)
+
+
+def _is_empty(node: Node) -> bool:
+    return isinstance(node, ScalarNode) and not node.text.strip()
 
 
 def _check_method(node: Node, report: Report) -> None:

@@ -23,6 +23,7 @@ from noetl_temporal.machine.tasks.names import PipelineNames
 from noetl_temporal.machine.tasks.plan import TaskPlan
 from noetl_temporal.machine.tasks.selecting import with_selected
 from noetl_temporal.machine.undefined import is_reported
+from noetl_temporal.machine.unhandled import unhandled
 
 __all__ = ["Settled", "Settling", "last_page"]
 
@@ -65,6 +66,8 @@ class Settling:
         do = decision.do or _action(task, rule, outcome, decision.exhausted)
         self._record(plan, outcome)
         self._warn(task, rule, report)
+        if rule is not None and (message := unhandled(rule, do, outcome, task.label)):
+            self._host.warn(message, rule.span)
         sets = (task.set if outcome["status"] == "ok" else ()) + (rule.set if rule else ())
         names: Mapping[str, Any] = {}
         if sets or rule is not None:

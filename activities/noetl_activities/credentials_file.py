@@ -1,0 +1,97 @@
+"""The credentials file: YAML, ``name: {type: postgres, db_host: ...}``, or a list of ``{name, type, data}``.
+
+Every error names the file and the place or the entry, and repeats no value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from noetl_activities.credential_fields import field_problem, unknown_keys
+from noetl_activities.errors import CredentialError
+from noetl_activities.tool import Credential
+
+__all__ = ["read_credentials", "unreadable"]
+
+_REASONS = {
+    "mapping values are not allowed": 'a second ": " in one value, which must be quoted',
+    "could not find expected ':'": 'a line has no ":"',
+    "found unexpected end of stream": "a quote is not closed",
+    "found character '\\t'": "a tab where spaces are expected",
+    "found character": "a value begins with a character that must be quoted",
+    "found undefined alias": "a value that begins with * must be quoted",
+    "could not determine a constructor": "a value that begins with ! must be quoted",
+    "expected ',' or": "a bracket is not closed",
+    "expected the node content": "a value is missing, or a bracket is not closed",
+    "expected <block end>": "the indentation does not match",
+}
+"""What the parser says, which may repeat a value -> what it means."""
+
+
+def read_credentials(file: Path) -> Mapping[str, Credential]:
+    """The credentials of a file by name. Raises CredentialError, in one line and without any of its values."""
+    try:
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise unreadable(file, error) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise CredentialError(f"{file}{_place(error)}: the credentials file is not valid YAML{_why(error)}") from None
+    if not isinstance(found, list | dict):
+        raise CredentialError(f"{file} holds no credentials: write NAME: {{type: postgres, db_host: ...}}")
+    entries = _listed(file, cast("list[Any]", found)) if isinstance(found, list) else _named(file, found)
+    return {name: _checked(file, name, fields) for name, fields in entries}
+
+
+def unreadable(file: Path, error: OSError) -> CredentialError:
+    """The error for a file that cannot be read."""
+    return CredentialError(f"cannot read the credentials file {file}: {error.strerror}")
+
+
+def _listed(file: Path, entries: list[Any]) -> Iterator[tuple[str, Credential]]:
+    for number, one in enumerate(entries, 1):
+        fields = cast("dict[str, Any]", one) if isinstance(one, dict) else {}
+        data = fields.get("data", {})
+        if not isinstance(fields.get("name"), str) or not isinstance(data, dict):
+            told = "write {name: ..., type: ..., data: {...}}"
+            raise CredentialError(f"{file}: entry {number} is no credential: {told}")
+        problem = unknown_keys(fields, ("name", "data"))
+        if problem:
+            raise CredentialError(f"{file}: entry {number} ({fields['name']!r}): {problem}")
+        given = {"type": fields["type"]} if fields.get("type") is not None else {}
+        yield fields["name"], {**cast("dict[str, Any]", data), **given}
+
+
+def _named(file: Path, entries: Mapping[Any, Any]) -> Iterator[tuple[str, Credential]]:
+    """Fields may stand under ``data``, as upstream's API takes them."""
+    for name, one in entries.items():
+        if not isinstance(one, dict):
+            raise CredentialError(f"{file}: the credential {str(name)!r} is not a mapping: write {{type: ..., ...}}")
+        fields = cast("dict[str, Any]", one)
+        inner = fields.get("data")
+        if isinstance(inner, dict):
+            outer = {key: value for key, value in fields.items() if key != "data"}
+            fields = {**outer, **cast("dict[str, Any]", inner)}
+        yield str(name), fields
+
+
+def _checked(file: Path, name: str, fields: Credential) -> Credential:
+    problem = field_problem(fields)
+    if problem:
+        raise CredentialError(f"{file}: the credential {name!r}: {problem}")
+    return fields
+
+
+def _place(error: Exception) -> str:
+    place = getattr(error, "problem_mark", None)
+    return f":{place.line + 1}:{place.column + 1}" if place else ""
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return ": it is not UTF-8"
+    said = str(getattr(error, "problem", None) or "")
+    return next((f": {meaning}" for words, meaning in _REASONS.items() if said.startswith(words)), "")

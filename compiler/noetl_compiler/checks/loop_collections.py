@@ -1,0 +1,76 @@
+"""Collections of loops that are no lists: an expression that lacks its braces, a text, a number.
+
+The loop runs once over such a value, which is never what its author meant.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from noetl_compiler.codes import Code
+from noetl_compiler.graph import Json, Template, Value
+from noetl_compiler.graph.contents import pointer
+from noetl_compiler.report import Report
+from noetl_compiler.syntax import Loop, Playbook, Step
+from noetl_compiler.templating.check import examine
+from noetl_compiler.templating.paths import lone_path
+from noetl_compiler.templating.template_sites import RenderedAt, Use
+from noetl_compiler.visible_names import VisibleNames
+
+__all__ = ["check_loop_collections"]
+
+_WORKLOAD = frozenset({"workload", "work"})
+_LONGEST = 1_000
+"""No expression that somebody forgot to brace has more characters."""
+
+
+def check_loop_collections(playbook: Playbook, report: Report) -> None:
+    """NT106 for an expression without braces, NT406 for other values that are no lists."""
+    names = VisibleNames(playbook) if playbook.steps else None
+    for step in playbook.steps:
+        if step.loop is None or names is None or (collection := step.loop.body.collection) is None:
+            continue
+        if collection.templates:
+            _check_path(collection, playbook.workload, report)
+        elif expression := _bare_expression(collection, step, step.loop, names):
+            message = f'the collection "{expression}" is only text, so the loop would run once'
+            hint = f'put it into {{{{ }}}}: "{{{{ {expression} }}}}"'
+            report.error(Code.WRONG_VALUE, step.loop.place, message, hint)
+        elif isinstance(collection.data, str | int | float):
+            message = f"the loop runs once: its collection is {_kind(collection.data)}, not a list"
+            hint = "write a list, or an expression in {{ }}"
+            report.warning(Code.LOOP_OVER_TEXT, step.loop.place, message, hint)
+
+
+def _kind(data: str | float) -> str:
+    return "text" if isinstance(data, str) else "true or false" if isinstance(data, bool) else "a number"
+
+
+def _bare_expression(collection: Value, step: Step, loop: Loop, names: VisibleNames) -> str:
+    """The collection as an expression all of whose names are known here; "" when it is none."""
+    text = collection.data.strip() if isinstance(collection.data, str) else ""
+    if not text or len(text) > _LONGEST:
+        return ""
+    source = f"{{{{ {text} }}}}"
+    facts = examine(source)
+    use = Use(Template(source, loop.place), RenderedAt.STEP, step)
+    heads = {path.partition(".")[0] for path in facts.reads}
+    return text if heads and not facts.problems and all(names.knows(use, head) for head in heads) else ""
+
+
+def _check_path(collection: Value, workload: Value, report: Report) -> None:
+    """A value of the workload that is text. An empty text stands for what the request brings."""
+    path = lone_path(str(collection.data)) if "" in collection.templates else None
+    if path is not None and _is_text(path, workload):
+        message = f'the loop runs once: "{path}" is text, not a list'
+        report.warning(Code.LOOP_OVER_TEXT, collection.templates[""], message, "make it a list in the workload")
+
+
+def _is_text(path: str, workload: Value) -> bool:
+    root, *names = path.split(".")
+    if root not in _WORKLOAD or "".join(pointer("", name) for name in names) in workload.templates:
+        return False
+    found: Json = workload.data
+    for name in names:
+        found = cast("dict[str, Json]", found).get(name) if isinstance(found, dict) else None
+    return isinstance(found, str) and bool(found.strip())
