@@ -37,6 +37,7 @@ WITHOUT_A_STACK = {
     "status": [["status"]],
     "events": [["events"]],
     "cancel": [["cancel", "7"]],
+    "explain": [["explain"], ["explain", "http"], ["explain", "NT303"]],
     "terminate": [["terminate", "7"]],
     "dev": [["dev", "status"], ["dev", "list"], ["dev", "rm"], ["dev", "down"]],
     "worker": [["worker"]],

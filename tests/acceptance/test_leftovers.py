@@ -122,7 +122,7 @@ def test_what_is_recorded_is_found_again(tmp_path: Path) -> None:
         record(tmp_path / "servers.json", [server])
         (held,) = noted(tmp_path / "servers.json")
         assert held.runs()
-        assert held.is_marked()
+        assert wait_until(held.is_marked), "its command line is empty for a moment after it has begun"
         server.release()
         assert wait_until(lambda: (identity(held.pid) or Identity(0, "", "")).command.startswith("sleep"))
         assert held.runs(), "it is another process once its program has begun"
@@ -154,6 +154,7 @@ def test_only_programs_of_postgres_are_ended_in_its_data(tmp_path: Path) -> None
 
 @HAS_PROC
 def test_ps_tells_what_proc_tells(sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert wait_until(lambda: (identity(sleeper.pid) or Identity(0, "", "")).command != "")
     by_proc = identity(sleeper.pid)
     monkeypatch.setattr("noetl_temporal.stack.identity.PROC", Path("/nowhere"))
     by_ps, again = identity(sleeper.pid), identity(sleeper.pid)

@@ -121,6 +121,7 @@ def ended(**rest: Any) -> RunSummary:
 def test_json_has_every_field_and_plain_failures() -> None:
     told = json.loads(ended(failures=FailureLog().with_failure(FAILURE)).json())
     assert set(told) == {
+        "superseded",
         "execution_id",
         "workflow_id",
         "run_id",

@@ -61,7 +61,7 @@ async def history_of(handle: RunHandle) -> WorkflowHistory:
     return await handle.workflow.fetch_history()
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def signed(servers: Addresses) -> Iterator[None]:
     """Workers and clients have the key of the stack, as those of every stack do."""
     with pytest.MonkeyPatch.context() as patch:
@@ -70,7 +70,7 @@ def signed(servers: Addresses) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-async def audited(servers: Addresses, signed: None) -> AsyncGenerator[None]:
+async def audited(servers: Addresses) -> AsyncGenerator[None]:
     """Every run of every test here tells a story that holds. Tests of the mirror audit their own."""
     began = datetime.now(UTC)
     yield
