@@ -38,8 +38,8 @@ PLANTS = {
 }
 
 CREDENTIALS = f"""
-basic: {{type: basic, username: someone, password: "{PLANTS["basic"]}", remark: "{PLANTS["neutral"]}"}}
-bearer: {{type: bearer, token: "{PLANTS["bearer"]}", more: [{{deep: ["{PLANTS["neutral"]}"]}}]}}
+basic: {{type: basic, username: someone, password: "{PLANTS["basic"]}", description: "{PLANTS["neutral"]}"}}
+bearer: {{type: bearer, token: "{PLANTS["bearer"]}", tags: [{{deep: ["{PLANTS["neutral"]}"]}}]}}
 header:
   type: api_key
   data: {{header_name: X-Thing, value: "{PLANTS["header"]}"}}
