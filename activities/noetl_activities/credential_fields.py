@@ -35,7 +35,7 @@ def field_problem(fields: Mapping[Any, Any]) -> str | None:
     """
     given = fields.get("type")
     if given is None:
-        return unknown_keys(fields, frozenset().union(*FIELDS.values()))
+        return unknown_keys(fields, {key for keys in FIELDS.values() for key in keys})
     name = given.lower() if isinstance(given, str) else ""
     allowed = FIELDS.get(_ALIASES.get(name, name))
     if allowed is None:

@@ -42,7 +42,11 @@ def read_credentials(file: Path) -> Mapping[str, Credential]:
         raise CredentialError(f"{file}{_place(error)}: the credentials file is not valid YAML{_why(error)}") from None
     if not isinstance(found, list | dict):
         raise CredentialError(f"{file} holds no credentials: write NAME: {{type: postgres, db_host: ...}}")
-    entries = _listed(file, cast("list[Any]", found)) if isinstance(found, list) else _named(file, found)
+    entries = (
+        _listed(file, cast("list[Any]", found))
+        if isinstance(found, list)
+        else _named(file, cast("dict[Any, Any]", found))
+    )
     return {name: _checked(file, name, fields) for name, fields in entries}
 
 

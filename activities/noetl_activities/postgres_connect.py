@@ -29,7 +29,7 @@ from noetl_activities.postgres_tls import MODES, Attempt, declined, tls_attempts
 from noetl_activities.postgres_values import NUL
 from noetl_activities.tool import Credential, Json, ToolContext
 
-__all__ = ["SQL_ERRORS", "Connection", "connected", "connected_to", "login", "sql_error"]
+__all__ = ["CREDENTIAL_FIELDS", "SQL_ERRORS", "Connection", "connected", "connected_to", "login", "sql_error"]
 
 guard_logins()
 
@@ -56,7 +56,8 @@ _FIELDS = {
 _OF_A_TASK = ("connection_string", "dsn", *(aliases[0] for aliases in _FIELDS.values()))
 """Fields by which a task itself says where its database is."""
 
-_BESIDE_A_NAME = frozenset({*_DSN, *(alias for aliases in _FIELDS.values() for alias in aliases)})
+CREDENTIAL_FIELDS = frozenset({*_DSN, *(alias for aliases in _FIELDS.values() for alias in aliases)})
+"""What a credential may say. A task says none of it beside the name of one."""
 
 _SSL_FLAGS = {"true": "require", "false": "disable"}
 _HERE = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -98,7 +99,7 @@ async def login(auth: Json, config: dict[str, Json], context: ToolContext) -> di
     given = auth if auth is not None else config.get("credential") or own
     if not given:
         raise CredentialError("a postgres task needs auth: the name of a credential")
-    beside = sorted(name for name in _BESIDE_A_NAME if config.get(name))
+    beside = sorted(name for name in CREDENTIAL_FIELDS if config.get(name))
     if beside and credential_name(given) is not None:
         raise ConfigError(f"the task names a credential and sets {', '.join(beside)} as well: leave one of them out")
     return _arguments(await context.credential(given))

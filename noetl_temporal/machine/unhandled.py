@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from noetl_compiler.graph import Rule
+from noetl_compiler.graph import Json, Rule
 from noetl_temporal.machine.call import PlainOutcome
 
 __all__ = ["unhandled"]
@@ -22,7 +22,7 @@ def unhandled(rule: Rule, do: str, outcome: PlainOutcome, label: str) -> str | N
     """The warning about a rule that ended a call; None where there is nothing to say."""
     if outcome["status"] != "error" or do not in _ENDS or _asks_about_errors(rule):
         return None
-    error = outcome.get("error") or {}
+    error: dict[str, Json] = outcome.get("error") or {}
     told = " ".join(str(error.get("message") or "error").split())[:_LONGEST]
     return f"{label} failed ({told}); the rule at line {rule.span.line} ended it without handling the error"
 

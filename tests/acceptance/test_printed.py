@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.site import NOETL, Site
+from tests.acceptance.site import NOETL, ROOT, Site
 
 LINK = "\x1b]8;;http://evil.example\x07here\x1b]8;;\x07"
 ATTACKS = {
@@ -259,3 +259,13 @@ def test_control_without_the_guard_the_end_of_a_run_is_obeyed(
 def obeyed(printed: str, attacks: Iterable[str]) -> bool:
     """Whether all of them reach the terminal."""
     return all(attack in printed for attack in attacks)
+
+
+def test_lines_of_the_event_log_have_no_spaces_at_their_end(site: Site) -> None:
+    execution = str(site.run(site.write((ROOT / "dev/examples/hello.yaml").read_text(), "hello.yaml"))["execution_id"])
+    lines = site.noetl("events", execution).stdout.splitlines()
+    assert len(lines) > 3
+    assert [line for line in lines if line != line.rstrip()] == []
+    assert f"neither Temporal nor the event log has a run {int(execution) + 1}" in (
+        site.noetl("status", str(int(execution) + 1)).stderr
+    )

@@ -75,8 +75,7 @@ def test_the_fields_that_tools_read_are_allowed(tmp_path: Path, fields: str) -> 
 
 
 def test_every_field_of_a_postgres_login_is_known() -> None:
-    read = {*postgres_connect._DSN, *(alias for names in postgres_connect._FIELDS.values() for alias in names)}
-    assert read | {"schema"} == FIELDS["postgres"]
+    assert postgres_connect.CREDENTIAL_FIELDS | {"schema"} == FIELDS["postgres"]
 
 
 @pytest.mark.parametrize(
