@@ -148,11 +148,11 @@ async def test_its_account_and_its_rights_are_its_own() -> None:
         ("import resource; resource.setrlimit(resource.RLIMIT_DATA, (-1, -1))", "ValueError"),
         ("import resource; assert resource.getrlimit(resource.RLIMIT_CORE) != (0, 0)", "AssertionError"),
         ("assert open('/proc/self/oom_score_adj').read() != '1000\\n'", "AssertionError"),
-        ("open('/proc/self/oom_score_adj', 'w').write('0')", "PermissionError"),
+        ("open('/proc/self/oom_score_adj', 'w').write('0')", "OSError or PermissionError"),
     ],
 )
 async def test_it_takes_only_a_part_of_the_machine(attack: str, error: str) -> None:
-    assert await attacked(attack) == error
+    assert await attacked(attack) in error.split(" or ")
 
 
 COUNTED = pytest.mark.skipif("a limit on processes" not in HELD.split(";")[0], reason=HELD)
@@ -288,6 +288,28 @@ async def test_unix_sockets_are_out_of_reach(task_folder: Path) -> None:
     assert await attacked("import asyncio, socket; socket.socketpair(); asyncio.run(asyncio.sleep(0))") == "got through"
 
 
+DATAGRAMS = "import socket\na, b = socket.socketpair(type=kind)\na.sendto(b'x', path)"
+
+
+@pytest.mark.skipif("sockets by list" not in HELD, reason=HELD)
+@pytest.mark.parametrize("kind", [socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK])
+async def test_a_pair_does_not_send_to_another_unix_socket(kind: int, task_folder: Path) -> None:
+    """The system's log is one of them."""
+    path = str(task_folder / "socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
+        server.bind(path)
+        (task_folder / "socket").chmod(0o777)
+        assert await attacked(DATAGRAMS, path=path, kind=int(kind)) == "PermissionError"
+        assert unconfined(DATAGRAMS, path=path, kind=int(kind)) == "got through"
+
+
+@pytest.mark.skipif("sockets by list" not in HELD, reason=HELD)
+async def test_a_task_does_not_listen_on_a_port_that_the_kernel_chooses() -> None:
+    attack = "import socket; socket.socket().listen()"
+    assert await attacked(attack) == "PermissionError"
+    assert unconfined(attack) == "got through"
+
+
 @pytest.fixture
 def segment() -> Iterator[int]:
     """The key of shared memory of System V, and name of a file of POSIX's, that belong to our account."""
@@ -303,7 +325,7 @@ def segment() -> Iterator[int]:
 @pytest.mark.skipif("own /dev/shm" not in HELD, reason=HELD)
 @pytest.mark.parametrize("attack", [f"{LIBC}failed = libc.shmget(key, 0, 0){FAILING}", "open('/dev/shm/' + str(key))"])
 async def test_shared_memory_of_the_account_is_out_of_reach(attack: str, segment: int) -> None:
-    assert await attacked(attack, key=segment) == "FileNotFoundError"
+    assert await attacked(attack, key=segment) in ("FileNotFoundError", "PermissionError")
     assert unconfined(attack, key=segment) == "got through"
 
 
