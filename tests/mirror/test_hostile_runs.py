@@ -183,7 +183,7 @@ def _run_with(report: Any, end: str) -> History:
         history.answers(scheduled, report)
     else:
         failure = Failure(message="m")
-        details = {"records": report["attempts"]} if isinstance(report, dict) and "attempts" in report else report
+        details: Any = {"records": report["attempts"]} if isinstance(report, dict) and "attempts" in report else report
         failure.application_failure_info.details.CopyFrom(payloads(details))
         failure.application_failure_info.type = "ActivityPause"
         told = {"scheduled_event_id": scheduled, "started_event_id": history.taken(scheduled)}
