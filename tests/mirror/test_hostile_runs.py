@@ -8,6 +8,7 @@ import asyncio
 import random
 import string
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -183,7 +184,9 @@ def _run_with(report: Any, end: str) -> History:
         history.answers(scheduled, report)
     else:
         failure = Failure(message="m")
-        details: Any = {"records": report["attempts"]} if isinstance(report, dict) and "attempts" in report else report
+        details = report
+        with suppress(TypeError, KeyError):
+            details = {"records": report["attempts"]}
         failure.application_failure_info.details.CopyFrom(payloads(details))
         failure.application_failure_info.type = "ActivityPause"
         told = {"scheduled_event_id": scheduled, "started_event_id": history.taken(scheduled)}
