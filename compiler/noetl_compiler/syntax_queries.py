@@ -1,13 +1,20 @@
-"""Ways through the syntax tree that several phases go: arcs, ``set`` entries, calls of the workbook."""
+"""Ways through the syntax tree that several phases go: tasks, arcs, ``set`` entries, calls of the workbook."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 from noetl_compiler.graph import Assign
-from noetl_compiler.syntax import Arc, Step, Task
+from noetl_compiler.syntax import Arc, Playbook, Step, Task
 
-__all__ = ["arcs_of", "called_tasks", "set_by_step", "set_by_task"]
+__all__ = ["all_tasks", "arcs_of", "called_tasks", "set_by_step", "set_by_task"]
+
+
+def all_tasks(playbook: Playbook) -> Iterator[Task]:
+    """Those of the workbook, then those of each step."""
+    yield from playbook.workbook
+    for step in playbook.steps:
+        yield from step.tasks
 
 
 def arcs_of(step: Step) -> Iterator[Arc]:

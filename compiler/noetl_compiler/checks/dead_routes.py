@@ -11,6 +11,7 @@ from noetl_compiler.graph import AdmitRule, Span, Template
 from noetl_compiler.lowering.routes import boundary
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Next, Playbook, Policy, Step
+from noetl_compiler.syntax_queries import all_tasks
 from noetl_compiler.templating.outcome_facts import WORDS, OutcomeStatus
 from noetl_compiler.templating.truth import texts_in
 
@@ -22,7 +23,7 @@ _TAKE_BOTH = "add a condition to the earlier one, or follow all that match with 
 
 def warn_of_dead_routes(playbook: Playbook, report: Report) -> None:
     """NT211, NT305, NT403. An unconditional way is not taken after a failure, so one that asks about it may follow."""
-    for task in (*playbook.workbook, *(task for step in playbook.steps for task in step.tasks)):
+    for task in all_tasks(playbook):
         if task.policy:
             _check_rules(task.policy, report)
     for step in playbook.steps:

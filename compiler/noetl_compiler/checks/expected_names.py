@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related, nearest
 from noetl_compiler.graph import Json, Value
 from noetl_compiler.lowering.routes import passed_names
-from noetl_compiler.lowering.tasks import workbook_of
+from noetl_compiler.lowering.tasks import calls_of, workbook_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import NOTHING, Playbook, Task
 from noetl_compiler.value_merge import names_in
@@ -22,22 +22,12 @@ def warn_of_unbound_expectations(playbook: Playbook, report: Report) -> None:
     for step in playbook.steps:
         around = (step.args, passed.get(step.name.text, NOTHING))
         for task in step.tasks:
-            calls = tuple(_calls(task, workbook))
+            calls = calls_of(task, workbook)
             if not calls[-1].expects:
                 continue
             values = (*around, *(value for call in calls for value in (call.input, call.config)))
             if not any(isinstance(value.data, str) for value in values):
                 _check(task, calls[-1], frozenset(name for value in values for name in _bound(value)), report)
-
-
-def _calls(task: Task, workbook: Mapping[str, Task]) -> Iterator[Task]:
-    """The task, and what it comes to through the workbook."""
-    seen: set[str] = set()
-    yield task
-    while task.workbook is not None and task.workbook.text in workbook and task.workbook.text not in seen:
-        seen.add(task.workbook.text)
-        task = workbook[task.workbook.text]
-        yield task
 
 
 def _bound(value: Value) -> Iterator[str]:

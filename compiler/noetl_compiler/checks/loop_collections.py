@@ -26,13 +26,12 @@ _LONGEST = 1_000
 
 def check_loop_collections(playbook: Playbook, report: Report) -> None:
     """NT106 for an expression without braces, NT406 for other values that are no lists."""
-    names = VisibleNames(playbook) if playbook.steps else None
     for step in playbook.steps:
-        if step.loop is None or names is None or (collection := step.loop.body.collection) is None:
+        if step.loop is None or (collection := step.loop.body.collection) is None:
             continue
         if collection.templates:
             _check_path(collection, playbook.workload, report)
-        elif expression := _bare_expression(collection, step, step.loop, names):
+        elif expression := _bare_expression(collection, step, step.loop, playbook):
             message = f'the collection "{expression}" is only text, so the loop would run once'
             hint = f'put it into {{{{ }}}}: "{{{{ {expression} }}}}"'
             report.error(Code.WRONG_VALUE, step.loop.place, message, hint)
@@ -46,7 +45,7 @@ def _kind(data: str | float) -> str:
     return "text" if isinstance(data, str) else "true or false" if isinstance(data, bool) else "a number"
 
 
-def _bare_expression(collection: Value, step: Step, loop: Loop, names: VisibleNames) -> str:
+def _bare_expression(collection: Value, step: Step, loop: Loop, playbook: Playbook) -> str:
     """The collection as an expression all of whose names are known here; "" when it is none."""
     text = collection.data.strip() if isinstance(collection.data, str) else ""
     if not text or len(text) > _LONGEST:
@@ -55,7 +54,10 @@ def _bare_expression(collection: Value, step: Step, loop: Loop, names: VisibleNa
     facts = examine(source)
     use = Use(Template(source, loop.place), RenderedAt.STEP, step)
     heads = {path.partition(".")[0] for path in facts.reads}
-    return text if heads and not facts.problems and all(names.knows(use, head) for head in heads) else ""
+    if not heads or facts.problems:
+        return ""
+    names = VisibleNames(playbook)
+    return text if all(names.knows(use, head) for head in heads) else ""
 
 
 def _check_path(collection: Value, workload: Value, report: Report) -> None:

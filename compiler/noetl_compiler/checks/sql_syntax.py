@@ -12,6 +12,7 @@ from noetl_compiler.reading.scalar_places import span_in_scalar
 from noetl_compiler.report import Report
 from noetl_compiler.sql_syntax import quoted_templates, syntax_problem
 from noetl_compiler.syntax import Playbook
+from noetl_compiler.syntax_queries import all_tasks
 
 __all__ = ["warn_of_odd_sql"]
 
@@ -28,7 +29,7 @@ _HARMLESS = re.compile(
 
 def warn_of_odd_sql(playbook: Playbook, report: Report) -> None:
     """NT510 and NT511, once for each text."""
-    for task in (*playbook.workbook, *(task for step in playbook.steps for task in step.tasks)):
+    for task in all_tasks(playbook):
         if task.kind.text in _PARAMETERS:
             for text in task.texts:
                 _check(text.node, task.kind.text, report)

@@ -7,6 +7,7 @@ from noetl_compiler.diagnostics import nearest, nearest_or_all
 from noetl_compiler.lowering.tasks import workbook_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook, Task
+from noetl_compiler.syntax_queries import all_tasks
 from noetl_compiler.tools import KINDS
 
 __all__ = ["forbid_unknown_tools"]
@@ -15,7 +16,7 @@ __all__ = ["forbid_unknown_tools"]
 def forbid_unknown_tools(playbook: Playbook, report: Report) -> None:
     """NT501, NT502 and NT503."""
     workbook = workbook_of(playbook)
-    for task in (*playbook.workbook, *(task for step in playbook.steps for task in step.tasks)):
+    for task in all_tasks(playbook):
         if task.kind.text == "workbook":
             _check_call(task, workbook, report)
         else:

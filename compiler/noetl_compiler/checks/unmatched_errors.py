@@ -9,6 +9,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.graph import Rule
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Policy
+from noetl_compiler.syntax_queries import all_tasks
 
 __all__ = ["warn_of_unmatched_errors"]
 
@@ -21,7 +22,7 @@ def warn_of_unmatched_errors(playbook: Playbook, report: Report) -> None:
     """NT401. A policy without a matching rule continues, even after an error (semantics.md 17)."""
     if playbook.dialect != "v10":
         return
-    for task in (*playbook.workbook, *(task for step in playbook.steps for task in step.tasks)):
+    for task in all_tasks(playbook):
         policy = task.policy
         if policy is None or policy.unmatched is not None or task.kind.text in _NEVER_FAIL:
             continue

@@ -118,6 +118,7 @@ def _tables() -> Mapping[str, Model | Shape]:
     return {one.name: one for one in models_of("v10")}
 
 
+@lru_cache
 def _models() -> Mapping[str, Model]:
     return {name: one for name, one in _tables().items() if isinstance(one, Model)}
 
