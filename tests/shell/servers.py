@@ -19,18 +19,32 @@ __all__ = ["Proxy", "Site", "on_loopback", "proxy_to", "site"]
 
 
 class Site:
-    """Answers ``/size/N`` with a text of N characters once ``open`` is set, and counts the calls by path."""
+    """Answers ``/size/N`` with a text of N characters once ``open`` is set, and counts the calls by path.
+
+    Of a site that is told to :meth:`answer_only` some calls, later ones wait.
+    """
 
     def __init__(self) -> None:
         self.url = ""
         self.calls: Counter[str] = Counter()
         self.open = asyncio.Event()
         self.open.set()
+        self._answers: int | None = None
+        self._may_answer = asyncio.Condition()
+
+    async def answer_only(self, first: int | None) -> None:
+        """Answer the ``first`` calls of all that ever came; None: every call."""
+        async with self._may_answer:
+            self._answers = first
+            self._may_answer.notify_all()
 
     async def answer(self, request: Request) -> Response:
         """One call."""
         self.calls[request.url.path] += 1
+        number = self.calls.total()
         await self.open.wait()
+        async with self._may_answer:
+            await self._may_answer.wait_for(lambda: self._answers is None or number <= self._answers)
         size = int(request.path_params["size"])
         return JSONResponse({"call": self.calls[request.url.path], "text": "x" * size})
 
@@ -44,6 +58,7 @@ async def site() -> AsyncGenerator[Site]:
             yield found
         finally:
             found.open.set()
+            await found.answer_only(None)
 
 
 @asynccontextmanager

@@ -65,6 +65,7 @@ class Frames:
     async def run(self, *kills: Callable[[], Awaitable[object]]) -> RunHandle:
         """One worker after the other is killed once its ``kill`` returns; the last one goes on to the end."""
         async with AsyncExitStack() as stack, asyncio.timeout(400):
+            await self._web.answer_only(0)
             worker = await stack.enter_async_context(self._worker())
             self.handle = await submit(self._servers, self._loop)
             for kill in kills:
@@ -72,6 +73,7 @@ class Frames:
                 worker.kill()
                 await worker.ended()
                 worker = await stack.enter_async_context(self._worker())
+            await self._web.answer_only(None)
             report = await self.handle.result()
             assert report.status == "completed"
             return self.handle
@@ -83,10 +85,12 @@ class Frames:
 
     async def in_the_middle(self) -> None:
         """A heartbeat has told of more items, and more calls were made since."""
-        before = self.known.ended
+        before, calls = self.known.ended, self._web.calls.total()
+        await self._web.answer_only(calls + self._items // 4)
         while (known := await told(self.handle)).ended < before + 50:
             await asyncio.sleep(0.05)
         calls = self._web.calls.total()
+        await self._web.answer_only(calls)
         while self._web.calls.total() == calls:
             await asyncio.sleep(0.01)
         assert known.ended < self._items
@@ -130,7 +134,6 @@ async def test_a_worker_that_is_killed_while_it_stores_a_batch_stores_nothing_of
     blocked = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = 'playbooks'"
     async with site() as web:
         frames = Frames(servers, web, SINK.replace("TABLE", base.table), 64)
-        web.open.clear()
         lock = holder.transaction()
 
         async def locked() -> None:
@@ -138,7 +141,7 @@ async def test_a_worker_that_is_killed_while_it_stores_a_batch_stores_nothing_of
                 await asyncio.sleep(0.01)
             await lock.start()
             await holder.execute(f"lock table {base.table} in share mode")
-            web.open.set()
+            await web.answer_only(64)
             while not await holder.fetchval(blocked):
                 await asyncio.sleep(0.005)
 
