@@ -12,12 +12,13 @@ from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
 from noetl_compiler.printable import printable
 from noetl_temporal.cli.printed import stream_for_console
 
-__all__ = ["PrintableConsole", "console", "error_console", "styled"]
+__all__ = ["PrintableConsole", "console", "error_console", "print_table", "styled"]
 
 PIPE_WIDTH = 400
 
@@ -42,6 +43,19 @@ def console(**options: Any) -> PrintableConsole:
     """Standard output, where results go. In a pipe or a file no line is cut to the width of a terminal."""
     width = None if sys.stdout.isatty() else PIPE_WIDTH
     return PrintableConsole(file=stream_for_console(sys.stdout), width=width, **options)
+
+
+def print_table(table: Table) -> None:
+    """On standard output. Rich fills each line up to the width of the table; in a pipe nobody wants these spaces."""
+    output = console()
+    if output.is_terminal:
+        output.print(table)
+        return
+    with output.capture() as lines:
+        output.print(table)
+    for line in lines.get().splitlines():
+        output.file.write(f"{line.rstrip()}\n")
+    output.file.flush()
 
 
 def error_console() -> PrintableConsole:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from noetl_temporal.cli.arguments import EXECUTION_ID
 from noetl_temporal.cli.connection import reach_running
-from noetl_temporal.cli.console import console
+from noetl_temporal.cli.console import print_table
 from noetl_temporal.cli.event_words import event_words
 from noetl_temporal.cli.printed import echo_json
 from noetl_temporal.stack.errors import StackError
@@ -48,7 +48,7 @@ def events_command(execution: int | None, last: int | None, as_json: bool) -> No
             told = {**msgspec.structs.asdict(row), "superseded": row.event_id in found.superseded}
             echo_json(msgspec.json.encode(told).decode())
     else:
-        console().print(_table(rows, found.superseded))
+        print_table(_table(rows, found.superseded))
 
 
 async def _read(execution: int | None) -> LoggedEvents:
