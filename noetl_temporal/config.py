@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any, cast
 
 from temporalio.client import Client
@@ -15,6 +16,8 @@ from noetl_temporal.signing import signing_key_from_environment
 from noetl_temporal.temporal_problems import check_namespace, temporal_problem
 
 __all__ = ["connect_temporal"]
+
+_WITH_PORT = re.compile(r"[^:]:\d{1,5}$")
 
 
 async def connect_temporal(address: str | None = None, namespace: str | None = None, dsn: str | None = None) -> Client:
@@ -46,6 +49,9 @@ def _settings(address: str | None, namespace: str | None) -> dict[str, Any]:
         settings["target_host"] = address
     if namespace is not None:
         settings["namespace"] = namespace
-    if "://" in settings["target_host"]:
-        raise DeploymentError(f"Temporal's address is HOST:PORT, without a scheme: not {settings['target_host']}")
+    target = settings["target_host"]
+    if "://" in target:
+        raise DeploymentError(f"Temporal's address is HOST:PORT, without a scheme: not {target}")
+    if not _WITH_PORT.search(target):
+        raise DeploymentError(f"Temporal's address is HOST:PORT: {target} has no port, such as {target}:7233")
     return settings

@@ -38,6 +38,9 @@ REFUSED = "Unsigned"
 """Type of the failure of what is refused."""
 
 _CALLS = (ToolCall, FrameInput)
+_NAMES = {"RunInput": "run", "LoopRun": "loop", "ToolCall": "call", "FrameInput": "frame"}
+"""What a person calls what is signed."""
+
 _UNTYPED = (Details.__name__, FrameDetails.__name__)
 """Kinds that are read without a type hint."""
 
@@ -91,8 +94,8 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
         what = kinds[0] if len(kinds) == 1 else "value"
         if SIGNATURE not in payloads[0].metadata:
             return (
-                f"refused a {what} without a signature: whoever sent it has no signing key. Set {SIGNING_KEY_VARIABLE} "
-                "there to the file that the workers use"
+                f"refused: this {_NAMES.get(what, what)} is not signed. Set {SIGNING_KEY_VARIABLE} where you submit "
+                "it, to the file that the workers use"
             )
         return (
             f"refused a {what} with a wrong signature: it was changed, or signed for another run or call, or with "

@@ -15,7 +15,18 @@ LARGEST_ID = 2**63 - 1
 LARGEST_SIZE = 10**12
 """Of items, pages and bytes in a forecast."""
 
-EXECUTION_ID = click.IntRange(0, LARGEST_ID)
+
+class _ExecutionId(click.IntRange):
+    """An id as runs have them."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Raises click.BadParameter."""
+        if isinstance(value, str) and not value.removeprefix("-").isdecimal():
+            return self.fail(f"{value!r} is not a run ID, such as 754318462739161088", param, ctx)
+        return int(super().convert(value, param, ctx))
+
+
+EXECUTION_ID = _ExecutionId(0, LARGEST_ID)
 
 
 class Seconds(click.FloatRange):

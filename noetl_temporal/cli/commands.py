@@ -50,14 +50,14 @@ COMMANDS = {
     "mirror": LazyCommand("mirror:mirror_group", "Follow Temporal's history into the event log until stopped."),
     "prune": LazyCommand("prune:prune_command", "Remove the large values of old runs from Postgres."),
     "ledger": LazyCommand(
-        "ledger:ledger_group", "What SQL calls and sinks keep beside their rows, so that a crash stores nothing twice."
+        "ledger:ledger_group", "Print the table that makes SQL calls and sinks store rows exactly once."
     ),
     "setup": LazyCommand(
         "setup:setup_command",
         "Prepare Temporal and Postgres for playbooks: register search attributes, create or migrate tables.",
     ),
     "replay": LazyCommand(
-        "replay:replay_command", "Tell, run by run, whether this build replays what was begun by another."
+        "replay:replay_command", "Check that this build can continue runs started by an earlier build."
     ),
 }
 

@@ -48,7 +48,7 @@ _FOR_COST = "For --forecast: "
 )
 @click.option("--explain", "steps", multiple=True, metavar="STEP", help="Show what this step compiles to, and why.")
 @click.option("--forecast", "cost", is_flag=True, help="Show the events, bytes, calls and actions a run will take.")
-@click.option("--guarantees", is_flag=True, help="Show how often calls take effect and rows are stored, and why.")
+@click.option("--guarantees", is_flag=True, help="Show what it guarantees if a worker or server crashes.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=f"{_FOR_COST}a value of the request.")
 @click.option("--payload", metavar="JSON|@FILE", help=f"{_FOR_COST}the request.")
 @click.option("--items", multiple=True, callback=read_sizes, metavar="STEP=N", help=f"{_FOR_COST}items of a loop.")
@@ -89,6 +89,8 @@ def compile_command(
     results = _compiled(paths, catalog)
     several = findings == "text" and len(results) > 1
     is_folder = several or (output or "").endswith(os.sep)
+    if several and output is None and form in ("svg", "html") and wanted.suffix != "txt":
+        raise click.UsageError(f"--format {form} of {len(results)} playbooks needs -o FOLDER")
     texts = _graphs(results, wanted, strict=strict) if findings == "text" else _findings(results, findings)
     if output is None:
         print_texts(texts, titled=several and wanted.suffix == "txt", coloured=wanted.suffix == "txt")

@@ -61,9 +61,10 @@ def reach_running() -> Reach:
     home = Home()
     found = running(home)
     if found is None:
+        kept = " (its runs are kept)" if home.database.exists() else ""
         raise StackError(
-            "no stack is up for this folder: start it with `noetl dev up` (its runs are kept), "
-            "or set TEMPORAL_ADDRESS to use a cluster"
+            f"no stack is up for {home.project or home.root}: start it with `noetl dev up`{kept}, "
+            "or set TEMPORAL_ADDRESS to use a cluster; `noetl dev list` shows the stacks of other folders"
         )
     _use(home, found)
     return Reach(found.ui)

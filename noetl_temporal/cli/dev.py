@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from noetl_temporal.cli.exits import FAILED
-from noetl_temporal.cli.stacks import list_command, rm_command
+from noetl_temporal.cli.stacks import list_command, projects_up, rm_command
 from noetl_temporal.stack.addresses import Addresses, without_password
 from noetl_temporal.stack.errors import BusyError, StackError
 from noetl_temporal.stack.fall import forget_fall, reason_of_fall
@@ -51,7 +51,7 @@ def dev_group() -> None:
     """
 
 
-@dev_group.command("up")
+@dev_group.command("up", short_help="Start the stack and wait until it is ready.")
 def up_command() -> None:
     """Start the stack and return when it is ready; nothing happens when it already is."""
     from noetl_temporal.credential_source import credential_source  # with the driver, which --help need not wait for
@@ -84,7 +84,7 @@ def down_command() -> None:
     click.echo("down")
 
 
-@dev_group.command("status")
+@dev_group.command("status", short_help="Say whether the stack is up, and where.")
 def status_command() -> None:
     """Say whether the stack is up and where, or why it fell; exits 1 when it is not up."""
     home = Home()
@@ -94,7 +94,9 @@ def status_command() -> None:
         click.echo(f"starting or stopping (process {owner.pid})" if owner else "down")
         if owner is None and (reason := reason_of_fall(home)):
             click.echo(reason)
-        _show_rows({"data": str(home.root)})
+        _show_rows({"folder": str(home.project or home.root), "data": str(home.root)})
+        if others := projects_up():
+            click.echo(f"up elsewhere (`noetl dev list`): {', '.join(others)}")
         sys.exit(FAILED)
     click.echo("up" if found.mode == "dev" else f"up for a `noetl run` (process {found.pid})")
     _show(home, found, str)

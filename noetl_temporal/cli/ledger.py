@@ -9,7 +9,7 @@ __all__ = ["ledger_group"]
 
 @click.group("ledger")
 def ledger_group() -> None:
-    """What SQL calls and sinks keep beside their rows, so that a crash stores nothing twice."""
+    """Print the table that makes SQL calls and sinks store rows exactly once."""
 
 
 @ledger_group.command("sql")

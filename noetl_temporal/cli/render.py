@@ -12,6 +12,8 @@ from noetl_compiler import Result, preview
 from noetl_compiler.credential_names import credentials_json
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.forecast import Sizes, forecast
+from noetl_compiler.forecasting.call_counts import repeats_itself
+from noetl_compiler.forecasting.reachability import cycles, successors_of
 from noetl_compiler.graph import Graph, Json, encode
 from noetl_compiler.guarantees import guarantees_json
 from noetl_compiler.printable import printable_json
@@ -80,11 +82,20 @@ def _check_steps(graph: Graph, wanted: Wanted) -> None:
         if name not in graph.steps:
             hint = nearest(name, graph.steps) or f"there are {', '.join(graph.steps)}"
             raise click.UsageError(f"{graph.source.file} has no step {json.dumps(name)}: {hint}")
+    for name in sizes.pages:
+        _check_pages(graph, name)
     for name in sizes.items:
         if graph.steps[name].loop is None:
             loops = [one.name for one in graph.steps.values() if one.loop]
             hint = f"loops are {', '.join(loops)}" if loops else "there is none in this playbook"
             raise click.UsageError(f"step {json.dumps(name)} of {graph.source.file} has no loop: {hint}")
+
+
+def _check_pages(graph: Graph, name: str) -> None:
+    """Raises click.UsageError for a step that no rule and no cycle of steps calls again."""
+    if repeats_itself(graph.steps[name]) or any(name in cycle for cycle in cycles(successors_of(graph))):
+        return
+    raise click.UsageError(f"step {json.dumps(name)} of {graph.source.file} has no pages: nothing calls it again")
 
 
 def _whole(graph: Graph, result: Result, wanted: Wanted) -> str:

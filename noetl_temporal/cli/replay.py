@@ -35,7 +35,9 @@ MAX_BYTES = 500_000_000
 @click.argument("targets", metavar="[ID|FILE]...", nargs=-1)
 @click.option("--open", "of_open", is_flag=True, help="All playbooks and loops that run now.")
 def replay_command(targets: tuple[str, ...], of_open: bool) -> None:
-    """Tell, run by run, whether this build replays what was begun by another. Nothing is called or changed.
+    """Check that this build can continue runs started by an earlier build.
+
+    Tells of each run whether it replays; nothing is called or changed.
 
     ID is an execution: all its runs and those of its loops. FILE is a history in JSON, as the Temporal UI and
     `temporal workflow show --output json` write it. Exits 1 when a run does not replay.

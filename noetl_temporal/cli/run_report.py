@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import msgspec
-from rich.pretty import Pretty
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +18,12 @@ __all__ = ["RunSummary"]
 
 SHOWN = 10
 """Failures of one step that are told one by one."""
+
+MOST_ITEMS, MOST_CHARACTERS, LINE = 20, 500, 100
+"""Of a result: items of a list or an object, characters of a text, characters up to which it is one line."""
+
+FINAL = "end"
+"""The step that a run comes to at its end, also after a failure."""
 
 COLOURS = {
     "completed": "green",
@@ -82,11 +88,13 @@ class RunSummary(msgspec.Struct, frozen=True):
         for line in _failures(self.failures):
             console.print(line, soft_wrap=True)
         if self.result is not None:
-            console.print(Pretty(self.result, max_length=20, max_string=500))
+            console.print(styled(f"result: {_shown(self.result)}"), soft_wrap=True)
         colour = COLOURS.get(self.status, "cyan")
         status, time = self.status.replace("_", " "), "for" if self.status == "running" else "in"
         stopping = f" ({self._stopping()})" if self.cancelling or self.reason else ""
-        events = f"{self.events} events" + (f" ({self.superseded} superseded)" if self.superseded else "")
+        events = f"{self.events} event{'s' * (self.events != 1)}" + (
+            f" ({self.superseded} superseded)" if self.superseded else ""
+        )
         told = f" {time} {self.duration_seconds:.1f} s{stopping}, {events}, execution {self.execution_id}"
         console.print(styled((status, colour), told), soft_wrap=True)
         for one in self.attention:
@@ -120,13 +128,16 @@ def _failures(log: FailureLog) -> Iterator[Text]:
     """Each failure; of a step with more than SHOWN of them, or some that are not kept, their counts, the first and the
     last.
     """
+    cause = next((one for one in log.kept if not one.handled and one.step != FINAL), None)
     steps = [*(one.step for one in log.kept), *(one.step for one in log.counts)]
+    if cause is not None:
+        steps.sort(key=lambda step: step == FINAL)
     for step in dict.fromkeys(steps):
         counts = [one for one in log.counts if one.step == step]
         kept = [one for one in log.kept if one.step == step]
         total = sum(one.count for one in counts)
         if total <= SHOWN and len(kept) == total:
-            yield from (_told(one) for one in kept)
+            yield from (_told(one, is_after=cause is not None and one.step == FINAL) for one in kept)
             continue
         yield styled(f"{step}: {_counted(counts, kept)}{'; the first and the last:' if kept else ''}")
         yield from (styled("  ").append_text(_told(one)) for one in dict.fromkeys((*kept[:1], *kept[-1:])))
@@ -140,10 +151,30 @@ def _counted(counts: list[FailureCount], kept: list[Failure]) -> str:
     return f"{total:,} {what}: {format_counts(counts)}{forgiven}"
 
 
-def _told(failure: Failure) -> Text:
-    """``file:line:col: step/task: message``."""
+def _told(failure: Failure, *, is_after: bool = False) -> Text:
+    """``file:line:col: step/task: message``; ``is_after`` for what failed because the run had failed before."""
     place = f"{failure.file}:{failure.line}:{failure.col}: " if failure.line else ""
     where = failure.step + (f"/{failure.task}" if failure.task else "")
     where += f"[{failure.iteration}]" if failure.iteration is not None else ""
-    handled = " (handled)" if failure.handled else ""
+    handled = " (handled)" if failure.handled else " (after failure)" if is_after else ""
     return styled((place, "red"), f"{where}: {failure.message}{handled}")
+
+
+def _shown(result: Json) -> str:
+    """As JSON, on one line where it is short; what is long is cut."""
+    short = _shortened(result)
+    line = json.dumps(short, ensure_ascii=False)
+    return line if len(line) <= LINE else json.dumps(short, ensure_ascii=False, indent=2)
+
+
+def _shortened(value: Json) -> Json:
+    if isinstance(value, str) and len(value) > MOST_CHARACTERS:
+        return f"{value[:MOST_CHARACTERS]}... ({len(value):,} characters)"
+    if isinstance(value, list):
+        more = [f"... ({len(value):,} items)"] if len(value) > MOST_ITEMS else []
+        return [*map(_shortened, value[:MOST_ITEMS]), *more]
+    if isinstance(value, dict):
+        names = list(value)[:MOST_ITEMS]
+        shown = {name: _shortened(value[name]) for name in names}
+        return {**shown, "...": f"{len(value):,} names"} if len(value) > MOST_ITEMS else shown
+    return value

@@ -35,7 +35,8 @@ async def _set_up() -> bool:
     done = True
     try:
         added = await register_search_attributes(client)
-        click.echo(f"{place}: {_told(added, 'registered the search attributes', 'has all search attributes')}")
+        done_here = f"registered the search attributes {', '.join(added)}" if added else "has all search attributes"
+        click.echo(f"{place}: {done_here}")
     except RefusedError as refused:
         done = False
         click.echo(f"{place}: does not let search attributes be registered here ({refused}). Run one of", err=True)
@@ -45,9 +46,6 @@ async def _set_up() -> bool:
     if dsn is None:
         click.echo("no Postgres to set up: NOETL_POSTGRES is not set, so there will be no event log")
     else:
-        click.echo(f"Postgres: {_told(await set_up_postgres(dsn), 'applied', 'is up to date')}")
+        applied = await set_up_postgres(dsn)
+        click.echo(f"Postgres: applied {', '.join(applied)}" if applied else "Postgres is up to date")
     return done
-
-
-def _told(added: list[str], did: str, nothing: str) -> str:
-    return f"{did} {', '.join(added)}" if added else nothing

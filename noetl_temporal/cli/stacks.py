@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -21,7 +22,7 @@ from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.leftovers import end_leftovers
 from noetl_temporal.stack.places import folder_of, stacks_folder
 
-__all__ = ["list_command", "rm_command"]
+__all__ = ["list_command", "projects_up", "rm_command"]
 
 MEGABYTE = 1_000_000
 
@@ -35,7 +36,7 @@ class Listed(NamedTuple):
     state: str
 
 
-@click.command("list")
+@click.command("list", short_help="List the stacks of this account.")
 @click.option("--json", "as_json", is_flag=True, help="Print an array of objects.")
 def list_command(as_json: bool) -> None:
     """List the stacks of this account: project, size, whether it is up, and the folder of its data.
@@ -52,7 +53,7 @@ def list_command(as_json: bool) -> None:
             click.echo(f"{'':23} {one.folder}")
 
 
-@click.command("rm")
+@click.command("rm", short_help="Remove a stack with all its data.")
 @click.argument("project", required=False, type=click.Path(path_type=Path))
 @click.option("--all", "of_all", is_flag=True, help="The stacks of all projects that are not running.")
 def rm_command(project: Path | None, of_all: bool) -> None:
@@ -89,6 +90,18 @@ def _listed(folder: Path) -> Listed:
         return Listed(folder, None, 0, f"refused: {error.strerror}")
     except StackError:
         return Listed(folder, None, _size(folder), "locked")
+
+
+def projects_up() -> list[str]:
+    """The projects whose stacks are up, as they are shown."""
+    found: list[str] = []
+    for folder in _folders():
+        home = Home(folder)
+        with contextlib.suppress(OSError, StackError):
+            check_folder(folder)
+            if home.owner() is not None:
+                found.append(_shown(home.named_project()))
+    return found
 
 
 def _removed(folder: Path) -> bool:

@@ -29,10 +29,16 @@ async def standing_of(execution: int | None, reach: Reach) -> RunSummary:
         dsn = dsn_from_environment()
         past = await past_account(dsn, data_converter(dsn), execution) if dsn else None
         if past is None:
-            raise StackError(str(error)) if isinstance(error, UnknownRunError) else error from None
+            raise _unknown(error, execution, dsn) if isinstance(error, UnknownRunError) else error from None
         if isinstance(error, DeploymentError):
             click.echo(f"{error}\nThis is what the event log has:", err=True)
         return past
+
+
+def _unknown(error: UnknownRunError, execution: int | None, dsn: str | None) -> StackError:
+    if execution is None or dsn is None:
+        return StackError(str(error))
+    return StackError(f"neither Temporal nor the event log has a run {execution}")
 
 
 async def _ask(reach: Reach, execution: int | None) -> RunSummary:

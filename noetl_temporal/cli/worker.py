@@ -49,7 +49,9 @@ def worker_command(tools: str | None, grace: float | None, build_id: str | None,
     """
     from noetl_temporal.worker import UnknownToolsError
 
-    only = [name.strip() for name in tools.split(",") if name.strip()] if tools else None
+    only = None if tools is None else [name.strip() for name in tools.split(",") if name.strip()]
+    if only == []:
+        raise click.UsageError("--tools names no tool: leave it out to serve all, and workflows")
     build = _build(build_id, deployment)
     reach_running()
     log_to_terminal()

@@ -269,3 +269,29 @@ def test_a_step_that_the_playbook_does_not_have_is_not_shown() -> None:
     progress = Progress()
     assert progress.feed(row("step.started", synthetic=True)) is None
     assert progress.steps == {}
+
+
+def test_what_failed_after_the_cause_is_marked_below_it() -> None:
+    out = io.StringIO()
+    log = FailureLog().with_failure(Failure("end", '"start.body" is undefined')).with_failure(FAILURE)
+    ended(failures=log, events=1).show(PrintableConsole(file=out, width=200))
+    first, second, last = out.getvalue().splitlines()
+    assert first == "p.yaml:12:9: fetch/page: HTTP 503 [x]"
+    assert second == 'end: "start.body" is undefined (after failure)'
+    assert "1 event, execution" in last
+
+
+def test_a_result_is_labelled_and_json() -> None:
+    out = io.StringIO()
+    ended(result={"ok": True, "none": None, "long": list(range(30))}).show(PrintableConsole(file=out, width=200))
+    told = out.getvalue()
+    assert told.startswith("result: {")
+    assert '"ok": true' in told
+    assert "... (30 items)" in told
+    assert "result" not in _shown_without_result()
+
+
+def _shown_without_result() -> str:
+    out = io.StringIO()
+    ended().show(PrintableConsole(file=out, width=200))
+    return out.getvalue()

@@ -24,5 +24,5 @@ def test_a_submission_without_the_stack_s_key_says_what_is_missing(
     monkeypatch.delenv(SIGNING_KEY_VARIABLE)
     refused = bare.noetl("run", str(HELLO))
     assert refused.returncode == 1
-    assert "refused a RunInput without a signature" in refused.stdout
+    assert "refused: this run is not signed. Set NOETL_SIGNING_KEY_FILE where you submit it" in refused.stdout
     assert SIGNING_KEY_VARIABLE in refused.stdout

@@ -137,3 +137,35 @@ def test_a_home_that_is_no_folder_is_told(bare: Site, monkeypatch: pytest.Monkey
 def test_a_misspelt_command_is_told_with_the_nearest(bare: Site) -> None:
     done = bare.noetl("compil")
     assert (done.returncode, "No such command 'compil'. Did you mean 'compile'?" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["cancel", "abc"], "'abc' is not a run ID, such as 754318462739161088"),
+        (["worker", "--tools="], "--tools names no tool"),
+        (["worker", "--tools", " , "], "--tools names no tool"),
+    ],
+)
+def test_a_wrong_argument_is_told(bare: Site, args: list[str], says: str) -> None:
+    done = bare.noetl(*args)
+    assert done.returncode == 2
+    assert says in " ".join(done.stderr.split())
+
+
+def test_an_address_without_a_port_is_told(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "localhost")
+    done = bare.noetl("status")
+    assert done.returncode == 2
+    assert "localhost has no port, such as localhost:7233" in done.stderr
+
+
+def test_help_of_dev_is_not_cut_off(bare: Site) -> None:
+    commands = bare.noetl("dev", "--help").stdout.partition("Commands:")[2]
+    assert "status" in commands
+    assert "..." not in commands
+
+
+def test_a_folder_without_a_stack_is_named(bare: Site) -> None:
+    told = bare.noetl("status").stderr
+    assert f"no stack is up for {bare.folder.resolve()}: start it with `noetl dev up`, or" in told
