@@ -201,6 +201,8 @@ def _of_fields(credential: Credential) -> dict[str, str]:
         value = next((credential[alias] for alias in aliases if credential.get(alias) not in (None, "")), None)
         if value is not None:
             found[name] = str(value)
+    if credential.get("options"):
+        found["options"] = str(credential["options"])
     if "sslmode" in found:
         mode = found["sslmode"].lower()
         found["sslmode"] = _SSL_FLAGS.get(mode, mode)

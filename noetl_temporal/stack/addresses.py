@@ -25,6 +25,50 @@ LOG = "pg_noetl_k8s"
 
 LOOPBACK = "localhost,127.0.0.0/8,::1"
 
+SESSION = " ".join(
+    f"-c {setting}"
+    for setting in (
+        'search_path="$user",public',
+        "role=none",
+        "statement_timeout=0",
+        "transaction_timeout=0",
+        "lock_timeout=0",
+        "idle_in_transaction_session_timeout=0",
+        "idle_session_timeout=0",
+        "default_transaction_read_only=off",
+        "default_transaction_isolation=read\\ committed",
+        "default_transaction_deferrable=off",
+        "default_tablespace=",
+        "temp_tablespaces=",
+        "default_table_access_method=heap",
+        "row_security=on",
+        "check_function_bodies=on",
+        "standard_conforming_strings=on",
+        "backslash_quote=safe_encoding",
+        "array_nulls=on",
+        "transform_null_equals=off",
+        "quote_all_identifiers=off",
+        "bytea_output=hex",
+        "xmloption=content",
+        "xmlbinary=base64",
+        "lc_monetary=C",
+        "lc_numeric=C",
+        "lc_time=C",
+        "DateStyle=ISO,MDY",
+        "IntervalStyle=postgres",
+        "TimeZone=UTC",
+        "timezone_abbreviations=Default",
+        "extra_float_digits=1",
+        "default_text_search_config=pg_catalog.simple",
+        "local_preload_libraries=",
+        "synchronous_commit=on",
+        "client_connection_check_interval=0",
+    )
+)
+"""What calls of the playbooks' database begin with. An account may set defaults of its own (ALTER ROLE), and all
+playbooks share one: settings of the login win over these.
+"""
+
 OWN_QUEUES = "python"
 """The other tools share the workflows' queue, whose calls start at once. A python call takes a processor for long, so
 many of them would keep calls of other tools waiting for a place in the worker."""
@@ -76,7 +120,7 @@ class Addresses(msgspec.Struct, frozen=True):
 
         Playbooks written for a laptop or for kind find a database under the names they use, and tools may call what
         runs on this machine. Most tools share one queue with the workflows, as one worker serves everything."""
-        playbooks = self._login("playbooks", self.playbooks_password, "playbooks")
+        playbooks = self._login("playbooks", self.playbooks_password, "playbooks", options=SESSION)
         given = {_variable(name): playbooks for name in PLAYBOOKS}
         given[_variable(LOG)] = self._login("reader", self.reader_password, "noetl")
         given["NOETL_HTTP_ALLOW"] = LOOPBACK
@@ -90,7 +134,7 @@ class Addresses(msgspec.Struct, frozen=True):
         }
         return {**own, **chosen}
 
-    def _login(self, user: str, password: str, database: str) -> str:
+    def _login(self, user: str, password: str, database: str, **settings: str) -> str:
         login = {
             "type": "postgres",
             "db_host": self.sockets,
@@ -98,6 +142,7 @@ class Addresses(msgspec.Struct, frozen=True):
             "db_user": user,
             "db_password": password,
             "db_name": database,
+            **settings,
         }
         return json.dumps(login)
 
