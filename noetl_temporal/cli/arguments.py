@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -23,7 +23,7 @@ class _ExecutionId(click.IntRange):
         """Raises click.BadParameter."""
         if isinstance(value, str) and not value.removeprefix("-").isdecimal():
             return self.fail(f"{value!r} is not a run ID, such as 754318462739161088", param, ctx)
-        return int(super().convert(value, param, ctx))
+        return int(super().convert(cast("Any", value), param, ctx))
 
 
 EXECUTION_ID = _ExecutionId(0, LARGEST_ID)

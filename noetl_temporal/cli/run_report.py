@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import islice
+from typing import cast
 
 import msgspec
 from rich.table import Table
@@ -168,13 +170,16 @@ def _shown(result: Json) -> str:
 
 
 def _shortened(value: Json) -> Json:
-    if isinstance(value, str) and len(value) > MOST_CHARACTERS:
-        return f"{value[:MOST_CHARACTERS]}... ({len(value):,} characters)"
-    if isinstance(value, list):
-        more = [f"... ({len(value):,} items)"] if len(value) > MOST_ITEMS else []
-        return [*map(_shortened, value[:MOST_ITEMS]), *more]
-    if isinstance(value, dict):
-        names = list(value)[:MOST_ITEMS]
-        shown = {name: _shortened(value[name]) for name in names}
-        return {**shown, "...": f"{len(value):,} names"} if len(value) > MOST_ITEMS else shown
-    return value
+    match value:
+        case str() if len(value) > MOST_CHARACTERS:
+            return f"{value[:MOST_CHARACTERS]}... ({len(value):,} characters)"
+        case list():
+            items = cast("list[Json]", value)
+            more = [f"... ({len(items):,} items)"] if len(items) > MOST_ITEMS else []
+            return [*map(_shortened, items[:MOST_ITEMS]), *more]
+        case dict():
+            mapping = cast("dict[str, Json]", value)
+            shown = {name: _shortened(one) for name, one in islice(mapping.items(), MOST_ITEMS)}
+            return {**shown, "...": f"{len(mapping):,} names"} if len(mapping) > MOST_ITEMS else shown
+        case _:
+            return value

@@ -34,7 +34,7 @@ def test_what_a_person_sees(site: Site) -> None:
     done = site.noetl("run", str(HELLO))
     assert done.returncode == 0
     assert done.stderr.splitlines()[0] == "start ..."
-    assert "{'said': 'Hello, world!'}" in done.stdout
+    assert 'result: {"said": "Hello, world!"}' in done.stdout
     assert "completed in" in done.stdout
 
 
