@@ -69,9 +69,12 @@ def signed(servers: Addresses) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 async def audited(servers: Addresses) -> AsyncGenerator[None]:
-    """Every run of every test here tells a story that holds. Tests of the mirror audit their own."""
+    """Every run of every test here tells a story that holds.
+
+    Tests of the mirror, which follow on the same server, audit their own: some reset loops by hand.
+    """
     began = datetime.now(UTC)
     yield
     await migrate(servers.postgres)
