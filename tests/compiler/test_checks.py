@@ -217,3 +217,18 @@ def test_what_cannot_fail_needs_no_rule_for_errors(tool: str, told: bool) -> Non
 def test_a_rule_that_always_matches_covers_errors(when: str) -> None:
     text = one(f"{{kind: http, url: u, spec: {{policy: {{rules: [{{when: {when}, then: {{do: continue}}}}]}}}}}}")
     assert marked(text, Code.ERRORS_UNMATCHED) == []
+
+
+@pytest.mark.parametrize(
+    ("sink", "is_warned"),
+    [
+        ("kind: postgres, auth: pg", True),
+        ("kind: duckdb, data: {n: 1}", True),
+        ("kind: postgres, auth: pg, table: t", False),
+        ("kind: postgres, auth: pg, statement: select 1", False),
+        ("kind: http, url: 'http://x'", False),
+    ],
+)
+def test_sinks_into_a_database_without_a_table(sink: str, is_warned: bool) -> None:
+    text = one(f"{{kind: noop, sink: {{tool: {{{sink}}}}}}}")
+    assert len(marked(text, Code.MISSING_FIELD)) == is_warned

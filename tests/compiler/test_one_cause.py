@@ -34,6 +34,8 @@ def routed(following: str) -> str:
         (steps(routed("next: {arcs: [{step: [a]}]}"), A), Code.WRONG_TYPE, "[a]"),
         (steps(A, head=UNKNOWN_ENTRY), Code.UNKNOWN_STEP, "strt"),
         (steps("{step: start, tool: {kind: noop, spec: {policy: {rules: 5}}}}"), Code.WRONG_TYPE, "5"),
+        (steps("{name: start, tool: {kind: noop}}"), Code.UNKNOWN_KEY, "name"),
+        (steps("{step: start, tool: {kind: noop, policy: {rules: []}}}"), Code.UNKNOWN_KEY, "policy"),
         (steps("{step: '', tool: {kind: noop}}"), Code.MISSING_FIELD, "{step: '', tool: {kind: noop}}"),
         (steps("{step: start, tool: []}"), Code.WRONG_VALUE, "[]"),
     ],
@@ -48,6 +50,10 @@ def test_a_mistake_is_told_once(text: str, code: Code, place: str) -> None:
     [
         (steps(LATER), 'steps are "end" and "start"'),
         (steps(routed("next: {arcs: [{step: nowhere}]}"), A), 'steps are "a", "end" and "start"'),
+        (steps("{name: start, tool: {kind: noop}}"), 'did you mean "step"?'),
+        (steps("{step: start, tool: {kind: noop, policy: {rules: []}}}"), "write it below spec: spec: {policy: ...}"),
+        (steps(routed("next: {arcs: {step: a}}"), A), "write arcs: [...]"),
+        (steps("{step: start, tool: {url: a}}"), "write kind: http, python, postgres, ..."),
         (steps("{step: start, tool: , kind: http, url: a}"), 'indent it below "tool", along with "url"'),
         (steps("{step: start, tool: {kind: noop, params: , a: 1}}"), 'indent it below "params"'),
         (

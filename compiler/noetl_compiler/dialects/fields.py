@@ -70,11 +70,11 @@ class Fields:
         found = self.scalar(*keys)
         return Name(found.text, found.span) if found and found.text else None
 
-    def required_name(self, *keys: str, hint: str = "") -> Name | None:
-        """A name; its absence is an error."""
+    def required_name(self, *keys: str, hint: str = "", mistaken: str = "") -> Name | None:
+        """A name; its absence is an error. ``mistaken`` is a key that people write in its place."""
         found = self.name(*keys)
         if found is None and not any(isinstance(self._present.get(key), MappingNode | SequenceNode) for key in keys):
-            self.missing(keys[0], hint)
+            self.missing(keys[0], hint, mistaken)
         return found
 
     def flag(self, *keys: str) -> bool | None:
@@ -126,7 +126,7 @@ class Fields:
         if isinstance(found, SequenceNode):
             return found.items
         if found is not None:
-            self._wrong_type(keys[0], found, "a list")
+            self._wrong_type(keys[0], found, "a list", f"write {keys[0]}: [...]")
         return ()
 
     def rest(self, allowed: Collection[str] | None) -> tuple[tuple[ScalarNode, Node], ...]:
@@ -147,34 +147,39 @@ class Fields:
                 message = f'"{key}" has no effect in {self.place}'
                 self.report.warning(Code.IGNORED_FIELD, self._entries[key][0].span, message, why)
 
-    def missing(self, key: str, hint: str = "") -> None:
-        """Report that a field must be there; where it is only misspelt, that."""
+    def missing(self, key: str, hint: str = "", mistaken: str = "") -> None:
+        """Report that a field must be there; where it is only misspelt, or ``mistaken`` is there, that."""
         misspelt = next((node for word, (node, _) in self._entries.items() if is_misspelt(word, key)), None)
+        if misspelt is None and mistaken in self._entries:
+            misspelt = self._entries[mistaken][0]
         if misspelt is None:
             self.report.error(Code.MISSING_FIELD, self.span, f'{self.place} needs "{key}"', hint)
         else:
             self._asked.add(misspelt.text)
-            self._unknown(misspelt, (key,))
+            self._unknown(misspelt, f'did you mean "{key}"?')
 
-    def close(self, also: Collection[str] = ()) -> None:
-        """Report every key nobody asked for, with the nearest known one; ``also`` are further candidates."""
+    def close(self, also: Collection[str] = (), spec: Collection[str] = ()) -> None:
+        """Report every key nobody asked for, with the nearest known one; ``also`` are further candidates, ``spec`` the
+        keys that belong below ``spec``.
+        """
         for key, (node, _) in self._entries.items():
-            if key not in self._asked:
-                self._unknown(node, {*self._asked, *also})
+            if key in spec and key not in self._asked:
+                self._unknown(node, f"write it below spec: spec: {{{key}: ...}}")
+            elif key not in self._asked:
+                self._unknown(node, nearest_or_all(key, {*self._asked, *also}, "its keys are"))
 
-    def _unknown(self, key: ScalarNode, known: Collection[str]) -> None:
-        message = f'unknown key "{key.text}" in {self.place}'
-        self.report.error(Code.UNKNOWN_KEY, key.span, message, nearest_or_all(key.text, known, "its keys are"))
+    def _unknown(self, key: ScalarNode, hint: str) -> None:
+        self.report.error(Code.UNKNOWN_KEY, key.span, f'unknown key "{key.text}" in {self.place}', hint)
 
     def _conflict(self, first: str, second: str) -> None:
         related = (Related(self._entries[first][0].span, f'"{first}" is here'),)
         message = f'"{second}" says the same as "{first}"'
         self.report.error(Code.CONFLICTING_FIELDS, self._entries[second][0].span, message, "keep one of them", related)
 
-    def _wrong_type(self, key: str, node: Node, expected: str) -> None:
+    def _wrong_type(self, key: str, node: Node, expected: str, hint: str = "") -> None:
         written = next((name for name, (_, value) in self._entries.items() if value is node), key)
         message = f'"{written}" must be {expected}, not {kind_of(node)}'
-        self.report.error(Code.WRONG_TYPE, node.span, message)
+        self.report.error(Code.WRONG_TYPE, node.span, message, hint)
 
 
 def is_misspelt(word: str, meant: str) -> bool:

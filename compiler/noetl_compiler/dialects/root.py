@@ -84,7 +84,7 @@ def _identity(fields: Fields) -> tuple[str, str, str]:
     places = (meta, fields) if meta else (fields,)
     name, path, version = (_first_text(places, key) for key in ("name", "path", "version"))
     if meta is None and not (name or path):
-        fields.missing("metadata")
+        fields.missing("metadata", "write metadata: {name: ..., path: ...}")
     if meta:
         meta.rest(None)  # tags, labels and whatever a catalog wants to know
         if not (name or path):
@@ -110,7 +110,7 @@ def _read_steps(
             around.report.error(Code.WRONG_TYPE, node.span, "a step must be a mapping", "write {step: name, ...}")
             continue
         inner = Fields(_with_step_name(node, around), around.report, "a step")
-        name = inner.required_name("step")
+        name = inner.required_name("step", mistaken="name")
         step = read_step(inner, name or Name("", node.span), around)
         if name is not None:
             steps.append(step)

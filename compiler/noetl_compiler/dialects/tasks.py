@@ -130,12 +130,12 @@ def _read_item(node: Node, label: str, around: ParseContext) -> Task | None:
     if len(node.entries) == 1 and isinstance(body := node.entries[0][1], MappingNode):
         name, node = Name(node.entries[0][0].text, node.entries[0][0].span), body
     fields = Fields(_with_spec_fields(node), around.report, "a task")
-    kind = fields.required_name("kind", "type")
+    kind = fields.required_name("kind", "type", hint="write kind: http, python, postgres, ...")
     if kind is None:
         return None
     name = fields.name(*(("label",) if kind.text in ("workbook", "secrets") else ("name", "label"))) or name
     task = read_task(fields, kind, name, around)
-    fields.close(known_fields(kind))
+    fields.close(known_fields(kind), _SPEC_FIELDS)
     return task
 
 
