@@ -18,7 +18,7 @@ from pathlib import Path
 
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.files import replace_file
-from noetl_temporal.stack.postgres_place import ServerAccount
+from noetl_temporal.stack.postgres_place import Place
 
 __all__ = ["checked_folder", "write_cluster_files"]
 
@@ -38,17 +38,17 @@ host   all        all            127.0.0.1/32  scram-sha-256
 RECOVERY = ("standby.signal", "recovery.signal")
 
 
-def checked_folder(folder: Path, where: ServerAccount) -> None:
-    """Raises StackError where ``folder`` is a link, or of another account than Postgres runs as."""
+def checked_folder(folder: Path, where: Place) -> None:
+    """Raises StackError where ``folder`` is a link, or of an account that Postgres neither runs nor ran as."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise StackError(f"{folder} is not a folder: remove it")
-    owner = where.account.uid if where.account else os.geteuid()
-    if found.st_uid != owner:
+    owners = {where.accounts.server.uid, *where.accounts.former} if where.accounts else {os.geteuid()}
+    if found.st_uid not in owners:
         raise StackError(f"{folder} belongs to another user: run noetl as that user, or remove it")
 
 
-def write_cluster_files(data: Path, where: ServerAccount) -> None:
+def write_cluster_files(data: Path, where: Place) -> None:
     """Replace them in the folder ``data``, whose server does not run."""
     for name in RECOVERY:
         (data / name).unlink(missing_ok=True)

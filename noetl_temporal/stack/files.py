@@ -24,6 +24,7 @@ from noetl_compiler.regular_file import kind_of
 
 __all__ = [
     "DRAFT_SUFFIX",
+    "OF_A_FOLDER",
     "OTHERS_MAY_WRITE",
     "UnsafeFileError",
     "check_entries",
@@ -32,6 +33,7 @@ __all__ = [
     "open_file",
     "open_log",
     "read_text",
+    "refuse_unless_plain",
     "replace_file",
     "replace_text",
     "write_whole",
@@ -118,7 +120,7 @@ def replace_text(path: Path, text: str) -> None:
         kept = None
         with suppress(FileNotFoundError):
             found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
-            _refuse_unless_plain(path, found)
+            refuse_unless_plain(path, found)
             kept = stat.S_IMODE(found.st_mode)
         _replace(folder, path, text, 0o666, lambda draft: None if kept is None else os.fchmod(draft, kept))
     finally:
@@ -171,11 +173,12 @@ def _refuse_link(folder: Path) -> None:
 
 
 def _refuse_unless_own(path: Path, found: os.stat_result) -> None:
-    _refuse_unless_plain(path, found)
+    refuse_unless_plain(path, found)
     _refuse_unless_ours(path, found)
 
 
-def _refuse_unless_plain(path: Path, found: os.stat_result) -> None:
+def refuse_unless_plain(path: Path, found: os.stat_result) -> None:
+    """Raises UnsafeFileError for a link, a file with a second name and what is no file; ``found`` is its status."""
     if not stat.S_ISREG(found.st_mode):
         raise UnsafeFileError(path, f"it is {kind_of(found)}")
     if found.st_nlink > 1:

@@ -15,13 +15,15 @@ from noetl_temporal.stack.cluster_files import checked_folder, write_cluster_fil
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.leftovers import end_processes_in
-from noetl_temporal.stack.postgres_place import ServerAccount, place
+from noetl_temporal.stack.postgres_place import Place, place
 from noetl_temporal.stack.process import Server, start
 from noetl_temporal.stack.server_environment import server_environment
+from noetl_temporal.stack.taking_over import take_over
 
 __all__ = ["start_postgres"]
 
 DRAFT = "data.new"
+FORMER = "data.former"
 
 # Those of the second group are defaults, said so that nothing else can say otherwise.
 SETTINGS = {
@@ -50,6 +52,7 @@ def start_postgres(home: Home, port: int, sockets: Path, complete: Complete) -> 
     Raises StackError."""
     where, data = place(), home.postgres / "data"
     try:
+        _take_over_former(where, home, data)
         if not os.path.lexists(data):
             _create(where, home, complete)
         checked_folder(data, where)
@@ -75,23 +78,40 @@ def start_postgres(home: Home, port: int, sockets: Path, complete: Complete) -> 
     )
 
 
-def _create(where: ServerAccount, home: Home, complete: Complete) -> None:
+def _take_over_former(where: Place, home: Home, data: Path) -> None:
+    """Give the server a cluster that an earlier version ran as another account; until it has all, the name says so."""
+    former = home.postgres / FORMER
+    if where.accounts is None:
+        return
+    if not os.path.lexists(former):
+        if not os.path.lexists(data) or data.lstat().st_uid not in where.accounts.former:
+            return
+        checked_folder(data, where)
+        end_processes_in(data)
+        data.rename(former)
+    take_over(former, where.accounts.former, where.accounts.server)
+    former.rename(data)
+
+
+def _create(where: Place, home: Home, complete: Complete) -> None:
     draft = home.postgres / DRAFT
     if os.path.lexists(draft):
         checked_folder(draft, where)
         end_processes_in(draft)
         shutil.rmtree(draft)
     draft.mkdir(mode=0o700, parents=True)
-    where.own(draft)
+    where.own_for_initdb(draft)
     with tempfile.TemporaryFile("w") as secret:  # without a name: no other process opens it
         secret.write(home.password("postgres"))
         secret.seek(0)
-        where.own(secret.fileno())
+        where.own_for_initdb(secret.fileno())
         complete(_initdb(where, home, draft, secret.fileno()))
+    if where.accounts:
+        take_over(draft, where.accounts.former, where.accounts.server)
     draft.rename(home.postgres / "data")
 
 
-def _initdb(where: ServerAccount, home: Home, draft: Path, password: int) -> Server:
+def _initdb(where: Place, home: Home, draft: Path, password: int) -> Server:
     options = ["-D", where.name_of(draft), "-U", "noetl", "-A", "scram-sha-256", f"--pwfile=/dev/fd/{password}"]
     options += ["-E", "UTF8", "--locale=C", "--no-sync"]
     # It has no option to be told from another folder's by; the shell in front of it has.
@@ -101,7 +121,7 @@ def _initdb(where: ServerAccount, home: Home, draft: Path, password: int) -> Ser
         ["/bin/sh", "-c", '"$@"; exit $?', marker, where.binaries / "initdb", *options],
         home.log("postgres"),
         marker,
-        account=where.account,
+        account=where.initdb_account,
         environment=server_environment(home),
         inherits=False,
         folder=draft,

@@ -1,7 +1,7 @@
-"""Where Postgres's programs and data lie, and as whom it runs.
+"""Where Postgres's programs and data lie.
 
-Postgres refuses to run as root. For root it runs as an unprivileged account, which must reach both its data and its
-programs, and folders on the way may be closed to others (a home of root, a temporary folder). None of them is opened:
+For root it runs as an account of its own (``server_account.py``), which must reach both its data and its programs, and
+folders on the way may be closed to others (a home of root, a temporary folder). None of them is opened:
 
 - the data is reached without a way: the process starts in it, and is told that its data is ``/proc/self/cwd``;
 - the programs are copied, once a version, to /var/lib/noetl, which only root can have made. The copy is open to all
@@ -14,7 +14,6 @@ import fcntl
 import functools
 import importlib.util
 import os
-import pwd
 import shutil
 import stat
 from contextlib import ExitStack
@@ -24,44 +23,54 @@ from typing import NamedTuple
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.locks import locked
 from noetl_temporal.stack.process import Account
+from noetl_temporal.stack.server_account import ServerAccounts, server_accounts
 
-__all__ = ["ServerAccount", "place", "reachable"]
+__all__ = ["Place", "place", "reachable"]
 
 COPIES = Path("/var/lib/noetl")
-UNPRIVILEGED = ("nobody", "daemon")
 OTHERS_MAY_PASS = 0o001
 OTHERS_MAY_RUN = 0o005
 HERE = "/proc/self/cwd"
 COPY_SECONDS = 120.0
 
 
-class ServerAccount(NamedTuple):
-    """``account`` is None when Postgres runs as whoever runs this."""
+class Place(NamedTuple):
+    """``accounts`` is None when Postgres runs as whoever runs this."""
 
     binaries: Path
-    account: Account | None
+    accounts: ServerAccounts | None
+
+    @property
+    def account(self) -> Account | None:
+        """Of the server, where it is another than this one."""
+        return self.accounts.server if self.accounts else None
+
+    @property
+    def initdb_account(self) -> Account | None:
+        """Of the program that makes a cluster, where it is another than this one."""
+        return self.accounts.initdb if self.accounts else None
 
     def name_of(self, data: Path) -> str:
         """What a program of Postgres that starts in ``data`` is to call it."""
-        return HERE if self.account else str(data)
+        return HERE if self.accounts else str(data)
 
     def own(self, what: Path | int) -> None:
         """Let Postgres use a folder, or an open file. The owner of what a link leads to is not changed."""
-        if isinstance(what, int):
-            if self.account:
-                os.fchown(what, *self.account)
-        elif self.account:
-            os.chown(what, *self.account, follow_symlinks=False)
+        _give(what, self.account)
+
+    def own_for_initdb(self, what: Path | int) -> None:
+        """The same for ``initdb``."""
+        _give(what, self.initdb_account)
 
 
 @functools.cache
-def place() -> ServerAccount:
+def place() -> Place:
     """The place of this machine's Postgres. Raises StackError."""
     installed = _installed()
     if os.geteuid() != 0:
-        return ServerAccount(installed / "bin", None)
+        return Place(installed / "bin", None)
     programs = installed if _is_for_all(installed) else _copied(installed)
-    return ServerAccount(programs / "bin", _account())
+    return Place(programs / "bin", server_accounts())
 
 
 def _installed() -> Path:
@@ -71,17 +80,13 @@ def _installed() -> Path:
     return Path(spec.origin).parent / "pginstall18"
 
 
-def _account() -> Account:
-    for name in UNPRIVILEGED:
-        try:
-            entry = pwd.getpwnam(name)
-        except KeyError:
-            continue
-        return Account(entry.pw_uid, entry.pw_gid)
-    raise StackError(
-        "Postgres does not run as root and there is no account "
-        f"{' or '.join(UNPRIVILEGED)} to run it as: run noetl as another user"
-    )
+def _give(what: Path | int, account: Account | None) -> None:
+    if account is None:
+        return
+    if isinstance(what, int):
+        os.fchown(what, *account)
+    else:
+        os.chown(what, *account, follow_symlinks=False)
 
 
 def reachable(path: Path) -> bool:

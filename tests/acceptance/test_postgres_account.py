@@ -1,0 +1,187 @@
+"""As root, the account that Postgres runs as: nobody else's, and what it takes over from the one before."""
+
+from __future__ import annotations
+
+import asyncio
+import grp
+import json
+import os
+import pwd
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from noetl_activities.isolation.accounts import FIRST_ACCOUNT
+from noetl_temporal.stack import server_account
+from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.stack.errors import StackError
+from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.owner import Stack, owned_stack
+from noetl_temporal.stack.process import Server
+from noetl_temporal.stack.server_account import server_accounts
+from tests.acceptance import nobody
+
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root gives Postgres another account"),
+]
+
+NOBODY = pwd.getpwnam("nobody")
+MOST_PROCESSES = 1 << 22
+"""The greatest id of a process on Linux."""
+REFUSED = dict.fromkeys(nobody.ATTEMPTS, "PermissionError")
+
+
+def attempted(uid: int, gid: int, pid: int) -> dict[str, str]:
+    """What came of all that ``nobody`` tries with the process ``pid``, as this account."""
+    command = [sys.executable, "-P", str(Path(nobody.__file__)), str(uid), str(gid), str(pid)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    told: dict[str, str] = json.loads(done.stdout)
+    return told
+
+
+def postmaster(home: Home) -> int:
+    return int((home.postgres / "data/postmaster.pid").read_text().split()[0])
+
+
+def owners(folder: Path) -> set[tuple[int, int]]:
+    """The accounts and groups of all that lies in a folder, and of itself."""
+    found = [path.lstat() for path in (folder, *folder.rglob("*"))]
+    return {(one.st_uid, one.st_gid) for one in found}
+
+
+def test_nobody_reaches_neither_the_server_nor_its_cluster(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    with owned_stack(home, "run"):
+        server = postmaster(home)
+        assert attempted(NOBODY.pw_uid, NOBODY.pw_gid, server) == REFUSED
+        [(uid, gid)] = owners(home.postgres / "data")
+        assert attempted(uid, gid, server) == dict.fromkeys(nobody.ATTEMPTS, "done")
+
+
+def test_nobody_reaches_no_cluster_while_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``initdb`` has the uid of ``nobody``, so others of it may send it signals; its group keeps them from the rest."""
+    found = during_initdb(monkeypatch, lambda pid: attempted(NOBODY.pw_uid, NOBODY.pw_gid, pid))
+    with owned_stack(Home(tmp_path / "home"), "run"):
+        assert found == [REFUSED | {"reload": "done"}]
+
+
+def during_initdb(monkeypatch: pytest.MonkeyPatch, look: Callable[[int], dict[str, str]]) -> list[dict[str, str]]:
+    """What ``look`` finds of the process of ``initdb`` before it is let go."""
+    found: list[dict[str, str]] = []
+    add = Stack.add
+
+    def look_and_add(stack: Stack, server: Server) -> Server:
+        if server.name == "initdb":
+            found.append(look(server.process.pid))
+        return add(stack, server)
+
+    monkeypatch.setattr(Stack, "add", look_and_add)
+    return found
+
+
+def test_its_account_is_none_that_a_task_may_have() -> None:
+    accounts = server_accounts()
+    tasks = range(FIRST_ACCOUNT, FIRST_ACCOUNT + MOST_PROCESSES + 1)
+    assert accounts.server.uid not in {*tasks} | {one.pw_uid for one in pwd.getpwall()}
+    assert accounts.server.gid == accounts.initdb.gid not in {*tasks} | {one.gr_gid for one in grp.getgrall()}
+
+
+# ---- a cluster that Postgres made as nobody ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def former(tmp_path: Path) -> Home:
+    """A stack that has run as ``nobody``."""
+    home = Home(tmp_path / "home")
+    with owned_stack(home, "run") as (_, addresses):
+        asyncio.run(executed(addresses, "CREATE TABLE kept AS SELECT 7 AS seven"))
+    data = home.postgres / "data"
+    for path in (data, *data.rglob("*")):
+        os.chown(path, NOBODY.pw_uid, NOBODY.pw_gid, follow_symlinks=False)
+    return home
+
+
+async def executed(addresses: Addresses, query: str) -> list[tuple[object, ...]]:
+    connection = await asyncpg.connect(addresses.playbooks)
+    try:
+        return [tuple(row) for row in await connection.fetch(query)]
+    finally:
+        await connection.close()
+
+
+def holds(home: Home) -> None:
+    with owned_stack(home, "run") as (_, addresses):
+        assert asyncio.run(executed(addresses, "SELECT seven FROM kept")) == [(7,)]
+        assert owners(home.postgres) == {(os.geteuid(), os.getegid()), server_accounts().server}
+        assert owners(home.postgres / "data") == {server_accounts().server}
+
+
+def test_a_cluster_of_nobody_is_taken_over(former: Home) -> None:
+    holds(former)
+
+
+def test_taking_over_that_was_interrupted_is_completed(former: Home) -> None:
+    data = former.postgres / "data"
+    for path in (data, data / "base", data / "PG_VERSION"):
+        os.chown(path, *server_accounts().server)
+    data.rename(former.postgres / "data.former")
+    holds(former)
+
+
+def link(path: Path, outside: Path) -> None:
+    path.symlink_to(outside)
+
+
+def hard_link(path: Path, outside: Path) -> None:
+    os.chown(outside, NOBODY.pw_uid, NOBODY.pw_gid)
+    path.hardlink_to(outside)
+
+
+def fifo(path: Path, outside: Path) -> None:
+    del outside
+    os.mkfifo(path)
+    os.chown(path, NOBODY.pw_uid, NOBODY.pw_gid)
+
+
+@pytest.mark.parametrize(("plant", "told"), [(link, "a link"), (hard_link, "a hard link"), (fifo, "a pipe")])
+def test_what_is_no_plain_file_is_not_taken_over(
+    former: Home, tmp_path: Path, plant: Callable[[Path, Path], None], told: str
+) -> None:
+    outside, planted = tmp_path / "outside", former.postgres / "data/base/planted"
+    outside.touch()
+    plant(planted, outside)
+    os.chown(planted, NOBODY.pw_uid, NOBODY.pw_gid, follow_symlinks=False)
+    before = outside.stat()
+    with pytest.raises((StackError, OSError)) as raised, owned_stack(former, "run"):
+        pass
+    assert f"it is {told}" in str(raised.value)
+    assert (outside.stat().st_uid, outside.stat().st_ctime_ns) == (before.st_uid, before.st_ctime_ns)
+
+
+def test_what_another_account_has_left_in_it_stays_theirs(former: Home) -> None:
+    left = former.postgres / "data/left"
+    left.touch()
+    os.chown(left, 54_321, 54_321)
+    with owned_stack(former, "run"):
+        assert left.stat().st_uid == 54_321
+
+
+# ---- other machines ------------------------------------------------------------------------------------------------
+
+
+def test_a_container_with_few_accounts_has_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in ("uid", "gid"):
+        (tmp_path / f"{kind}_map").write_text("         0     100000      65536\n")
+    monkeypatch.setattr(server_account, "PROC", tmp_path)
+    found = server_accounts()
+    assert found.server == (65_533, 65_533)
+    assert found.former == {*found.former, NOBODY.pw_uid, 0x71000000}
+    (tmp_path / "gid_map").write_text("0 100000 100\n")
+    with pytest.raises(StackError, match="there is no account 1895825408 or 65533: run noetl as another user"):
+        server_accounts()
