@@ -8,10 +8,11 @@ import importlib
 import os
 import sys
 import traceback
-from typing import NamedTuple, NoReturn, cast
+from typing import NamedTuple, NoReturn
 
 import click
 
+from noetl_temporal.cli.causes import cause_of
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED, WRONG
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.printed import print_safely
@@ -141,7 +142,7 @@ def _status() -> int:
 
 
 def _told(raised: BaseException) -> int:
-    error = _cause(raised)
+    error = cause_of(raised)
     if isinstance(error, OSError):
         error = _of_the_folder(error)
     if isinstance(error, StackError) or _is_of_the_deployment(error):
@@ -161,14 +162,6 @@ def _of_the_folder(error: OSError) -> Exception:
     except StackError as nowhere:
         return nowhere
     return StackError(problem) if problem else error
-
-
-def _cause(error: BaseException) -> BaseException:
-    """Without the group that a task group wraps around what is raised inside of it."""
-    if not isinstance(error, BaseExceptionGroup):
-        return error
-    group = cast("BaseExceptionGroup[BaseException]", error)
-    return _cause(group.exceptions[0]) if len(group.exceptions) == 1 else group
 
 
 def _is_of_the_deployment(error: BaseException) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["FAILED", "INTERRUPTED", "WRONG"]
+__all__ = ["FAILED", "INTERRUPTED", "UNKNOWN", "WRONG"]
 
 FAILED = 1
 WRONG = 2
+UNKNOWN = 3
 INTERRUPTED = 130

@@ -61,13 +61,14 @@ def run_command(
     noetl run playbook.yaml --payload @request.json --json --timeout 60
 
     Ctrl-C cancels the run and waits for its cleanup (the tools of step end); a second one skips the cleanup,
-    a third leaves at once. --timeout cancels in the same way.
+    a third leaves while it may still run. --timeout cancels in the same way.
 
     \b
     Exit status:
       0    it completed
       1    it failed, was cancelled, terminated or timed out
       2    the playbook, the call or the deployment is wrong; nothing was started
+      3    how it ends is not known (noetl status ID tells): the connection was lost, or you left it
       130  stopped by Ctrl-C
     """
     with importing():
@@ -95,12 +96,18 @@ def _order(playbook: Playbook, request: dict[str, Json], credentials: Path | Non
 def _run(order: Order, as_json: bool) -> tuple[RunSummary, bool]:
     from noetl_temporal.cli.credentials import tell_ignored_credentials
     from noetl_temporal.cli.execute import execute
+    from noetl_temporal.cli.outcome import OutcomeUnknownError
 
     with reach_to_run() as reach:
         if order.credentials is None:
             tell_ignored_credentials(reach)
         log_to_file(Home().log("run"))
-        ended, interrupted = asyncio.run(execute(order, reach, open_view(quiet=as_json)))
+        try:
+            ended, interrupted = asyncio.run(execute(order, reach, open_view(quiet=as_json)))
+        except OutcomeUnknownError as error:
+            if as_json:
+                echo_json(error.summary.json())
+            raise
         if as_json:
             echo_json(ended.json())
         else:

@@ -44,7 +44,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     come ``warnings``, and ``reason``, why a person stopped the run. Rows that a reset superseded are counted in
     ``superseded`` alone.
 
-    ``status`` is completed, failed, cancelled, terminated, timed_out or running (for a run one only looked at).
+    ``status`` is completed, failed, cancelled, terminated, timed_out, running (for a run one only looked at) or unknown
+    (for one whose end was not seen; ``reason`` then says why).
     ``attention`` is what keeps a running one from going on, or the event log from telling of it; a run is
     ``cancelling`` when it was asked to stop.
     """

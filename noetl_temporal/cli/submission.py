@@ -6,17 +6,13 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 
-import click
 from temporalio.service import RPCError, RPCStatusCode
 
-from noetl_temporal.cli.exits import INTERRUPTED
 from noetl_temporal.cli.interrupts import Interrupts
 from noetl_temporal.deployment import DeploymentError
-from noetl_temporal.ids import new_execution_id
 from noetl_temporal.runs import RunHandle
-from noetl_temporal.stack.errors import StackError
 
-__all__ = ["submitted"]
+__all__ = ["UnansweredError", "submitted"]
 
 ANSWER_SECONDS = 15.0
 """How long the answer of Temporal is waited for once the run is to be stopped."""
@@ -25,20 +21,20 @@ _UNKNOWN = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatu
 """With these the server may have done what it was asked for."""
 
 
-class LeftError(click.ClickException):
-    """Stopped by a signal before it was known whether the run had started."""
-
-    exit_code = INTERRUPTED
+class UnansweredError(Exception):
+    """Whether the run has started is not known."""
 
 
 async def submitted(
-    submit: Callable[[int], Awaitable[RunHandle]], interrupts: Interrupts, say: Callable[[str], None]
+    submit: Callable[[int], Awaitable[RunHandle]],
+    execution_id: int,
+    interrupts: Interrupts,
+    say: Callable[[str], None],
 ) -> RunHandle:
-    """The handle of the run that ``submit`` starts under the execution id it is given.
+    """The handle of the run that ``submit`` starts under ``execution_id``.
 
     A first signal waits for the answer, so that the run can be cancelled; a second one, or no answer, gives up.
-    Raises what ``submit`` does, StackError or LeftError where the run may have started nevertheless."""
-    execution_id = new_execution_id()
+    Raises what ``submit`` does, UnansweredError where the run may have started nevertheless."""
     await asyncio.sleep(0)  # a signal from before the handlers were there cancels here, when nothing was asked for yet
     submitting, arrived = asyncio.ensure_future(submit(execution_id)), asyncio.Event()
     leaving = asyncio.create_task(_given_up(arrived, say))
@@ -46,11 +42,12 @@ async def submitted(
         with interrupts.handled(arrived.set):
             await asyncio.wait([submitting, leaving], return_when=asyncio.FIRST_COMPLETED)
         if not submitting.done():
-            raise LeftError(f"left without an answer of Temporal. {_advice(execution_id)}")
+            raise UnansweredError(f"left without an answer of Temporal. {_advice(execution_id)}")
         return submitting.result()
-    except DeploymentError as error:
-        if isinstance(error.__cause__, RPCError) and error.__cause__.status in _UNKNOWN:
-            raise StackError(f"{error}. {_advice(execution_id)}") from error
+    except (DeploymentError, RPCError) as error:
+        answer = error.__cause__ if isinstance(error, DeploymentError) else error
+        if isinstance(answer, RPCError) and answer.status in _UNKNOWN:
+            raise UnansweredError(f"{error}. {_advice(execution_id)}") from error
         raise
     finally:
         leaving.cancel()

@@ -60,9 +60,12 @@ async def test_a_killed_stack(bare: Site, api: Api) -> None:
     run = bare.start("run", PLAYBOOK, "--json", "--set", f"api_url={api.url}")
     assert wait_until(lambda: api.calls(ASSESSMENTS) >= 3)
     os.kill(bare.addresses().pid, signal.SIGKILL)
-    _, errors = run.communicate(timeout=100)
-    assert run.returncode == 1
+    out, errors = run.communicate(timeout=100)
+    assert run.returncode == 3
     assert "the run continues when its stack is up" in errors
+    told = json.loads(out)
+    assert told["status"] == "unknown"
+    assert f"to find out: noetl status {told['execution_id']}" in errors
     assert "Traceback" not in errors
     assert bare.noetl("dev", "up").returncode == 0
     try:
@@ -71,3 +74,16 @@ async def test_a_killed_stack(bare: Site, api: Api) -> None:
         assert await stored(bare.addresses().playbooks) == SIZES_AND_PAGES
     finally:
         bare.noetl("dev", "down")
+
+
+def test_a_run_whose_own_stack_falls(bare: Site, api: Api) -> None:
+    """Nothing but the run keeps that stack up; the run is continued by whoever starts it again."""
+    run = bare.start("run", PLAYBOOK, "--json", "--set", f"api_url={api.url}")
+    assert wait_until(lambda: api.calls(ASSESSMENTS) >= 3)
+    os.kill(bare.addresses().temporal_pid, signal.SIGKILL)
+    out, errors = run.communicate(timeout=100)
+    told = json.loads(out)
+    assert (run.returncode, told["status"]) == (3, "unknown"), errors
+    assert "the run continues when its stack is up" in told["reason"]
+    assert f"to find out: noetl status {told['execution_id']}" in errors
+    assert "Traceback" not in errors

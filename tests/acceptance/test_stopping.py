@@ -141,8 +141,11 @@ def test_a_run_that_nobody_serves_says_so_and_is_left_at_the_third_ctrl_c(unserv
     for says in ("cancelling", "skipping", "leaving"):
         run.send_signal(signal.SIGINT)
         assert says in run.stderr.readline()
-    out, _ = run.communicate(timeout=30)
-    assert (run.returncode, json.loads(out)["status"]) == (130, "running")
+    out, errors = run.communicate(timeout=30)
+    left = json.loads(out)
+    assert (run.returncode, left["status"], left["reason"]) == (3, "unknown", "left while the run was running")
+    assert left["execution_id"] == found["execution_id"]
+    assert f"is not known; to find out: noetl status {found['execution_id']}" in errors
     assert bare.noetl("terminate", str(found["execution_id"])).returncode == 0
 
 

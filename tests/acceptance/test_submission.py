@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 import signal
 import subprocess
@@ -73,14 +74,18 @@ async def test_ctrl_c_cancels_the_run_once_it_is_known(way: Mute, submitting: Su
         while says not in (line := submitting.says()):
             assert "waiting for a worker" in line
         submitting.process.send_signal(signal.SIGINT)
-    submitting.process.communicate(timeout=30)
-    assert submitting.process.returncode == 130
+    out, _ = submitting.process.communicate(timeout=30)
+    assert (submitting.process.returncode, json.loads(out)["reason"]) == (3, "left while the run was running")
     assert (await submitting.workflow.describe()).raw_description.workflow_extended_info.cancel_requested
 
 
 async def test_a_second_ctrl_c_tells_which_run_it_may_have_left(submitting: Submitting) -> None:
     submitting.process.send_signal(signal.SIGINT)
-    _, errors = submitting.process.communicate(timeout=30)
-    assert submitting.process.returncode == 130
+    out, errors = submitting.process.communicate(timeout=30)
+    assert submitting.process.returncode == 3
     execution = submitting.workflow.id.rpartition("/")[2]
     assert f"not known; to end it: noetl terminate {execution}" in errors
+    assert f"noetl status {execution}" in errors
+    told = json.loads(out)
+    assert (told["execution_id"], told["status"]) == (int(execution), "unknown")
+    assert told["workflow_id"] == submitting.workflow.id
