@@ -12,9 +12,8 @@ from noetl_activities.credentials import Credentials
 from noetl_activities.errors import SinkError, ToolError
 from noetl_activities.non_finite import replace_non_finite
 from noetl_activities.once import LedgerOutcome
-from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.outcome import LEVELS, TOO_DEEP, ErrorInfo, Outcome
 from noetl_compiler.templates import TemplateFailure
-from noetl_temporal.limits import LEVELS
 from noetl_temporal.machine.call import PlainOutcome
 
 __all__ = ["Deadline", "attempted", "fitted", "ledger_json", "plain", "refusal", "without_secrets"]
@@ -98,9 +97,12 @@ _REMEDY = "store it in a sink or request less at a time, or set NOETL_POSTGRES, 
 
 def plain(outcome: Outcome) -> PlainOutcome:
     """The outcome as JSON, in which non-finite numbers are null; one that is nested too deeply is an error."""
-    found = cast("dict[str, Any]", msgspec.to_builtins(outcome, str_keys=True))
+    try:
+        found = cast("dict[str, Any]", msgspec.to_builtins(outcome, str_keys=True))
+    except RecursionError:
+        return refusal("too_large", TOO_DEEP)
     if _is_deeper(found, LEVELS):
-        return refusal("too_large", f"the result has more than {LEVELS} levels of lists and maps in each other")
+        return refusal("too_large", TOO_DEEP)
     warning = replace_non_finite(found)
     return {**found, "meta": {**found.get("meta", {}), **warning}} if warning else found
 

@@ -6,9 +6,15 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["ErrorInfo", "Json", "Outcome"]
+__all__ = ["LEVELS", "TOO_DEEP", "ErrorInfo", "Json", "Outcome"]
 
 Json: TypeAlias = Any
+
+LEVELS = 200
+"""Of lists and maps in each other that the result of a call may have: masking, templates and the log walk through it,
+and Python allows a walk some hundred steps."""
+
+TOO_DEEP = f"the result has more than {LEVELS} levels of lists and maps in each other"
 
 
 class ErrorInfo(msgspec.Struct, frozen=True):

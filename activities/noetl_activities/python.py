@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.isolation.processes import run_task
-from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.outcome import TOO_DEEP, ErrorInfo, Outcome
 from noetl_activities.tool import Json, Request, ToolContext, ToolSpec
 
 __all__ = ["TOOL", "PythonTool"]
@@ -79,6 +79,8 @@ def _environment(extra: Json) -> dict[str, str]:
 def _outcome(answer: dict[str, Json], meta: dict[str, Json]) -> Outcome:
     if answer["ok"]:
         return Outcome("ok", answer["result"], meta=meta, py={"exception": None, "traceback": None})
+    if "too_deep" in answer:
+        return Outcome("error", error=ErrorInfo("too_large", TOO_DEEP), meta=meta, py={})
     message = f"{answer['type']}: {answer['message']}" if answer["message"] else answer["type"]
     if isinstance(answer.get("line"), int):
         message += f" (line {answer['line']} of the code)"
@@ -95,6 +97,8 @@ def _answer(text: bytes) -> dict[str, Json] | None:
     fields = cast("dict[str, Json]", answer) if isinstance(answer, dict) else {}
     if fields.get("ok") is True:
         return fields if "result" in fields else None
+    if fields.get("too_deep") is True and fields.get("ok") is False:
+        return fields
     is_failure = fields.get("ok") is False and all(isinstance(fields.get(name), str) for name in _FAILURE)
     return fields if is_failure else None
 

@@ -1,7 +1,7 @@
 """Runs one python task in a process of its own, which isolation/ starts and confines; standard library only.
 
-The call is ``{code, input, libs, env, context}`` as JSON. Writes ``{ok, result}`` or ``{ok, type, message, traceback}``
-to the descriptor named by argv[1]. What the code prints goes to stdout and stderr as usual.
+The call is ``{code, input, libs, env, context}`` as JSON. Writes ``{ok, result}``, ``{ok, type, message, traceback}``
+or ``{ok, too_deep}`` to the descriptor named by argv[1]. What the code prints goes to stdout and stderr as usual.
 
 A playbook's code comes in three forms: it sets ``result``, it defines ``main``, or it returns at top level. The last
 is no Python, so then, and only then, the code is made the body of a function; line numbers stay those of the
@@ -45,8 +45,7 @@ def main() -> None:
     call = json.loads(given)
     os.environ.update(call["env"])
     try:
-        answer = {"ok": True, "result": plain(run(call))}
-        text = json.dumps(answer)
+        text = answer(run(call))
     except BaseException as error:
         text = json.dumps(failure(error, call["code"]))
     if os.getpid() != own:
@@ -54,6 +53,14 @@ def main() -> None:
     sys.stdout.flush()
     out.write(text)
     out.close()
+
+
+def answer(result: Any) -> str:
+    """What lies deeper than Python can walk, or in itself, is no error of the code."""
+    try:
+        return json.dumps({"ok": True, "result": plain(result)})
+    except RecursionError:
+        return json.dumps({"ok": False, "too_deep": True})
 
 
 def run(call: dict[str, Any]) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from noetl_activities.errors import ConfigError
-from noetl_activities.outcome import Outcome
+from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.python import TOOL
 
 from .conftest import Context, request
@@ -112,6 +112,23 @@ async def test_what_it_prints_is_kept_apart_from_its_result() -> None:
 async def test_endless_printing_is_drained_and_bounded() -> None:
     outcome = await run("print('x' * 5_000_000)\nresult = 1")
     assert (outcome.result, len(outcome.meta["stdout"])) == (1, 64 * 1024)
+
+
+@pytest.mark.parametrize(
+    "code", ["result = 1\nfor _ in range(900):\n    result = [result]", "result = []\nresult.append(result)"]
+)
+async def test_a_result_that_is_nested_too_deep_is_no_error_of_the_code(code: str) -> None:
+    outcome = await run(f"print('here')\n{code}")
+    assert outcome.error == ErrorInfo(
+        "too_large", "the result has more than 200 levels of lists and maps in each other"
+    )
+    assert outcome.meta["stdout"] == "here\n"
+
+
+async def test_a_recursion_without_end_is_an_error_of_the_code() -> None:
+    outcome = await run("def f():\n    f()\nf()")
+    assert outcome.error is not None
+    assert (outcome.error.kind, outcome.error.code) == ("exception", "RecursionError")
 
 
 async def test_a_process_that_dies_is_an_error() -> None:

@@ -120,6 +120,8 @@ async def test_a_result_nested_without_end_is_an_error_at_once(levels: int) -> N
         assert report.outcome["result"] == nested(90)
     else:
         assert report.outcome["status"] == "error"
+        assert report.outcome["error"]["kind"] == "too_large"
+        assert "more than 200 levels of lists and maps" in report.outcome["error"]["message"]
         assert not report.outcome["error"].get("retryable")
 
 
