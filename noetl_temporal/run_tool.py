@@ -49,6 +49,7 @@ from noetl_temporal.machine.scope import Chain, call_names
 from noetl_temporal.naming import activity_type
 from noetl_temporal.stopping import finished
 from noetl_temporal.stored_values import with_result_loaded
+from noetl_temporal.task_output import log_printed
 from noetl_temporal.tool_outcome import Deadline, attempted, fitted, ledger_json, plain, refusal, without_secrets
 from noetl_temporal.tool_places import place_for
 from noetl_temporal.value_store import ValueStore, until_done
@@ -266,6 +267,8 @@ class Attempt:
 
     async def _finish(self, answer: _Answer) -> ToolReport:
         outcome = without_secrets(answer.outcome, self.credentials)
+        if not answer.is_taken:
+            log_printed(self.call, self.log.number, outcome)
         performed = await self._sinks.perform(outcome, self._scope, answer.is_kept)
         outcome = fitted(without_secrets(performed.outcome, self.credentials), self.values.limit)
         return await self._end.concluded(

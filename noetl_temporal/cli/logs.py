@@ -1,4 +1,5 @@
-"""Where the libraries beneath log to: their warnings are for an operator, not for someone who runs a playbook.
+"""Where the libraries beneath log to: their warnings are for an operator, not for someone who runs a playbook. What the
+python tasks of a playbook print is logged there as well.
 
 Temporal's core, which is not written in Python, would print its own on standard output, in the middle of results.
 """
@@ -13,6 +14,8 @@ from noetl_temporal.stack.files import open_log
 
 __all__ = ["log_to_file", "log_to_terminal"]
 
+TASK_OUTPUT = "noetl_temporal.task_output"
+"""The logger of that module, which brings Temporal along."""
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
@@ -41,6 +44,7 @@ def _log_to(handler: logging.Handler) -> None:
 
     handler.setFormatter(_Printable(FORMAT))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
+    logging.getLogger(TASK_OUTPUT).setLevel(logging.INFO)
     forwarding = LogForwardingConfig(logging.getLogger("temporalio.core"))
     core = LoggingConfig(TelemetryFilter(core_level="WARN", other_level="ERROR"), forwarding)
     Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=core)))

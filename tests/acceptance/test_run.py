@@ -49,6 +49,24 @@ def test_failed_is_told_with_its_place(site: Site, bare: Site, stack: str) -> No
     assert "no such luck" in failure["message"]
 
 
+PRINTS = """\
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: prints, path: tests/prints}
+workflow:
+  - step: start
+    tool: {kind: python, code: "print('look', 6 * 7)"}
+"""
+
+
+@pytest.mark.parametrize("stack", ["joined", "own"])
+def test_what_a_task_prints_is_in_the_log_of_its_worker(site: Site, bare: Site, stack: str) -> None:
+    where = site if stack == "joined" else bare
+    told = where.run(where.write(PRINTS))
+    log = where.home.log("worker" if stack == "joined" else "run").read_text()
+    assert f"execution {told['execution_id']}, step start, attempt 1 printed:\n  | look 42\n" in log
+
+
 def test_status_and_events_tell_of_a_run_later(site: Site) -> None:
     told = site.run(HELLO)
     id_ = str(told["execution_id"])

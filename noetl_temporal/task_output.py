@@ -1,0 +1,44 @@
+"""What a task prints, in the log of its worker: who writes ``print`` in a playbook looks for it there.
+
+The outcome has it too (``meta.stdout``), without the secrets of its call. Every line is indented, so that none of them
+can be taken for a line of the log itself.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from noetl_compiler.graph import Json
+from noetl_temporal.machine.call import PlainOutcome, ToolCall
+
+__all__ = ["log_printed"]
+
+MOST_CHARACTERS = 8000
+"""Of one attempt: a loop may have a million items, and nobody removes old lines of a log."""
+
+_log = logging.getLogger(__name__)
+"""Of level INFO, for which cli/logs.py opens it."""
+
+
+def log_printed(call: ToolCall, attempt: int, outcome: PlainOutcome) -> None:
+    """Log what the attempt has printed, if it has; ``outcome`` is without secrets."""
+    meta: dict[str, Json] = outcome.get("meta") or {}
+    printed = meta.get("stdout")
+    if not isinstance(printed, str) or not printed.strip():
+        return
+    more = len(printed) - MOST_CHARACTERS
+    lines = [*printed[:MOST_CHARACTERS].splitlines(), *([f"... ({more:,} more characters)"] if more > 0 else [])]
+    indented = "".join(f"\n  | {line}" for line in lines)
+    _log.info("execution %s, %s, attempt %d printed:%s", call.execution_id, _name(call), attempt, indented)
+
+
+def _name(call: ToolCall) -> str:
+    """``step fetch, task parse, item 2, page 3``; items count from 0, as in the event log."""
+    parts = [f"step {call.step}"]
+    if call.task not in (call.step, f"{call.step}_task"):  # the name of a step's only task
+        parts.append(f"task {call.task}")
+    if call.iteration is not None:
+        parts.append(f"item {call.iteration}")
+    if call.page is not None:
+        parts.append(f"page {call.page}")
+    return ", ".join(parts)
