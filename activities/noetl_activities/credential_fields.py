@@ -1,4 +1,4 @@
-"""Which types of credentials there are, and the fields of each. No message repeats a value."""
+"""Which types of credentials there are, and the fields of each. No message repeats a value but a type."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["FIELDS", "METADATA", "field_problem", "unknown_keys"]
+__all__ = ["FIELDS", "METADATA", "field_problem", "foreign_type_problem", "unknown_keys"]
 
 FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
@@ -27,20 +27,36 @@ METADATA = frozenset({"description", "tags"})
 """What is for people alone."""
 
 _ALIASES = {"apikey": "api_key"}
+_SHOWN = 40
+"""Characters of a type."""
 
 
 def field_problem(fields: Mapping[Any, Any]) -> str | None:
     """What is wrong with the fields of one credential; None where nothing is. Without a type, the fields of every type
-    are allowed.
+    are allowed; of a foreign type any are.
     """
     given = fields.get("type")
     if given is None:
         return unknown_keys(fields, {key for keys in FIELDS.values() for key in keys})
-    name = given.lower() if isinstance(given, str) else ""
-    allowed = FIELDS.get(_ALIASES.get(name, name))
-    if allowed is None:
-        return f"its type is unknown; allowed: {', '.join(FIELDS)}"
-    return unknown_keys(fields, allowed)
+    if not isinstance(given, str):
+        return f"its type is no text; allowed: {', '.join(FIELDS)}"
+    allowed = _fields_of(given)
+    return None if allowed is None else unknown_keys(fields, allowed)
+
+
+def foreign_type_problem(fields: Mapping[Any, Any]) -> str | None:
+    """Why a credential cannot be used that is of a type no tool here knows. A file may have some for other programs."""
+    given = fields.get("type")
+    if not isinstance(given, str) or _fields_of(given) is not None:
+        return None
+    near = difflib.get_close_matches(given.lower(), FIELDS, n=1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    return f"is of type {given[:_SHOWN]!r}, which no tool here knows{hint}; known: {', '.join(FIELDS)}"
+
+
+def _fields_of(given: str) -> frozenset[str] | None:
+    name = given.lower()
+    return FIELDS.get(_ALIASES.get(name, name))
 
 
 def unknown_keys(fields: Mapping[Any, Any], allowed: Iterable[str]) -> str | None:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+from noetl_activities.credential_fields import foreign_type_problem
 from noetl_activities.credentials_file import read_credentials, unreadable
 from noetl_activities.errors import CredentialError
 from noetl_activities.scrub import cut, scrub
@@ -44,6 +45,9 @@ class CredentialSource:
         """The credential of a name. Raises CredentialError."""
         found = self._from_file().get(name)
         if found is not None:
+            problem = foreign_type_problem(found)
+            if problem:
+                raise CredentialError(f"the credential {name!r} of {self._file} {problem}")
             return found
         variable = "NOETL_CREDENTIAL_" + re.sub(r"\W", "_", name).upper()
         if variable not in self._environment:

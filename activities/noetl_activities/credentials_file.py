@@ -1,6 +1,7 @@
 """The credentials file: YAML, ``name: {type: postgres, db_host: ...}``, or a list of ``{name, type, data}``.
 
-Every error names the file and the place or the entry, and repeats no value.
+An entry of a type that no tool here knows is kept, and refused when it is named (credentials.py): the file may serve
+other programs too. Every error names the file and the place or the entry, and repeats no value.
 """
 
 from __future__ import annotations

@@ -37,11 +37,7 @@ async def test_a_name_is_found_in_the_file_then_in_the_environment(tmp_path: Pat
     [
         ("mine: {type: bearer, tokn: hush}", 'the credential \'mine\': unknown key "tokn" (did you mean "token"?)'),
         ("mine: {type: bearer, tokn: hush}", "allowed: access_token, api_key, description, tags, token, type, value"),
-        (
-            "mine: {type: postgress, db_host: hush}",
-            "the credential 'mine': its type is unknown; allowed: postgres, bea",
-        ),
-        ("mine: {type: [hush], db_host: hush}", "the credential 'mine': its type is unknown; allowed: postgres, bea"),
+        ("mine: {type: [hush], db_host: hush}", "the credential 'mine': its type is no text; allowed: postgres, bea"),
         ("mine: {hots: hush}", 'the credential \'mine\': unknown key "hots" (did you mean "host"?)'),
         ("mine: {type: postgres, data: {token: hush}}", "the credential 'mine': unknown key \"token\""),
         ("mine: hush", "the credential 'mine' is not a mapping: write {type: ..., ...}"),
@@ -72,6 +68,36 @@ def test_an_entry_with_unknown_fields_is_told_without_its_values(tmp_path: Path,
 def test_the_fields_that_tools_read_are_allowed(tmp_path: Path, fields: str) -> None:
     (tmp_path / "c.yaml").write_text(f"mine: {{{fields}}}")
     assert list(read_credentials(tmp_path / "c.yaml")) == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        (
+            "{type: snowflake, account: hush, private_key: hush}",
+            "is of type 'snowflake', which no tool here knows; known",
+        ),
+        (
+            "{type: gcs, data: {hmac: hush}}",
+            "is of type 'gcs', which no tool here knows; known: postgres, bearer, basic",
+        ),
+        (
+            "{type: postgress, db_host: hush}",
+            "is of type 'postgress', which no tool here knows (did you mean 'postgres'?)",
+        ),
+    ],
+)
+async def test_an_entry_of_a_foreign_type_is_refused_only_when_it_is_named(
+    tmp_path: Path, entry: str, says: str
+) -> None:
+    (tmp_path / "c.yaml").write_text(f"foreign: {entry}\napi: {{type: bearer, token: mine}}")
+    found = credentials(tmp_path / "c.yaml")
+    assert (await found.resolve("api"))["token"] == "mine"
+    for auth in ("foreign", {"type": "postgres", "credential": "foreign"}):
+        with pytest.raises(CredentialError, match="foreign") as told:
+            await found.resolve(auth)
+        assert f"the credential 'foreign' of {tmp_path}/c.yaml {says}" in str(told.value)
+        assert "hush" not in _with_causes(told.value)
 
 
 def test_every_field_of_a_postgres_login_is_known() -> None:
