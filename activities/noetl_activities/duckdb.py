@@ -46,7 +46,7 @@ class DuckdbTool:
         async with duckdb_process(place) as process:
             reply = await process.ask(lambda number: Find(number, once.key, once.n))
         if isinstance(reply, Failed):
-            return Answer(failed(reply))
+            return Answer(failed(reply, place))
         return None if reply.text is None else taken(reply.text)
 
     async def _run(self, request: Request, once: Once | None) -> Answer:
@@ -57,7 +57,7 @@ class DuckdbTool:
         async with duckdb_process(place) as process:
             reply = await process.ask(lambda number: Call(number, statements, params, key, n), text)
         if isinstance(reply, Failed):
-            return Answer(failed(reply))
+            return Answer(failed(reply, place))
         return cast("Answer", reply.answer)
 
 

@@ -18,7 +18,7 @@ from noetl_activities.errors import ConfigError, RefusedError
 from noetl_activities.tool import Json
 from noetl_activities.variables import CREDENTIALS_VARIABLE, DUCKDB_DIRECTORIES_VARIABLE, HOME_VARIABLE
 
-__all__ = ["MEMORY_VARIABLE", "DatabaseFile", "has_file", "memory_limit", "place_of"]
+__all__ = ["MEMORY_VARIABLE", "DatabaseFile", "allowed_in_words", "has_file", "memory_limit", "place_of"]
 
 MEMORY_VARIABLE = "NOETL_DUCKDB_MEMORY"
 """GiB of memory that DuckDB may use in one process."""
@@ -53,9 +53,14 @@ def place_of(config: dict[str, Json], execution_id: str) -> DatabaseFile:
         return DatabaseFile(str(path), str(folder), own)
     if any(path.is_relative_to(directory) for directory in named):
         return DatabaseFile(str(path), str(path.parent), named)
-    raise RefusedError(
-        f"the DuckDB file {str(given)!r} is outside of the execution's folder and of the directories that "
-        f"{DUCKDB_DIRECTORIES_VARIABLE} names"
+    raise RefusedError(f"the DuckDB file {str(given)!r} is not allowed: {allowed_in_words(own)}")
+
+
+def allowed_in_words(directories: tuple[str, ...]) -> str:
+    """Which directories a call may use, and how to allow another."""
+    return (
+        f"DuckDB uses files in {', '.join(directories)} alone; to allow another directory, add its absolute path to "
+        f"{DUCKDB_DIRECTORIES_VARIABLE} of the worker (/data:/warehouse)"
     )
 
 

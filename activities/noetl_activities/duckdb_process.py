@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from noetl_activities.duckdb_place import DatabaseFile, memory_limit
+from noetl_activities.duckdb_place import DatabaseFile, allowed_in_words, memory_limit
 from noetl_activities.duckdb_wire import (
     Call,
     Cancel,
@@ -36,7 +36,6 @@ from noetl_activities.duckdb_wire import (
 )
 from noetl_activities.errors import ConfigError
 from noetl_activities.outcome import ErrorInfo, Outcome
-from noetl_activities.variables import DUCKDB_DIRECTORIES_VARIABLE
 
 __all__ = ["DuckdbProcess", "failed", "started"]
 
@@ -53,20 +52,21 @@ a read of a pipe in a directory, for one, cannot be interrupted.
 _TOLD = 2048
 """Bytes of the process's last words that are kept."""
 
+_OUTSIDE = "file system operations are disabled by configuration"
 _HINTS = {
-    "file system operations are disabled by configuration": "DuckDB uses the files of the execution's folder and of "
-    f"the directories that {DUCKDB_DIRECTORIES_VARIABLE} names",
     "Loading external extensions is disabled": "only the extensions that are built into DuckDB can be used",
     "the configuration has been locked": "a playbook may not change this setting",
 }
 
 
-def failed(reply: Failed) -> Outcome:
+def failed(reply: Failed, place: DatabaseFile) -> Outcome:
     """The outcome of a call that DuckDB refused. Raises ConfigError where the call is wrong."""
     if reply.code is None:
         raise ConfigError(reply.message)
-    hint = next((hint for words, hint in _HINTS.items() if words in reply.message), None)
-    message = f"{reply.message} ({hint})" if hint else reply.message
+    hints = {_OUTSIDE: allowed_in_words(place.directories), **_HINTS}
+    hint = next((hint for words, hint in hints.items() if words in reply.message), None)
+    told, blank, statement = reply.message.partition("\n\n")
+    message = f"{told} ({hint}){blank}{statement}" if hint else reply.message
     return Outcome("error", error=ErrorInfo("sql", message, reply.code, reply.retryable))
 
 

@@ -77,11 +77,32 @@ async def test_what_is_refused_is_told_in_words(site: Site) -> None:
     for sql, words in (
         ("load httpfs", "only the extensions that are built into DuckDB can be used"),
         ("set memory_limit = '9GB'", "a playbook may not change this setting"),
-        ("from '/etc/passwd.csv'", "the directories that NOETL_DUCKDB_DIRECTORIES names"),
     ):
         outcome = await run(sql)
         assert outcome.error is not None
         assert words in outcome.error.message
+
+
+async def test_which_directories_are_allowed_is_told(site: Site) -> None:
+    allowed = (
+        f"DuckDB uses files in {site.folder}, {site.named} alone; to allow another directory, add its absolute path "
+        "to NOETL_DUCKDB_DIRECTORIES of the worker"
+    )
+    outcome = await run("from read_text('/etc/passwd')")
+    assert outcome.error is not None
+    told, _, statement = outcome.error.message.partition("\n\n")
+    assert told.startswith('Permission Error: Cannot access file "/etc/passwd"')
+    assert allowed in told
+    assert "LINE 1: from read_text('/etc/passwd')" in statement
+    with pytest.raises(RefusedError) as refused:
+        await run("select 1", database="/etc/other.duckdb")
+    assert str(refused.value).startswith(f"the DuckDB file '/etc/other.duckdb' is not allowed: {allowed}")
+
+
+async def test_of_a_database_of_the_deployment_its_directories_are_told(site: Site) -> None:
+    outcome = await run(site.sql("from '{folder}/own.csv'"), database=str(site.named / "w.duckdb"))
+    assert outcome.error is not None
+    assert f"(DuckDB uses files in {site.named} alone; " in outcome.error.message
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,10 @@ async def store_duckdb(
     del auth, context
     rows, keys = rows_of(config, result), keys_of(config, mode)
     table = ".".join(f'"{part}"' for part in parts_of(config.get("table")))
-    async with duckdb_process(await _place(config, entry.key)) as process:
+    place = await _place(config, entry.key)
+    async with duckdb_process(place) as process:
         reply = await process.ask(lambda number: Store(number, table, rows, mode, keys, entry))
-    return _done(reply).stored or Stored()
+    return _done(reply, place).stored or Stored()
 
 
 async def find_duckdb(config: dict[str, Json], key: str, n: int) -> str | None:
@@ -38,7 +39,7 @@ async def find_duckdb(config: dict[str, Json], key: str, n: int) -> str | None:
         return None
     async with duckdb_process(place) as process:
         reply = await process.ask(lambda number: Find(number, key, n))
-    return _done(reply).text
+    return _done(reply, place).text
 
 
 async def _place(config: dict[str, Json], key: str) -> DatabaseFile:
@@ -46,7 +47,7 @@ async def _place(config: dict[str, Json], key: str) -> DatabaseFile:
     return await asyncio.to_thread(place_of, config, key.partition("/")[0])
 
 
-def _done(reply: Done | Failed) -> Done:
+def _done(reply: Done | Failed, place: DatabaseFile) -> Done:
     if isinstance(reply, Failed):
-        raise SinkError(failed(reply))
+        raise SinkError(failed(reply, place))
     return reply
