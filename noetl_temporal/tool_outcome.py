@@ -13,10 +13,14 @@ from noetl_activities.errors import SinkError, ToolError
 from noetl_activities.non_finite import replace_non_finite
 from noetl_activities.once import LedgerOutcome
 from noetl_activities.outcome import LEVELS, TOO_DEEP, ErrorInfo, Outcome
+from noetl_activities.scrub import CUT_MARGIN
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import PlainOutcome
 
-__all__ = ["Deadline", "attempted", "fitted", "ledger_json", "plain", "refusal", "without_secrets"]
+__all__ = ["MAX_MESSAGE_CHARS", "Deadline", "attempted", "fitted", "ledger_json", "plain", "refusal", "without_secrets"]
+
+MAX_MESSAGE_CHARS = 20_000
+"""Of an error: a server or a statement may write megabytes into it, which would stand in each attempt's record."""
 
 T = TypeVar("T")
 _CONTAINERS = (dict, list)
@@ -77,7 +81,10 @@ def without_secrets(outcome: PlainOutcome, credentials: Credentials) -> PlainOut
     """
     scrubbed = _scrubbed(outcome, credentials, _ENVELOPE)
     error = outcome.get("error")
-    return scrubbed if error is None else {**scrubbed, "error": _scrubbed(error, credentials, _FACTS)}
+    if error is None:
+        return scrubbed
+    message = credentials.cut(error["message"][: MAX_MESSAGE_CHARS + CUT_MARGIN], MAX_MESSAGE_CHARS)
+    return {**scrubbed, "error": _scrubbed({**error, "message": message}, credentials, _FACTS)}
 
 
 def _scrubbed(values: Mapping[str, Any], credentials: Credentials, but: frozenset[str]) -> dict[str, Any]:

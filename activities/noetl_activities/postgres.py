@@ -18,6 +18,7 @@ from noetl_activities.once import Answer, Once, taken
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres_connect import SQL_ERRORS, Connection, connected, sql_error
 from noetl_activities.postgres_once import Ran, run_once
+from noetl_activities.postgres_transaction import transaction
 from noetl_activities.postgres_values import bound, sendable, text_of
 from noetl_activities.rows import Statement, sql_result, statement
 from noetl_activities.sinks import postgres_ledger
@@ -28,6 +29,9 @@ __all__ = ["TOOL", "PostgresTool"]
 
 MAX_ROWS = 1_000_000
 """Of one statement: what a row takes as a map is a multiple of what it takes on the wire."""
+
+MAX_VALUES = 4_000_000
+"""Of one statement: a NULL takes 4 bytes on the wire, and 120 in a map."""
 
 _COUNT = re.compile(r"(\d+)$")
 _REFUSES = (asyncpg.ActiveSQLTransactionError, asyncpg.InvalidTransactionTerminationError)
@@ -80,7 +84,7 @@ async def _made(connection: Connection, run: Callable[[], Awaitable[Ran]], once:
     try:
         if once is not None:
             return await run_once(connection, run, once)
-        async with connection.transaction():
+        async with transaction(connection):
             return Answer((await run()).outcome)
     except _REFUSES:
         return Answer((await run()).outcome)
@@ -99,6 +103,8 @@ async def _one(connection: Connection, text: str, params: list[Any]) -> tuple[St
     if len(records) > MAX_ROWS:
         raise ConfigError(f"the statement gives over {MAX_ROWS:,} rows: request less at a time")
     columns = [attribute.name for attribute in prepared.get_attributes()]
+    if len(records) * len(columns) > MAX_VALUES:
+        raise ConfigError(f"the statement gives over {MAX_VALUES:,} values: request fewer rows or columns at a time")
     tag = prepared.get_statusmsg() or ""
     if columns:
         return statement(columns, (tuple(record.values()) for record in records), other=text_of), tag

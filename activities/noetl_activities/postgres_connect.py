@@ -102,7 +102,13 @@ async def login(auth: Json, config: dict[str, Json], context: ToolContext) -> di
     beside = sorted(name for name in CREDENTIAL_FIELDS if config.get(name))
     if beside and credential_name(given) is not None:
         raise ConfigError(f"the task names a credential and sets {', '.join(beside)} as well: leave one of them out")
-    return _arguments(await context.credential(given))
+    arguments = _arguments(await context.credential(given))
+    if credential_name(given) is None and any(host.startswith("/") for host in arguments["host"].split(",")):
+        raise ConfigError(
+            "a playbook reaches no Unix socket of Postgres, which may let the worker's own account in without a "
+            "password: register a credential for it, and name that in auth"
+        )
+    return arguments
 
 
 @asynccontextmanager

@@ -18,6 +18,7 @@ import asyncpg
 from noetl_activities.once import Answer, Once, taken
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres_connect import SQL_ERRORS, Connection
+from noetl_activities.postgres_transaction import transaction
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.ledger import is_time_to_prune
 
@@ -58,7 +59,7 @@ async def run_once(connection: Connection, run: Callable[[], Awaitable[Ran]], on
         return taken(rival.text)
     except _LedgerError:
         await ledger.warn(connection)
-        async with connection.transaction():
+        async with transaction(connection):
             return Answer((await run()).outcome)
     except asyncpg.PostgresError:
         text = await _found(connection, once)
@@ -71,7 +72,7 @@ async def run_once(connection: Connection, run: Callable[[], Awaitable[Ran]], on
 
 
 async def _run(connection: Connection, run: Callable[[], Awaitable[Ran]], once: Once, access: ledger.Access) -> Answer:
-    async with connection.transaction():
+    async with transaction(connection):
         ran = await run()
         is_kept = await _keep(connection, ran, once, access)
     return Answer(ran.outcome, is_kept=is_kept)

@@ -31,6 +31,10 @@ NUL = "holds a NUL character (U+0000), which Postgres cannot store: leave it out
 
 Prepared: TypeAlias = "PreparedStatement[asyncpg.Record]"
 
+_INTEGER_DIGITS = 19
+"""Of the largest integer that Postgres has. A text of ten characters, ``1e99999999``, is a number of 12 MB, and takes
+longer to write out than anyone waits."""
+
 _TRUE = frozenset({"true", "t", "yes", "y", "on", "1"})
 _FALSE = frozenset({"false", "f", "no", "n", "off", "0"})
 
@@ -88,8 +92,8 @@ def _text(value: Json) -> str:
 
 
 def _integer(value: Json) -> int:
-    number = decimal.Decimal(str(value)) if isinstance(value, str | float) else value
-    if number != int(number):
+    number = decimal.Decimal(str(value) if isinstance(value, str | float) else int(value))
+    if number.adjusted() >= _INTEGER_DIGITS or number != int(number):
         raise ValueError(value)
     return int(number)
 

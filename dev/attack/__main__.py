@@ -1,12 +1,12 @@
 """Attack the guards, and tell how many attacks were stopped.
 
-    python -m dev.attack                                 all classes, some 1,100 attacks
-    python -m dev.attack templates yaml --attacks 1000   these classes, so many attacks each
-    python -m dev.attack --seed 7                        other attacks
+    python -m dev.attack                                         all classes, some 1,100 attacks
+    python -m dev.attack --class templates --class yaml          these classes
+    python -m dev.attack --class yaml --attacks 1000 --seed 7    more of them, and others
 
-Each class has controls, which must get through while its guard is switched off. The exit status is 1 when an attack
-gets through or a control does not. Nothing is sent beyond this machine: the address guard is only asked, and servers
-that answer are our own, on loopback.
+Each class has controls, which must show the effect of their attack while the guard is switched off. The exit status
+is 1 when an attack gets through, or a control does not, or fails in another way (it is broken). Nothing is sent beyond
+this machine: the address guard is only asked, and servers that answer are our own, on loopback.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ def _tell(name: str, found: Tally) -> None:
     if found.missing:
         print(f"{name:12} not run: {found.missing}", flush=True)
         return
-    controls = f"{found.controls - len(found.held)} of {found.controls}"
+    controls = f"{found.controls - len(found.held) - len(found.broken)} of {found.controls}"
     peak = f"{found.peak_bytes / 1e6:8.0f}"
     print(f"{name:12} {found.tried:6} {found.stopped:8} {controls:>9} {found.seconds:8.1f} {peak}", flush=True)
     for one in found.through:
         print(printable_line(f"    not stopped: {one}"))
     for one in found.held:
         print(printable_line(f"    a control did not get through: {one}"))
+    for one in found.broken:
+        print(printable_line(f"    a control is broken: {one}"))
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m dev.attack", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("classes", nargs="*", metavar="CLASS", help=f"of {', '.join(CLASSES)}; all of them by default")
+    named = f"of {', '.join(CLASSES)}; may be given several times; all of them by default"
+    parser.add_argument("--class", dest="classes", action="append", choices=CLASSES, metavar="CLASS", help=named)
     parser.add_argument("--seed", type=int, default=1, help="the same seed makes the same attacks")
     parser.add_argument("--attacks", type=int, default=ATTACKS, metavar="N", help="attacks of a class")
-    given = parser.parse_args()
-    if unknown := set(given.classes) - CLASSES.keys():
-        parser.error(f"there is no class {', '.join(sorted(unknown))}")
-    return given
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

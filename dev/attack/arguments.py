@@ -151,7 +151,11 @@ CLASS = AttackClass(
     "arguments",
     _attacks,
     (
-        Attack("100,000 levels", partial(_gets_through, Arguments('{"a":' + "[" * 100_000 + "]" * 100_000 + "}"))),
+        Attack(
+            "100,000 levels",
+            partial(_gets_through, Arguments('{"a":' + "[" * 100_000 + "]" * 100_000 + "}")),
+            effect="RecursionError",
+        ),
         Attack("a million lists", partial(_gets_through, Arguments('{"a":[' + "[]," * 1_000_001 + "1]}"))),
     ),
     _unguarded,

@@ -11,16 +11,23 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
-__all__ = ["Attack", "AttackClass", "nothing_is_missing"]
+__all__ = ["THROUGH", "Attack", "AttackClass", "nothing_is_missing"]
+
+THROUGH = "got through"
+"""What is told of an attack that has done what it wanted."""
 
 
 class Attack(NamedTuple):
     """``gets_through`` is False when the guard refused in its own words or did its work. What it raises, a process that
     ends or takes longer than it may count as getting through.
+
+    A control has to show its ``effect``: that it gets through, or the beginning of what is told of it otherwise, such
+    as the name of an exception that the guard prevents. Whatever else it raises means that the control is broken.
     """
 
     what: str
     gets_through: Callable[[], bool]
+    effect: str = THROUGH
 
 
 def nothing_is_missing() -> str:

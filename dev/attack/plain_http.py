@@ -21,6 +21,6 @@ async def plain_call(url: str, headers: Mapping[str, str]) -> Outcome:
         wait = float(response.headers.get("retry-after", 0))
         return Outcome("error", error=ErrorInfo("http", response.reason_phrase, retry_after=wait))
     kind = response.headers.get("content-type", "")
-    text = response.content.decode(kind.rpartition("charset=")[2] or "utf-8")
+    text = response.content.decode(kind.partition("charset=")[2] or "utf-8")
     data: Any = json.loads(text) if "json" in kind else text
     return Outcome("ok", {"data": data})

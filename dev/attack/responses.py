@@ -87,11 +87,13 @@ def _reads(codec: str, body: bytes, outcome: Outcome) -> bool:
 def _layers(chance: random.Random) -> Response:
     """Encodings on top of each other."""
     layers = [chance.choice(("gzip", "deflate", "x-gzip")) for _ in range(chance.randint(2, 5))]
-    size = chance.randint(2**20, 2**22)
+    return _layered(layers, chance.choice((", ", ",", " , identity, ")), chance.randint(2**20, 2**22))
+
+
+def _layered(layers: list[str], separator: str, size: int) -> Response:
     body = bytes(size)
     for layer in layers:
         body = zlib.compress(body, 9) if layer == "deflate" else gzip.compress(body, 9)
-    separator = chance.choice((", ", ",", " , identity, "))
     shown = separator.join(layers)
     return Response(f"{shown} of {size} zeros", answering(body, f"Content-Encoding: {shown}"), partial(_has, size))
 
@@ -309,7 +311,7 @@ CONTROLS: dict[str, Callable[[], Response]] = {
     "utf-7": lambda: Response(
         "", answering(CODED["utf-7"], "Content-Type: a/b; charset=utf-7"), partial(_reads, "utf-7", CODED["utf-7"])
     ),
-    "encodings on top of each other": lambda: _layers(random.Random(1)),
+    "encodings on top of each other": lambda: _layered(["gzip", "deflate"], ", ", 2**20),
     "a bomb": lambda: _bomb(random.Random(1)),
     "a slow response": lambda: _slow(random.Random(1)),
     "700 levels of JSON": lambda: Response(

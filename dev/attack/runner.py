@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple, NoReturn
 
-from dev.attack.attack import Attack, AttackClass
+from dev.attack.attack import THROUGH, Attack, AttackClass
 
 __all__ = ["CPU_SECONDS", "Tally", "run_class"]
 
@@ -39,10 +39,12 @@ class _SlowError(BaseException):
 
 
 class _Told(NamedTuple):
-    """What the process says: an attack has ended, ``problem`` is why it counts as having got through."""
+    """What the process says: an attack has ended, ``problem`` is why it counts as having got through. ``effect`` is
+    what a control has to show, ``""`` of an attack.
+    """
 
     what: str
-    is_control: bool
+    effect: str
     problem: str = ""
     peak_bytes: int = 0
 
@@ -50,8 +52,8 @@ class _Told(NamedTuple):
 @dataclass
 class Tally:
     """What came of a class. ``through`` says which attacks were not stopped and why, ``held`` which controls were,
-    ``missing`` why none was run. ``peak_bytes`` is the memory of the largest process: the attacking one, or one that it
-    has started and waited for.
+    ``broken`` which controls failed in another way than an attack would, ``missing`` why none was run. ``peak_bytes``
+    is the memory of the largest process: the attacking one, or one that it has started and waited for.
     """
 
     tried: int = 0
@@ -60,6 +62,7 @@ class Tally:
     peak_bytes: int = 0
     through: list[str] = field(default_factory=list[str])
     held: list[str] = field(default_factory=list[str])
+    broken: list[str] = field(default_factory=list[str])
     missing: str = ""
 
     @property
@@ -69,18 +72,22 @@ class Tally:
 
     @property
     def is_fine(self) -> bool:
-        """Every attack was stopped and no control, or none could be run."""
-        return bool(self.missing) or (not self.through and not self.held and self.controls > 0)
+        """Every attack was stopped and every control had its effect, or none could be run."""
+        return bool(self.missing) or (not (self.through or self.held or self.broken) and self.controls > 0)
 
     def add(self, told: _Told) -> None:
         """One more has ended."""
         self.peak_bytes = max(self.peak_bytes, told.peak_bytes)
-        if told.is_control:
-            self.controls += 1
-            self.held += [] if told.problem else [told.what]
-        else:
+        said = f"{told.what}: {told.problem}"
+        if not told.effect:
             self.tried += 1
-            self.through += [f"{told.what}: {told.problem}"] if told.problem else []
+            self.through += [said] if told.problem else []
+            return
+        self.controls += 1
+        if not told.problem:
+            self.held.append(told.what)
+        elif not told.problem.startswith(told.effect):
+            self.broken.append(f"{said}, not {told.effect}")
 
 
 class _Order(NamedTuple):
@@ -160,16 +167,16 @@ def _attack(told: Connection, order: _Order, first: int, folder: str) -> None:
 def _run(told: Connection, attack: Attack, order: _Order, is_control: bool) -> None:
     """What fails before the attack begins, such as the switch of its guard, ends the process between two attacks."""
     with order.attacked.unguarded() if is_control else nullcontext():
-        told.send(_Told(attack.what, is_control))
-        problem = _problem(attack, order.cpu_seconds)
-        told.send(_Told(attack.what, is_control, problem, _peak_bytes()))
+        begun = _Told(attack.what, attack.effect if is_control else "")
+        told.send(begun)
+        told.send(begun._replace(problem=_problem(attack, order.cpu_seconds), peak_bytes=_peak_bytes()))
 
 
 def _problem(attack: Attack, cpu_seconds: float) -> str:
     """Why it counts as having got through; ``""`` when it was stopped."""
     signal.setitimer(signal.ITIMER_VIRTUAL, cpu_seconds)
     try:
-        return "got through" if attack.gets_through() else ""
+        return THROUGH if attack.gets_through() else ""
     except _SlowError:
         return f"took more than {cpu_seconds:g} s"
     except Exception as error:

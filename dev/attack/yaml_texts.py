@@ -165,7 +165,7 @@ CLASS = AttackClass(
             "a bomb of aliases",
             "{a0: &a0 [x], " + ", ".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 8)) + "}",
         ),
-        _attack("brackets", "[" * 100_000 + "]" * 100_000),
+        _attack("brackets", "[" * 100_000 + "]" * 100_000)._replace(effect="RecursionError"),
     ),
     _unguarded,
 )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 import ssl
 import struct
 import subprocess
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +20,7 @@ import pytest
 
 from noetl_activities import postgres as postgres_tool
 from noetl_activities import postgres_protocol
-from noetl_activities.errors import CredentialError
+from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres_protocol import MAX_LOGIN_BYTES, MAX_ROUNDS, LoginWatch
 
@@ -256,7 +258,40 @@ async def test_what_is_missing_or_wrong_is_asked_for(fields: dict[str, Any], tol
     with pytest.raises(CredentialError, match=told) as raised:
         await postgres_tool.TOOL.run(request("postgres", "pg", query="select 1"), Context(pg=fields))
     assert "hush" not in str(raised.value)
-    assert raised.value.__cause__ is None or isinstance(raised.value.__cause__, ssl.SSLError)
+    assert raised.value.__cause__ is None or isinstance(raised.value.__cause__, OSError)
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder", "no file", "NUL"])
+def test_only_a_file_is_read_for_authorities(kind: str, tmp_path: Path) -> None:
+    """A playbook names it; to read it holds up all of the worker. The calling process is one that can be ended."""
+    os.mkfifo(tmp_path / "pipe")
+    named = {"a pipe": str(tmp_path / "pipe"), "a device": "/dev/zero", "a folder": str(tmp_path), "NUL": "a\0b"}
+    code = (
+        "import sys; from noetl_activities.postgres_tls import tls_attempts\n"
+        "tls_attempts('verify-full', sys.argv[1].replace('NUL', '\\0'))"
+    )
+    path = named.get(kind, "/nowhere").replace("\0", "NUL")
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, timeout=30)
+    assert "CredentialError: sslrootcert is not a file of certificates (PEM)" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["fields", "dsn", "in the task", "among hosts", "alias"])
+async def test_a_socket_is_reached_by_a_registered_credential_alone(kind: str, tmp_path: Path) -> None:
+    """Postgres commonly lets the account that connects there in without a password (``peer``): the worker's own."""
+    fields = {"db_host": str(tmp_path), "db_user": "u"}
+    auth: Any = {
+        "fields": fields,
+        "dsn": {"dsn": f"postgresql://u@/d?host={tmp_path}"},
+        "in the task": None,
+        "among hosts": fields | {"db_host": f"localhost,{tmp_path}", "db_port": "1,5432"},
+        "alias": {"pg": fields | {"type": "postgres"}},
+    }[kind]
+    asked = request("postgres", auth, query="select 1", **(fields if auth is None else {}))
+    with pytest.raises(ConfigError, match="no Unix socket"):
+        await postgres_tool.TOOL.run(asked, Context())
+    outcome = await postgres_tool.TOOL.run(request("postgres", "pg", query="select 1"), Context(pg=fields))
+    assert outcome.error is not None
+    assert outcome.error.kind == "connection", "the control: it was looked for"
 
 
 def answered(watch: LoginWatch, *messages: bytes) -> list[str | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -121,6 +122,16 @@ PARAMS = [
 ]
 
 
+@pytest.mark.parametrize("given", ["1e99999999", "-1e99999999", "9" * 5_000_000, "1e-99999999", "1e19", 1e300])
+@pytest.mark.parametrize("type_", ["int", "bigint", "int[]"])
+async def test_an_integer_beyond_any_takes_no_time(postgres: Context, type_: str, given: Any) -> None:
+    """A text of ten characters was written out as a number of 12 MB, on the event loop."""
+    began = time.process_time()
+    with pytest.raises(ConfigError, match="the statement expects int"):
+        await run(postgres, f"select $1::{type_}", params=[[given] if "[" in type_ else given])
+    assert time.process_time() - began < 10
+
+
 @pytest.mark.parametrize(("type_", "given", "expected"), PARAMS)
 async def test_params_take_the_type_of_their_place(postgres: Context, type_: str, given: Any, expected: Any) -> None:
     outcome = await run(postgres, f"select $1::{type_} as v", params=[given])
@@ -213,6 +224,15 @@ async def test_many_small_rows_are_told(postgres: Context) -> None:
         await run(postgres, "select n from generate_series(1, 1000001) as n")
 
 
+async def test_many_values_in_few_rows_are_told(postgres: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A NULL takes 4 bytes on the wire: 57 MB of them took 1.8 GB."""
+    nulls = ", ".join(f"null as n{index}" for index in range(1600))
+    with pytest.raises(ConfigError, match=r"over 4,000,000 values"):
+        await run(postgres, f"select {nulls} from generate_series(1, 2501)")
+    monkeypatch.setattr(postgres_tool, "MAX_VALUES", 100)
+    assert len(await rows(postgres, "select n, n as m from generate_series(1, 50) as n")) == 50
+
+
 async def test_calls_after_each_other_have_the_limit_for_themselves(postgres: Context) -> None:
     async with keeping_connections():
         for _ in range(3):
@@ -246,6 +266,21 @@ async def test_cancelling_cancels_the_query(postgres: Context) -> None:
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
+        while await rows(postgres, active) != [{"n": 0}]:
+            await asyncio.sleep(0.05)
+
+
+async def test_a_statement_that_waits_for_data_ends_with_its_call(postgres: Context) -> None:
+    """Postgres does not look at a cancel while it waits for us, and asyncpg waits for Postgres."""
+    await run(postgres, "create table if not exists waiting (n int)")
+    waiting = asyncio.create_task(run(postgres, "copy waiting from stdin"))
+    active = "select count(*) as n from pg_stat_activity where query like 'copy waiting%'"
+    async with asyncio.timeout(60):
+        while await rows(postgres, active) != [{"n": 1}]:
+            await asyncio.sleep(0.05)
+        waiting.cancel()
+        assert (await asyncio.wait({waiting}, timeout=30))[0] == {waiting}
+        assert waiting.cancelled()
         while await rows(postgres, active) != [{"n": 0}]:
             await asyncio.sleep(0.05)
 

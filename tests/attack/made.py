@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from dev.attack.attack import Attack, AttackClass
 
-__all__ = ["BROKEN", "MADE", "MISSING"]
+__all__ = ["BROKEN", "CONTROLS", "MADE", "MISSING"]
 
 
 def _stopped() -> bool:
@@ -61,4 +61,16 @@ def _absent() -> str:
 
 
 BROKEN = MADE._replace(name="broken", attacks=_none, unguarded=_failing_switch)
+CONTROLS = MADE._replace(
+    name="controls",
+    attacks=_none,
+    controls=(
+        Attack("shown", _successful),
+        Attack("failing as it says", _failing, effect="KeyError"),
+        Attack("failing", _failing),
+        Attack("slow", _endless),
+        Attack("gone", _gone),
+        Attack("through without its effect", _successful, effect="RecursionError"),
+    ),
+)
 MISSING = MADE._replace(name="missing", missing=_absent)

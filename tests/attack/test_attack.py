@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from dev.attack.__main__ import ATTACKS
+from dev.attack.__main__ import ATTACKS, main
 from dev.attack.classes import CLASSES
 from dev.attack.runner import run_class
-from tests.attack.made import BROKEN, MADE, MISSING
+from tests.attack.made import BROKEN, CONTROLS, MADE, MISSING
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -19,6 +19,7 @@ def test_every_attack_is_stopped_and_no_control(name: str) -> None:
     found = run_class(CLASSES[name], seed=1, count=30)
     assert found.through == []
     assert found.held == []
+    assert found.broken == []
     assert (found.tried, found.controls) == (30, len(CLASSES[name].controls))
     assert found.controls >= 2
 
@@ -48,6 +49,37 @@ def test_whatever_is_no_refusal_counts_as_getting_through() -> None:
     ]
     assert found.held == ["control"]
     assert not found.is_fine
+
+
+def test_a_control_that_fails_in_another_way_than_it_says_is_broken() -> None:
+    found = run_class(CONTROLS, seed=1, count=0, cpu_seconds=0.5)
+    assert (found.controls, found.held, found.through) == (6, [], [])
+    assert found.broken == [
+        "failing: KeyError: 'no words of ours', not got through",
+        "slow: took more than 0.5 s, not got through",
+        "gone: ended the process, not got through",
+        "through without its effect: got through, not RecursionError",
+    ]
+    assert not found.is_fine
+
+
+def test_a_broken_control_is_shown_and_fails_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(CLASSES, "controls", CONTROLS._replace(controls=CONTROLS.controls[:3]))
+    monkeypatch.setattr("sys.argv", ["dev.attack", "--class", "controls", "--attacks", "0"])
+    assert main() == 1
+    printed = capsys.readouterr().out
+    assert "2 of 3" in printed
+    assert "a control is broken: failing: KeyError: 'no words of ours', not got through" in printed
+
+
+def test_only_the_classes_that_are_named_are_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["dev.attack", "--class", "addresses", "--class", "names", "--attacks", "4"])
+    assert main() == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["class", "addresses", "names", "in"]
 
 
 def test_a_control_whose_guard_cannot_be_switched_off_says_nothing() -> None:

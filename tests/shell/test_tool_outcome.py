@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from noetl_activities.credentials import Credentials, CredentialSource
-from noetl_temporal.tool_outcome import fitted, without_secrets
+from noetl_temporal.tool_outcome import MAX_MESSAGE_CHARS, fitted, without_secrets
 
 
 async def known(*secrets: str) -> Credentials:
@@ -32,6 +32,17 @@ async def test_a_secret_that_is_a_word_of_the_engine_does_not_change_what_it_act
         "status": "ok",
         "result": {"a": "***"},
     }
+
+
+async def test_what_a_server_writes_into_an_error_is_bounded_and_has_no_half_of_a_secret() -> None:
+    """``raise exception '%', repeat('x', 60000000)`` was kept whole, and scrubbed for seconds."""
+    words = "x" * (MAX_MESSAGE_CHARS - 4) + "hush-hush" + "x" * 60_000_000
+    outcome: dict[str, Any] = {"status": "error", "error": {"kind": "sql", "message": words}}
+    left = without_secrets(outcome, await known("hush-hush"))["error"]["message"]
+    assert len(left) <= MAX_MESSAGE_CHARS
+    assert set(left) == {"x", "*"}
+    short = {"status": "error", "error": {"kind": "sql", "message": "no hush-hush"}}
+    assert without_secrets(short, await known("hush-hush"))["error"]["message"] == "no ***"
 
 
 async def test_a_result_that_is_nested_too_deep_is_told() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from noetl_activities.errors import SinkError
 from noetl_activities.postgres_connect import SQL_ERRORS, Connection, connected, sql_error
+from noetl_activities.postgres_transaction import transaction
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.data import keys_of, parts_of, rows_of
 from noetl_activities.sinks.ledger import Entry, Stored, is_time_to_prune
@@ -28,7 +29,7 @@ async def store_postgres(
         async with connected(auth, config, context) as connection:
             if not await ledger.ensure(connection):
                 return await _store_without(connection, config, mode, result)
-            async with connection.transaction():
+            async with transaction(connection):
                 stored = await _store(connection, config, mode, entry, result)
             if is_time_to_prune():
                 await ledger.prune(connection)
@@ -60,7 +61,7 @@ async def _store(connection: Connection, config: dict[str, Json], mode: str, ent
 
 
 async def _store_without(connection: Connection, config: dict[str, Json], mode: str, result: Json) -> Stored:
-    async with connection.transaction():
+    async with transaction(connection):
         rows, table = await _write(connection, config, mode, result)
     return Stored(rows, table, warning=ledger.NO_LEDGER)
 

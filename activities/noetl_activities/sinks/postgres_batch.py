@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from noetl_activities.postgres_connect import SQL_ERRORS, Connection, connected_to, sql_error
+from noetl_activities.postgres_transaction import transaction
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.batcher import BatchedRequest
 from noetl_activities.sinks.data import DATA, Row, keys_of, parts_of, rows_of
@@ -124,7 +125,7 @@ def _concerns_all(error: BaseException) -> bool:
 
 
 async def _committed(connection: Connection, batch: Sequence[BatchedRequest[SinkRequest, Stored]]) -> list[Stored]:
-    async with connection.transaction():
+    async with transaction(connection):
         await connection.execute(f"set local lock_timeout = '{_LOCK_SECONDS}s'")
         stored = await _written(connection, [one.request for one in batch])
         if not all(one.is_open for one in batch):

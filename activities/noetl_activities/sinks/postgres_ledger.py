@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import asyncpg
 
 from noetl_activities.postgres_connect import Connection
+from noetl_activities.postgres_transaction import transaction
 from noetl_activities.sinks.ledger import DAYS_KEPT, PRUNED_AT_ONCE
 
 __all__ = [
@@ -131,7 +132,7 @@ async def make(connection: Connection) -> bool:
 
 async def _create(connection: Connection) -> None:
     """Rivals make it one after the other. A schema that is there needs no right to create one."""
-    async with connection.transaction():
+    async with transaction(connection):
         await connection.execute("select pg_advisory_xact_lock(hashtext('noetl_ledger.outcome'))")
         has_schema = await connection.fetchval("select to_regnamespace('noetl_ledger') is not null")
         await connection.execute(DDL.split("\n", 1)[1] if has_schema else DDL)
