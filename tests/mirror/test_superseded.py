@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from temporalio.api.common.v1 import ActivityType
 
-from noetl_temporal.mirror.read import superseded_events
 from noetl_temporal.mirror.rebuild import rebuild
 from noetl_temporal.mirror.store import Store, UnknownExecutionError, UnreadRunError
 from tests.mirror.built import START, History, child, continued, payloads, playbook, reset
 from tests.mirror.conftest import Log
+from tests.mirror.resets import superseded_events
 from tests.mirror.story import Story
 
 Json = dict[str, Any]
