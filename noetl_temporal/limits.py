@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["INLINE_BYTES", "STORED_BYTES", "STORE_FROM_BYTES", "inline_bytes"]
+__all__ = ["INLINE_BYTES", "STORED_BYTES", "STORE_FROM_BYTES", "UNPACKED_BYTES", "inline_bytes"]
 
 INLINE_BYTES = 1_500_000
 """Of one value in history, where nothing is stored elsewhere. Temporal's limit is 2 MB, with what we wrap around it."""
@@ -13,6 +13,10 @@ that reads a value of 64 MB took 9 to 11 s."""
 
 STORE_FROM_BYTES = 64 * 1024
 """A payload of this size is kept in Postgres."""
+
+UNPACKED_BYTES = 8 * STORED_BYTES
+"""Of a trail or a segment of a frame, decompressed. What we write is far smaller: a segment has some 4 MB and the calls
+in flight. Larger ones are refused, as whoever reaches Temporal or the payload store may have written them."""
 
 
 def inline_bytes(limit: int) -> int:

@@ -20,6 +20,8 @@ from typing import Any
 import msgspec
 from temporalio.api.common.v1 import Payload
 
+from noetl_temporal.inflate import inflated
+
 __all__ = ["DICTIONARIES", "ENCODING", "PackedTrail", "from_payload", "pack", "to_payload", "unpack"]
 
 ENCODING = "noetl/trail"
@@ -87,10 +89,10 @@ def pack(events: Sequence[Any]) -> PackedTrail:
 def unpack(trail: PackedTrail, mended: Callable[[bytes], bytes] = bytes) -> list[dict[str, Any]]:
     """The events as JSON maps, ``mended`` what their JSON goes through before it is read.
 
-    Raises KeyError for a dictionary that this version does not know.
+    Raises KeyError for a dictionary that this version does not know, InflateError.
     """
-    unpacker = zlib.decompressobj(-15, DICTIONARIES[trail.dictionary])
-    found: list[dict[str, Any]] = msgspec.json.decode(mended(unpacker.decompress(trail.data) + unpacker.flush()))
+    text = inflated(trail.data, -15, DICTIONARIES[trail.dictionary])
+    found: list[dict[str, Any]] = msgspec.json.decode(mended(text))
     id_ = at = 0
     for event in found:
         event["id"] = id_ = id_ + event["id"]

@@ -33,7 +33,7 @@ from temporalio.converter import (
 from noetl_temporal.connection_pools import Connection, run_on_pool
 from noetl_temporal.mirror.migrations import migrate
 
-__all__ = ["STORE_NAME", "UNREAD", "PatientStore", "PayloadStore"]
+__all__ = ["SEGMENT", "STORE_NAME", "UNREAD", "PatientStore", "PayloadStore"]
 
 STORE_NAME = "noetl.payload"
 """As it stands in history."""
@@ -52,6 +52,10 @@ REMEMBERED_SECONDS = 600.0
 
 CACHE_BYTES = 64_000_000
 """Total size of the values that a process caches."""
+
+SEGMENT = b"binary/zlib"
+"""The encoding of a segment of a frame. Only another process ever reads one, so it is not cached where it is stored:
+the segments of a large loop would fill the cache."""
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -88,7 +92,8 @@ class PayloadStore(StorageDriver):
         if rows:
             await self._run(lambda connection: connection.execute(_STORE, list(rows), list(rows.values())))
             self._stored.add(rows)
-        _CACHE.add(self._dsn, zip(keys, texts, strict=True))
+        stored = zip(keys, texts, payloads, strict=True)
+        _CACHE.add(self._dsn, ((key, text) for key, text, one in stored if one.metadata.get("encoding") != SEGMENT))
         return [StorageDriverClaim({"key": key}) for key in keys]
 
     async def retrieve(

@@ -7,7 +7,7 @@ retries failures; a value that is missing from the store is reported to the mach
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -51,6 +51,12 @@ GONE = "ValueGone"
 SECONDS = timedelta(minutes=5)
 """Timeout of one attempt."""
 
+BATCH_BYTES = 1_000_000
+"""Of the values that one local activity stores, as JSON."""
+
+PAGE_PARTS = 64
+"""Parts of a list that are read at once."""
+
 _RETRY = RetryPolicy(
     initial_interval=timedelta(milliseconds=100),
     maximum_interval=timedelta(seconds=10),
@@ -84,22 +90,48 @@ async def store_values(values: ValueStore, given: Sequence[Any]) -> list[Payload
 
 
 async def load_json(values: ValueStore, stored: StoredRef) -> bytes:
-    """The JSON of a stored value. Raises LookupError when it is gone, the driver's errors."""
-    texts = await values.get_all(list(dict.fromkeys(part.key for part in stored.parts if part.key)))
+    """The JSON of a stored value. Raises LookupError when it is gone, the driver's errors.
+
+    A list is put together as text, a few of its parts at a time: its JSON is all of it that is in memory.
+    """
     if stored.is_one:
-        return texts[stored.parts[0].key]
-    lists: dict[str, list[msgspec.Raw]] = {}
-    found: list[Any] = []
-    for part in stored.parts:
-        if part.key and not part.count:
-            found.append(msgspec.Raw(texts[part.key]))
-        elif part.key:
-            if part.key not in lists:
-                lists[part.key] = msgspec.json.decode(texts[part.key], type=list[msgspec.Raw])
-            found += lists[part.key][part.start : part.start + part.count]
-        else:
-            found += part.given or [None] * part.count
-    return msgspec.json.encode(found)
+        return await values.get(stored.parts[0].key)
+    found = bytearray(b"[")
+    for start in range(0, len(stored.parts), PAGE_PARTS):
+        for text in await _elements(values, stored.parts[start : start + PAGE_PARTS]):
+            found += text
+            found += b","
+    return bytes(found[:-1] if len(found) > 1 else found) + b"]"
+
+
+async def _elements(values: ValueStore, parts: Sequence[Part]) -> Iterable[bytes]:
+    """The elements of each part that has any, as JSON separated by commas."""
+    texts = await values.get_all(list(dict.fromkeys(part.key for part in parts if part.key)))
+    lists = _Lists(texts)
+    return filter(None, (_text(part, texts, lists) for part in parts))
+
+
+class _Lists:
+    """Stored lists by element. The last one is remembered: parts of one list mostly follow each other."""
+
+    def __init__(self, texts: Mapping[str, bytes]) -> None:
+        self._texts = texts
+        self._key = ""
+        self._elements: list[msgspec.Raw] = []
+
+    def of(self, key: str) -> list[msgspec.Raw]:
+        """The elements of the list with this key."""
+        if key != self._key:
+            self._key, self._elements = key, msgspec.json.decode(self._texts[key], type=list[msgspec.Raw])
+        return self._elements
+
+
+def _text(part: Part, texts: Mapping[str, bytes], lists: _Lists) -> bytes:
+    if part.key and not part.count:
+        return texts[part.key]
+    if part.key:
+        return msgspec.json.encode(lists.of(part.key)[part.start : part.start + part.count])[1:-1]
+    return msgspec.json.encode(part.given or [None] * part.count)[1:-1]
 
 
 async def with_stored_result(report: ToolReport, values: ValueStore) -> ToolReport:
@@ -131,16 +163,45 @@ def reference(key: str) -> RawValue:
     return RawValue(payload)
 
 
-def start_store(command: KeepValues) -> workflow.ActivityHandle[list[PayloadRef]]:
-    """Start the local activity that stores the values."""
+def start_store(command: KeepValues) -> asyncio.Task[list[PayloadRef]]:
+    """Start the local activity that stores the values; several in turn where the values are many."""
+    first, *rest = _batches(command.values)
+    if not rest:
+        return _store_batch(command, first)
+    return asyncio.create_task(_store_in_turn(command, [first, *rest]))
+
+
+async def _store_in_turn(command: KeepValues, batches: Sequence[Sequence[Any]]) -> list[PayloadRef]:
+    """An activity has its values in memory several times, encoded and decoded: so no more than a batch."""
+    found: list[PayloadRef] = []
+    for batch in batches:
+        found += await _store_batch(command, batch)
+    return found
+
+
+def _store_batch(command: KeepValues, values: Sequence[Any]) -> workflow.ActivityHandle[list[PayloadRef]]:
     return workflow.start_local_activity(
         KEEP,
-        args=command.values,
+        args=values,
         result_type=list[PayloadRef],
         start_to_close_timeout=SECONDS,
         retry_policy=_RETRY,
         summary=summary(f"keep {command.what}"),
     )
+
+
+def _batches(values: Sequence[Any]) -> list[list[Any]]:
+    """The values in their order, each batch of at most BATCH_BYTES where it has several."""
+    found: list[list[Any]] = [[]]
+    total = 0
+    for value in values:
+        size = len(msgspec.json.encode(value))
+        if found[-1] and total + size > BATCH_BYTES:
+            found.append([])
+            total = 0
+        found[-1].append(value)
+        total += size
+    return found
 
 
 def start_load(command: LoadValue) -> workflow.ActivityHandle[msgspec.Raw]:

@@ -66,8 +66,9 @@ class PlaybookWorkflow:
             workflow.continue_as_new(args=[given, playbook], memo={}, initial_versioning_behavior=upgrade())
         return self._end(given, finish)
 
-    def on_reset(self, _seed: int) -> None:
+    def on_reset(self, seed: int) -> None:
         """Called when the server reseeds the run, which it does after a reset (orphans.py)."""
+        self._machine.move_slots(seed)
         self._host.mark_reset()
 
     def _emitted(self, emit: Emit) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 import click
@@ -18,10 +18,13 @@ from noetl_temporal.cli.printed import echo_json
 from noetl_temporal.stack.errors import StackError
 
 if TYPE_CHECKING:  # it brings the database driver along, which --help need not wait for
-    from noetl_temporal.cli.logged import LoggedEvents
-    from noetl_temporal.mirror.read import Event
+    from noetl_temporal.cli.logged import EventPage
+    from noetl_temporal.mirror.read import EventWidths, LoggedEvent
 
 __all__ = ["events_command"]
+
+WIDEST = 60
+"""Characters of a column at most that is made as wide as the longest of its texts on all pages."""
 
 SUPERSEDED = "superseded by a reset"
 """What the table says of such a row."""
@@ -41,32 +44,33 @@ def events_command(execution: int | None, last: int | None, as_json: bool) -> No
     noetl events 754318462739161088 --json | jq 'select(.event_type == "task.attempt.failed")'
     """
     reach_running()
-    found = asyncio.run(_read(execution))
-    rows = sorted(found.rows, key=_moment)[-(last or 0) :]
-    if as_json:
-        for row in rows:
-            told = {**msgspec.structs.asdict(row), "superseded": row.event_id in found.superseded}
-            echo_json(msgspec.json.encode(told).decode())
-    else:
-        print_table(_table(rows, found.superseded))
+    asyncio.run(_show(execution, last, as_json=as_json))
 
 
-async def _read(execution: int | None) -> LoggedEvents:
+async def _show(execution: int | None, last: int | None, *, as_json: bool) -> None:
+    """Print each page as it is read: a log may have millions of rows."""
     from noetl_temporal.cli.logged import logged_events
     from noetl_temporal.environment import dsn_from_environment
 
     dsn = dsn_from_environment()
     if dsn is None:
         raise StackError("no Postgres is known to read events from: set NOETL_POSTGRES to its DSN")
-    found = await logged_events(dsn, execution or await _latest())
-    if not found.rows:
+    is_first = True
+    async with aclosing(logged_events(dsn, execution or await _latest(), last)) as pages:
+        async for page in pages:
+            if as_json:
+                _print_json(page)
+            else:
+                print_table(_table(page, has_header=is_first))
+            is_first = False
+    if is_first:
         raise StackError("the event log is empty" if execution is None else f"the event log has no run {execution}")
-    return found
 
 
-def _moment(row: Event) -> tuple[datetime, int]:
-    """What an attempt did is stored, and gets its id, after what happened meanwhile."""
-    return row.event_time, row.event_id
+def _print_json(page: EventPage) -> None:
+    for row in page.rows:
+        told = {**msgspec.structs.asdict(row.event), "superseded": row.is_superseded}
+        echo_json(msgspec.json.encode(told).decode())
 
 
 async def _latest() -> int | None:
@@ -81,20 +85,41 @@ async def _latest() -> int | None:
         return None
 
 
-def _table(rows: list[Event], superseded: frozenset[int]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("time", "event", "node", "status"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("seconds", justify="right")
+def _table(page: EventPage, *, has_header: bool) -> Table:
+    """The columns of all pages are equally wide."""
+    table = Table(box=None, pad_edge=False, header_style="dim", show_header=has_header)
+    time, event, node, status, seconds = _least_widths(page.widths)
+    table.add_column("time", no_wrap=True, min_width=time)
+    table.add_column("event", no_wrap=True, min_width=event)
+    table.add_column("node", no_wrap=True, min_width=node)
+    table.add_column("status", no_wrap=True, min_width=status)
+    table.add_column("seconds", justify="right", min_width=seconds)
     table.add_column("")
-    for row in rows:
-        table.add_row(
-            row.event_time.strftime("%H:%M:%S.%f")[:-3],
-            row.event_type,
-            row.node_name,
-            row.status,
-            "" if row.duration is None else f"{row.duration:.3f}",
-            ", ".join(filter(None, [SUPERSEDED if row.event_id in superseded else "", event_words(row)])),
-            style="dim" if row.event_id in superseded else None,
-        )
+    for row in page.rows:
+        _add_row(table, row)
     return table
+
+
+def _least_widths(widths: EventWidths | None) -> tuple[int | None, ...]:
+    """Of the columns time, event, node, status and seconds; none where the only page tells."""
+    if widths is None:
+        return (None,) * 5
+    texts = widths.event_type, widths.node_name, max(widths.status, len("status"))
+    return (None, *(min(WIDEST, one) for one in texts), max(len("seconds"), len(_seconds(widths.duration))))
+
+
+def _add_row(table: Table, row: LoggedEvent) -> None:
+    event = row.event
+    table.add_row(
+        event.event_time.strftime("%H:%M:%S.%f")[:-3],
+        event.event_type,
+        event.node_name,
+        event.status,
+        _seconds(event.duration),
+        ", ".join(filter(None, [SUPERSEDED if row.is_superseded else "", event_words(event)])),
+        style="dim" if row.is_superseded else None,
+    )
+
+
+def _seconds(duration: float | None) -> str:
+    return "" if duration is None else f"{duration:.3f}"

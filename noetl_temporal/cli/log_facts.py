@@ -17,9 +17,13 @@ _TERMINATED = "the workflow was terminated: "
 class LogFacts:
     """``warnings`` has each text once, ``reason`` is what who stopped the run said."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
         self.reason = ""
         self._warnings: dict[str, None] = {}
+        self.read(rows)
+
+    def read(self, rows: Iterable[Row]) -> None:
+        """Take what further rows tell."""
         for row in rows:
             self._read(row)
 

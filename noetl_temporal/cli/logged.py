@@ -2,31 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import NamedTuple
 
 import asyncpg
 
-from noetl_temporal.cli.event_log import log_connection
-from noetl_temporal.mirror.read import Event, Execution, events_of, execution, executions, superseded_events
+from noetl_temporal.cli.event_log import EventLog
+from noetl_temporal.mirror.read import (
+    EventWidths,
+    Execution,
+    LoggedEvent,
+    Place,
+    event_widths,
+    events_after,
+    execution,
+    executions,
+    place_before_last,
+)
 
-__all__ = ["LoggedEvents", "logged_events", "logged_run"]
+__all__ = ["PAGE_ROWS", "EventPage", "logged_events", "logged_run"]
+
+PAGE_ROWS = 1000
+"""Rows of a run that are in memory at once."""
 
 
-class LoggedEvents(NamedTuple):
-    """The rows of a run in the order of their ids, and the ids of those that resets superseded."""
+class EventPage(NamedTuple):
+    """Some rows of a run, in the order they happened. ``widths`` are those of all its pages, None where it is the only
+    one.
+    """
 
-    rows: list[Event]
-    superseded: frozenset[int]
+    rows: list[LoggedEvent]
+    widths: EventWidths | None
 
 
-async def logged_events(dsn: str, execution_id: int | None) -> LoggedEvents:
-    """Those of a run, or of the latest; none where the log has none. Raises DeploymentError."""
-    async with log_connection(dsn) as log:
-        found = await logged_run(log, execution_id)
-        if found is None:
-            return LoggedEvents([], frozenset())
-        rows = await events_of(log, found.execution_id)
-        return LoggedEvents(rows, await superseded_events(log, found.execution_id))
+async def logged_events(dsn: str, execution_id: int | None, last: int | None = None) -> AsyncGenerator[EventPage]:
+    """The rows of a run, or of the latest, page by page; only the ``last``. No page where the log has none.
+
+    Raises DeploymentError. Between two pages no query runs, however long the reader takes.
+    """
+    log = EventLog(dsn)
+    try:
+        async with log.connection() as connection:
+            found = await logged_run(connection, execution_id)
+            if found is None:
+                return
+            id_, place = found.execution_id, Place()
+            if last is not None:
+                place = await place_before_last(connection, id_, last)
+            rows = await events_after(connection, id_, place, PAGE_ROWS)
+            widths = await event_widths(connection, id_, place) if len(rows) == PAGE_ROWS else None
+        while rows:
+            yield EventPage(rows, widths)
+            async with log.connection() as connection:
+                rows = await events_after(connection, id_, Place.after(rows[-1].event), PAGE_ROWS)
+    finally:
+        await log.close()
 
 
 async def logged_run(log: asyncpg.Connection, execution_id: int | None) -> Execution | None:

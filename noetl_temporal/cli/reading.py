@@ -16,12 +16,13 @@ from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.log_facts import FACT_EVENTS, LogFacts
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.mirror.poll_interval import PollInterval
-from noetl_temporal.mirror.read import events_of, reading, superseded_events
+from noetl_temporal.mirror.read import event_counts, events_of, reading
 from noetl_temporal.runs import RunHandle
 
 __all__ = ["Reading", "problems_of", "read_log", "reading_of", "until_read"]
 
-_COUNT = "SELECT count(*) FROM noetl.event WHERE execution_id = $1"
+_PAGE = 1000
+"""Rows that are read at once."""
 
 
 class Reading(NamedTuple):
@@ -54,12 +55,19 @@ async def read_log(
 ) -> Reading:
     """Of the workflow whose last run is ``run_id``. Raises asyncpg's errors."""
     found = await reading(log, namespace, workflow_id, run_id)
-    events = int(await log.fetchval(_COUNT, execution_id))  # after it: what is complete now is counted whole
-    superseded = await superseded_events(log, execution_id)
-    rows = await events_of(log, execution_id, types=FACT_EVENTS)
-    facts = LogFacts(row for row in rows if row.event_id not in superseded)
-    problems, gone = tuple(map(unread, found.problems)), len(superseded)
+    events, gone = await event_counts(log, execution_id)  # after it: what is complete now is counted whole
+    facts = await _facts(log, execution_id)
+    problems = tuple(map(unread, found.problems))
     return Reading(events - gone, gone, found.is_complete, problems, facts.warnings, facts.reason)
+
+
+async def _facts(log: asyncpg.Connection, execution_id: int) -> LogFacts:
+    """A loop may warn of each of its items: rows are read page by page."""
+    facts, after = LogFacts(), 0
+    while rows := await events_of(log, execution_id, after=after, types=FACT_EVENTS, limit=_PAGE):
+        facts.read(rows)
+        after = rows[-1].event_id
+    return facts
 
 
 async def problems_of(log: EventLog, namespace: str, workflow_id: str) -> tuple[Attention, ...]:

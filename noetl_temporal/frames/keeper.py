@@ -23,6 +23,7 @@ from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import ChunkReport
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.state import state_snapshot
+from noetl_temporal.payload_store import SEGMENT
 from noetl_temporal.value_store import ValueStore, until_done
 
 __all__ = ["Keeper"]
@@ -33,8 +34,6 @@ SEGMENT_ENTRIES = 2_000
 
 SEGMENT_BYTES = 4_000_000
 """Of entries, before compression."""
-
-ENCODING = b"binary/zlib"
 
 
 class Keeper:
@@ -123,7 +122,7 @@ class Keeper:
 
     async def _store(self, segment: Segment, progress: FrameDetails) -> str:
         data = await asyncio.to_thread(packed, segment)
-        key = await until_done("what a frame has done cannot be stored", lambda: self._values.put(data, ENCODING))
+        key = await until_done("what a frame has done cannot be stored", lambda: self._values.put(data, SEGMENT))
         self._heart.details = msgspec.structs.replace(progress, head=key)
         self._storing = None
         self._heart.beat()

@@ -13,6 +13,7 @@ from functools import partial
 import msgspec
 
 from noetl_compiler.graph import Json
+from noetl_temporal.inflate import InflateError, inflated
 from noetl_temporal.machine.call import AttemptRecord, ToolCall
 from noetl_temporal.machine.events import ChunkReport
 from noetl_temporal.value_store import ValueStore, until_done
@@ -76,6 +77,9 @@ async def resumed(values: ValueStore, head: str) -> Resumption:
 
 
 async def read(values: ValueStore, key: str) -> Segment:
-    """A stored segment, however long that takes. Raises LookupError when it is gone."""
+    """A stored segment, however long that takes. Raises LookupError when it is gone or no segment of ours."""
     text = await until_done("what a frame has done cannot be read", partial(values.get, key))
-    return msgspec.json.decode(zlib.decompress(text), type=Segment, strict=False)
+    try:
+        return msgspec.json.decode(inflated(text), type=Segment, strict=False)
+    except InflateError as error:
+        raise LookupError(str(error)) from error

@@ -42,7 +42,7 @@ from noetl_temporal.machine.steps.entry import deadline_id, emit_started, enter,
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.exits import in_time, leave, skip
 from noetl_temporal.machine.steps.host import StepHost
-from noetl_temporal.machine.steps.loops import begin_chunk, emit_loop_end, open_loop, record_slot
+from noetl_temporal.machine.steps.loops import begin_chunk, emit_loop_end, moved_slot, open_loop, record_slot
 from noetl_temporal.machine.steps.routes import OK, StepExit
 from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.rendering import seconds_of
@@ -76,6 +76,10 @@ class Machine(Engine[PlaybookState, StepRun]):
     def _runs_in(self, state: PlaybookState) -> Runs[StepRun]:
         state.runs = runs = Runs(state.runs)
         return runs
+
+    def move_slots(self, seed: int) -> None:
+        """The run was reset: its chunks do not share id slots with those of the run before."""
+        self.state.first_slot = moved_slot(self.state.first_slot, seed)
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 

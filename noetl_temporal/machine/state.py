@@ -240,11 +240,12 @@ class PlaybookState(MachineState, omit_defaults=True):
     """A playbook's run.
 
     ``arrivals`` are tokens on their way, (step, origin). ``waiting`` maps a join to the steps whose tokens wait there,
-    ``leads`` are those whose tokens arrived at the final step. ``lost_slots`` are the id slots of chunks that ended
-    without a report. ``idle_starts`` counts the steps that started since a call ended. ``warned`` are the places,
-    line:col, of which the log has a warning. Large values of ``workload``, ``payload``, ``ctx`` and ``vars`` are
-    ``kept`` in the payload store, by these words and their names. ``keeping`` names those that are being stored, as
-    ``ctx.rows``, and ``unmeasured`` those whose size is not known yet (large_values.py).
+    ``leads`` are those whose tokens arrived at the final step. Id slots for chunks are looked for from ``first_slot``
+    on; ``lost_slots`` are those of chunks that ended without a report. ``idle_starts`` counts the steps that started
+    since a call ended. ``warned`` are the places, line:col, of which the log has a warning. Large values of
+    ``workload``, ``payload``, ``ctx`` and ``vars`` are ``kept`` in the payload store, by these words and their names.
+    ``keeping`` names those that are being stored, as ``ctx.rows``, and ``unmeasured`` those whose size is not known yet
+    (large_values.py).
     """
 
     playbook_id: int = 0
@@ -260,6 +261,7 @@ class PlaybookState(MachineState, omit_defaults=True):
     waiting: dict[str, list[str]] = {}
     leads: list[str] = []
     failures: FailureLog = FailureLog()
+    first_slot: int = 1
     lost_slots: list[int] = []
     idle_starts: int = 0
     warned: list[str] = []

@@ -10,7 +10,6 @@ A frame has an id slot and a clock like the workflow of a loop, so its rows are 
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 
 import msgspec
@@ -18,6 +17,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter, StorageDriver, StorageDriverClaim, StorageDriverRetrieveContext
 
+from noetl_temporal.inflate import inflated
 from noetl_temporal.mirror.call import Seen
 from noetl_temporal.mirror.event_row import RowWriter
 from noetl_temporal.mirror.payloads import Json, as_list, as_map, first
@@ -43,7 +43,7 @@ class _Segment(msgspec.Struct):
 async def with_entries(event: HistoryEvent, converter: DataConverter) -> tuple[HistoryEvent, list[str]]:
     """The event with ``{"entries": [...]}`` where it names segments, and the keys of those.
 
-    Raises what the payload store raises."""
+    Raises InflateError, what the payload store raises."""
     if converter.external_storage is None:
         return event, []
     key = (as_map(first(_result(event))) or {}).get("segments")
@@ -73,7 +73,7 @@ async def _entries(
         payloads = await store.retrieve(StorageDriverRetrieveContext(), [StorageDriverClaim({"key": key})])
         if converter.payload_codec is not None:
             payloads = await converter.payload_codec.decode(payloads)
-        segment = msgspec.json.decode(zlib.decompress(payloads[0].data), type=_Segment)
+        segment = msgspec.json.decode(inflated(payloads[0].data), type=_Segment)
         parts.append(segment.entries)
         key = segment.older
     return [entry for part in reversed(parts) for entry in part], keys

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import asyncpg
 import msgspec
@@ -15,18 +15,25 @@ from noetl_temporal.mirror import sql
 __all__ = [
     "Database",
     "Event",
+    "EventCounts",
     "EventTail",
+    "EventWidths",
     "Execution",
+    "LoggedEvent",
+    "Place",
     "Problem",
     "Reading",
     "StepSummary",
+    "event_counts",
+    "event_widths",
+    "events_after",
     "events_of",
     "execution",
     "executions",
+    "place_before_last",
     "problems",
     "reading",
     "steps_of",
-    "superseded_events",
 ]
 
 Database: TypeAlias = "asyncpg.Pool | asyncpg.Connection | PoolConnectionProxy"
@@ -58,6 +65,41 @@ class Event(msgspec.Struct, frozen=True):
     meta: dict[str, Any]
     error: str | None
     worker_id: str | None
+
+
+class LoggedEvent(NamedTuple):
+    """``is_superseded``: a reset took it back."""
+
+    event: Event
+    is_superseded: bool
+
+
+class Place(NamedTuple):
+    """A place in the log of an execution: after this row, in the order the rows happened."""
+
+    event_time: datetime = datetime(1, 1, 1, tzinfo=UTC)
+    event_id: int = 0
+
+    @classmethod
+    def after(cls, event: Event) -> Place:
+        """The place after this row."""
+        return cls(event.event_time, event.event_id)
+
+
+class EventWidths(NamedTuple):
+    """Characters of the longest of these, and the longest duration in seconds."""
+
+    event_type: int
+    node_name: int
+    status: int
+    duration: float
+
+
+class EventCounts(NamedTuple):
+    """``events`` of an execution, and how many of them resets ``superseded``."""
+
+    events: int
+    superseded: int
 
 
 class Execution(msgspec.Struct, frozen=True):
@@ -126,17 +168,37 @@ async def executions(database: Database, limit: int = 20) -> list[Execution]:
 async def events_of(
     database: Database, execution_id: int, *, after: int = 0, types: Sequence[str] = (), limit: int = 100_000
 ) -> list[Event]:
-    """Events in the order they happened, from the id ``after`` on; ``types`` leaves out others."""
+    """Events in the order of their ids, from the id ``after`` on, without what resets superseded; ``types`` leaves out
+    others.
+    """
     if types:
         query = sql.query("events_of_types")
         return [_event(record) for record in await database.fetch(query, execution_id, after, limit, list(types))]
     return [_event(record) for record in await database.fetch(sql.query("events"), execution_id, after, limit)]
 
 
-async def superseded_events(database: Database, execution_id: int) -> frozenset[int]:
-    """The ids of the events that resets superseded, so far as their runs have been read."""
-    records = await database.fetch(sql.query("superseded_events"), execution_id)
-    return frozenset(record["event_id"] for record in records)
+async def events_after(database: Database, execution_id: int, place: Place, limit: int) -> list[LoggedEvent]:
+    """The next events after a place, in the order they happened."""
+    records = await database.fetch(sql.query("events_by_time"), execution_id, *place, limit)
+    return [LoggedEvent(_event(record), record["superseded"]) for record in records]
+
+
+async def place_before_last(database: Database, execution_id: int, count: int) -> Place:
+    """The place before the last ``count`` events; that before all where there are fewer."""
+    record = await database.fetchrow(sql.query("place_from_end"), execution_id, count - 1)
+    return Place() if record is None else Place(*record)
+
+
+async def event_widths(database: Database, execution_id: int, place: Place) -> EventWidths:
+    """Of the events after a place."""
+    record = await database.fetchrow(sql.query("event_widths"), execution_id, *place)
+    return EventWidths(*(found or 0 for found in record or (0, 0, 0, 0)))
+
+
+async def event_counts(database: Database, execution_id: int) -> EventCounts:
+    """How many events an execution has, so far as its runs have been read."""
+    record = await database.fetchrow(sql.query("event_counts"), execution_id)
+    return EventCounts(*(record or (0, 0)))
 
 
 async def steps_of(database: Database, execution_id: int) -> list[StepSummary]:

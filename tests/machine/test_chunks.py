@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
@@ -22,6 +24,7 @@ from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.machine.loops import chunks
 from noetl_temporal.machine.loops.chunks import cut
 from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.steps.loops import moved_slot
 
 from .driver import Run, error, run_text
 from .playbooks import playbook, step
@@ -45,12 +48,24 @@ def looped(items: int, spec: str, rest: str = "", tool: str = 'message: "{{ iter
     )
 
 
+@given(st.integers(1, 1023), st.integers(0, 2**64))
+def test_chunks_after_a_reset_have_other_slots_than_those_before(first: int, seed: int) -> None:
+    before = {(first - 1 + place) % 1023 + 1 for place in range(64)}
+    moved = moved_slot(first, seed)
+    after = {(moved - 1 + place) % 1023 + 1 for place in range(64)}
+    assert not before & after
+    assert before | after <= set(range(1, 1024))
+
+
 class Watched:
     """The playbook's machine, whose chunks report what the test says."""
 
-    def __init__(self, items: int, spec: str) -> None:
+    def __init__(self, items: int, spec: str, seed: int | None = None) -> None:
+        """``seed`` is that of a run that was reset to its first workflow task."""
         text = looped(items, spec, "    next: {arcs: [{step: after}]}\n" + step("after"))
         self.machine = Machine(compile_or_raise(text), execution_id=1)
+        if seed is not None:
+            self.machine.move_slots(seed)
         self.now = EPOCH_MS
         self.commands: list[Command] = []
         self.feed(Started, {})
@@ -215,3 +230,15 @@ def test_failures_of_items_are_told_of_every_chunk() -> None:
     assert [one.iteration for one in run.finish.failures.kept] == [0, 3, 6, 9]
     [failed] = run.of("loop.failed")
     assert failed.meta["stats"] == {"total": 10, "success": 6, "failed": 4, "skipped": 0}
+
+
+def test_a_run_that_was_reset_begins_its_chunks_in_other_slots() -> None:
+    """The run before may have begun chunks that this one does not know, and that go on for a while."""
+    before = Watched(16, "mode: parallel, max_in_flight: 4")
+    reset = Watched(16, "mode: parallel, max_in_flight: 4", seed=7)
+    slots = [[one.input.slot for one in run.commands if isinstance(one, RunChunk)] for run in (before, reset)]
+    assert slots[0] == [1, 2]
+    assert slots[1] == [moved_slot(1, 7), moved_slot(1, 7) + 1]
+    reset.done(next(one.chunk_id for one in reset.commands if isinstance(one, RunChunk)), 4)
+    [*_, third] = (one.input.slot for one in reset.commands if isinstance(one, RunChunk))
+    assert third == slots[1][0], "a slot is given again, and a continued run goes on with the same"

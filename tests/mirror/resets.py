@@ -1,4 +1,4 @@
-"""Resets a workflow, as somebody does in Temporal's UI."""
+"""Resets a workflow, as somebody does in Temporal's UI, and what that superseded."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowHandle
+
+from noetl_temporal.mirror.read import Database
 
 
 async def reset(client: Client, handle: WorkflowHandle[Any, Any], run_id: str, task: int = 1) -> str:
@@ -23,3 +25,9 @@ async def reset(client: Client, handle: WorkflowHandle[Any, Any], run_id: str, t
         )
     )
     return answer.run_id
+
+
+async def superseded_events(database: Database, execution_id: int) -> frozenset[int]:
+    """The ids of the events that resets superseded."""
+    records = await database.fetch("SELECT event_id FROM noetl.superseded_events($1)", execution_id)
+    return frozenset(record["event_id"] for record in records)

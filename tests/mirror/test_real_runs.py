@@ -12,13 +12,12 @@ from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal.client import RunHandle
 from noetl_temporal.mirror.raw import PLAYBOOK, Run
-from noetl_temporal.mirror.read import superseded_events
 from noetl_temporal.mirror.rows import begin, fold
 from noetl_temporal.mirror.service import follow_execution, mirroring
 from noetl_temporal.stack.addresses import Addresses
 from tests.audit import audit_execution
 from tests.mirror.conftest import Log
-from tests.mirror.resets import reset
+from tests.mirror.resets import reset, superseded_events
 from tests.shell.conftest import Shell
 
 BRANCHES = """

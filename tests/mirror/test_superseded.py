@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from temporalio.api.common.v1 import ActivityType
 
-from noetl_temporal.mirror.read import superseded_events
+from noetl_temporal.machine.steps.loops import moved_slot
 from noetl_temporal.mirror.rebuild import rebuild
-from noetl_temporal.mirror.store import Store, UnknownExecutionError, UnreadRunError
+from noetl_temporal.mirror.store import ConflictError, Store, UnknownExecutionError, UnreadRunError
 from tests.mirror.built import START, History, child, continued, payloads, playbook, reset
 from tests.mirror.conftest import Log
+from tests.mirror.resets import superseded_events
 from tests.mirror.story import Story
 
 Json = dict[str, Any]
@@ -274,6 +276,41 @@ async def test_rows_that_no_history_of_the_run_has_any_more_are_superseded(
     await log.database.execute("UPDATE noetl.cursor SET first_run_id = NULL, base_run_id = NULL, parent_run_id = NULL")
     await rebuild(dsn)
     assert await _marked(store, log) == expected
+
+
+async def test_a_chunk_that_goes_on_after_a_reset_shares_no_ids_with_those_of_the_new_run(
+    dsn: str, store: Store, log: Log
+) -> None:
+    """Both write in the same milliseconds; in the same slot the second could not be read."""
+    with pytest.raises(ConflictError, match="has the id"):
+        await _read(store, _beside_an_orphan(1))
+    orphan, again = "not terminated yet", "in a chunk of the new run"
+    for slot in {moved_slot(1, seed) for seed in (0, 1, 894, 895, 2**63)}:
+        await log.database.execute("TRUNCATE noetl.event, noetl.execution, noetl.cursor, noetl.history")
+        await _read(store, _beside_an_orphan(slot))
+        names = Counter(row["node_name"] for row in await log.rows(1))
+        assert (names[orphan], names[again]) == (5, 5)
+        assert await _marked(store, log) == {"in the chunk that it drops", orphan}
+    await rebuild(dsn)
+    assert await _marked(store, log) == {"in the chunk that it drops", orphan}
+
+
+def _beside_an_orphan(slot: int) -> list[Line]:
+    """A chunk in the slot 1, begun after the point of a reset, beside one in this slot that the new run begins."""
+    first = _begun()
+    first.note("a")
+    at = first.at
+    dropped = first.chunk("in the chunk that it drops", 1)
+    again = first.reset("r2", at, 1000)
+    new = again.chunk("in a chunk of the new run", slot)
+    new.history.run = new.history.run._replace(run_id="l of r2")
+    new.history.events[0].workflow_execution_started_event_attributes.first_execution_run_id = "l of r2"
+    dropped.history.now = new.history.now - 10
+    for _ in range(5):
+        dropped.note("not terminated yet")
+    for _ in range(4):
+        new.note("in a chunk of the new run")
+    return [first, dropped, again, new]
 
 
 async def test_a_rebuild_derives_the_rows_of_a_run_before_those_of_its_reset(dsn: str, store: Store, log: Log) -> None:

@@ -31,7 +31,7 @@ async def test_no_answer_to_a_connection(servers: Addresses, shell: Shell, capsy
         way.hold()
         dsn = through(way.address, servers.postgres)
         with pytest.raises(DeploymentError, match="no answer within"):
-            await logged_events(dsn, 7)
+            await anext(logged_events(dsn, 7))
         async with shell.client(lambda _request, _context: 1) as client:
             run = await shell.submit(client, ONE)
             async with open_event_log(dsn) as log:

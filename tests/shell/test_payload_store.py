@@ -16,7 +16,7 @@ from temporalio.converter import StorageDriverClaim, StorageDriverRetrieveContex
 from noetl_temporal import payload_store
 from noetl_temporal.connection_pools import MAX_CONNECTIONS, Connection, run_on_pool
 from noetl_temporal.mirror.migrations import migrate
-from noetl_temporal.payload_store import PayloadStore
+from noetl_temporal.payload_store import SEGMENT, PayloadStore
 from noetl_temporal.stack.addresses import Addresses
 
 from .servers import Proxy, proxy_to
@@ -139,6 +139,13 @@ async def test_a_value_that_would_evict_most_others_is_not_cached(
 ) -> None:
     monkeypatch.setattr(payload_store, "CACHE_BYTES", 3 * SIZE)
     assert await read_from(proxy, await store(proxy.dsn, values(1))) == 1
+
+
+async def test_segments_of_frames_are_not_cached_where_they_are_stored(proxy: Proxy) -> None:
+    """A loop of a million items has some 200 MB of them, which nobody reads in the process that stores them."""
+    segment = Payload(metadata={"encoding": SEGMENT}, data=secrets.token_bytes(SIZE))
+    claims = await store(proxy.dsn, [segment, *values(1)])
+    assert [await read_from(proxy, [claim]) for claim in claims] == [1, 0]
 
 
 async def test_the_cache_is_per_database(proxy: Proxy, servers: Addresses) -> None:

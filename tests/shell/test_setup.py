@@ -62,10 +62,10 @@ async def test_tables_are_asked_for_and_made_once(servers: Addresses) -> None:
     await connection.close()
     dsn = servers.postgres.rpartition("/")[0] + "/never_prepared"
     with pytest.raises(DeploymentError, match="noetl setup"):
-        await logged_events(dsn, None)
+        await anext(logged_events(dsn, None))
     assert await set_up_postgres(dsn)
     assert await set_up_postgres(dsn) == []
-    assert (await logged_events(dsn, None)).rows == []
+    assert [page async for page in logged_events(dsn, None)] == []
 
 
 def test_who_may_not_register_is_told_the_commands() -> None:

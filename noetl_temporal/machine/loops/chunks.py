@@ -30,6 +30,9 @@ CHUNK_ITEMS = 400
 MAX_CHUNKS = 500
 """Of one loop, so that the events of its chunks fit into one history; longer loops have longer chunks."""
 
+PAGE_ITEMS = 10_000
+"""Encoded at once to be measured."""
+
 AT_ONCE = 2
 """Chunks of one loop that run at once."""
 
@@ -43,9 +46,19 @@ def cut(
     may, where there are enough for all frames that run at once.
     """
     ranges = _even(len(items), max_in_flight) if frame is None else _frames(len(items), max_in_flight, frame)
-    if len(msgspec.json.encode(items)) <= max_bytes:
+    if _fits(items, max_bytes):
         return ranges
     return [part for first, size in ranges for part in _fitting(items, first, size, max_bytes)]
+
+
+def _fits(items: list[Json], max_bytes: int) -> bool:
+    """Whether the items have at most so many bytes as JSON, measured page by page."""
+    total = 1
+    for start in range(0, len(items), PAGE_ITEMS):
+        total += len(msgspec.json.encode(items[start : start + PAGE_ITEMS])) - 1
+        if total > max_bytes:
+            return False
+    return max(2, total) <= max_bytes
 
 
 def _even(items: int, max_in_flight: int) -> list[tuple[int, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -26,8 +26,8 @@ ITEM_WORK = 6
 
 class Selection(msgspec.Struct):
     """How far the items of a loop have been selected: ``where`` asked of the first ``position`` items, which left those
-    at ``kept``; ``keys`` to order the first of these by. ``left_out`` counts the items for which ``where`` used an
-    undefined name, ``undefined`` is the first such name and ``example`` the place of its item.
+    at ``kept``, without ``where`` all; ``keys`` to order the first of these by. ``left_out`` counts the items for which
+    ``where`` used an undefined name, ``undefined`` is the first such name and ``example`` the place of its item.
     """
 
     items: list[Json]
@@ -50,7 +50,7 @@ def selected(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Bud
     """The items in order; None when the budget is spent before all were looked at. Raises TemplateFailure."""
     if not (_filtered(loop, scope, found, budget) and _keyed(loop, scope, found, budget)):
         return None
-    items = [found.items[place] for place in _order(loop, found)]
+    items = _ordered(loop, found)
     limit = _count(loop, "limit", scope)
     items = items if limit is None else items[:limit]
     size = _count(loop, "chunk_size", scope)
@@ -59,7 +59,6 @@ def selected(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Bud
 
 def _filtered(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budget) -> bool:
     if loop.where is None:
-        found.kept, found.position = list(range(len(found.items))), len(found.items)
         return True
     while found.position < len(found.items) and not budget.is_spent:
         budget.work(ITEM_WORK)
@@ -91,26 +90,34 @@ def _keyed(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budge
     source = loop.order_by.source
     if "{{" not in source:
         source = f"{{{{ {loop.element}.{source} }}}}"
-    while len(found.keys) < len(found.kept) and not budget.is_spent:
+    kept = _kept(loop, found)
+    while len(found.keys) < len(kept) and not budget.is_spent:
         budget.work(ITEM_WORK)
-        item = found.items[found.kept[len(found.keys)]]
+        item = found.items[kept[len(found.keys)]]
         found.keys.append(templates.render_text(source, _with(loop, scope, item)))
-    return len(found.keys) == len(found.kept)
+    return len(found.keys) == len(kept)
 
 
-def _order(loop: Loop, found: Selection) -> list[int]:
+def _kept(loop: Loop, found: Selection) -> Sequence[int]:
+    return range(len(found.items)) if loop.where is None else found.kept
+
+
+def _ordered(loop: Loop, found: Selection) -> list[Json]:
+    """The collection itself where nothing is left out or moved: a list of a million items is not copied."""
+    kept = _kept(loop, found)
     if loop.order_by is None:
-        return found.kept
+        return found.items if loop.where is None else [found.items[place] for place in kept]
     try:
-        return [found.kept[place] for place in sorted(range(len(found.kept)), key=found.keys.__getitem__)]
+        order = sorted(range(len(kept)), key=found.keys.__getitem__)
     except TypeError as error:
         raise TemplateFailure("order_by gives values that cannot be compared", loop.order_by.span) from error
+    return [found.items[kept[place]] for place in order]
 
 
 def _listed(found: Json) -> list[Json]:
     if found is None:
         return []
-    return list(cast("list[Json]", found)) if isinstance(found, list) else [found]
+    return cast("list[Json]", found) if isinstance(found, list) else [found]
 
 
 def _chunks(items: list[Json], size: int) -> list[Json]:

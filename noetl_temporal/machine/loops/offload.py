@@ -44,8 +44,7 @@ def items_to_store(progress: LoopProgress, limit: int) -> tuple[Json, ...] | Non
     """
     if limit <= INLINE_BYTES or not progress.items:
         return None
-    is_small = _size(progress.items) + _size(progress.scope) < LARGE_BYTES
-    if len(progress.ranges) < 2 and is_small:
+    if len(progress.ranges) < 2 and _size(progress.items) + _size(progress.scope) < LARGE_BYTES:
         return None
     ranges = [progress.items[first : first + size] for first, size in progress.ranges]
     return (*ranges, progress.scope)

@@ -19,7 +19,14 @@ from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.pipeline import End
 
-__all__ = ["begin_chunk", "emit_loop_end", "open_loop", "record_slot"]
+__all__ = ["begin_chunk", "emit_loop_end", "moved_slot", "open_loop", "record_slot"]
+
+_CHUNK_SLOTS = SLOTS - 1
+"""All but the playbook's own, from 1 on."""
+
+_APART = 64
+"""Slots at least between the first that a run gives to chunks and the first of the run that a reset makes of it: more
+than one run has chunks in flight."""
 
 _ENDS = {
     "ok": ("loop.done", "COMPLETED"),
@@ -91,14 +98,27 @@ def _part(given: ChunkInput) -> str:
 
 
 def _free_slot(execution: Execution, loop: Loop) -> int:
-    """The lowest slot that no chunk has, nor one that ended without a report of the ids it used."""
+    """The first slot, from the run's own first on, that no chunk has, nor one that ended without a report of the ids
+    it used.
+    """
     state = execution.state
     loops = [run.loop for run in state.runs.values() if run.loop is not None]
     taken = {*state.lost_slots, *(chunk.slot for one in loops for chunk in one.chunks.values())}
-    slot = next((one for one in range(1, SLOTS) if one not in taken), None)
+    slots = ((state.first_slot - 1 + place) % _CHUNK_SLOTS + 1 for place in range(_CHUNK_SLOTS))
+    slot = next((one for one in slots if one not in taken), None)
     if slot is None:
         raise templates.TemplateFailure(f"{len(taken):,} loops of this run are in flight or were lost", loop.span)
     return slot
+
+
+def moved_slot(first: int, seed: int) -> int:
+    """The first slot of chunks of the run that a reset made of one with this ``first`` slot. ``seed`` differs between
+    resets.
+
+    Chunks that the run before began after the point of the reset are unknown to the new run, and go on until they are
+    terminated: in the same slots both would write rows with the same ids.
+    """
+    return (first - 1 + _APART + seed % (_CHUNK_SLOTS - 2 * _APART)) % _CHUNK_SLOTS + 1
 
 
 def record_slot(execution: Execution, slot: int, report: ChunkReport) -> None:

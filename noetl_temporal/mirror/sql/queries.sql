@@ -166,11 +166,45 @@ DELETE FROM noetl.execution x WHERE NOT EXISTS (SELECT FROM noetl.pruned p WHERE
 SELECT count(*) FROM noetl.pruned JOIN noetl.execution USING (execution_id)
 
 -- name: events
-SELECT * FROM noetl.event WHERE execution_id = $1 AND event_id > $2 ORDER BY event_id LIMIT $3
+-- Those that no reset superseded.
+SELECT e.* FROM noetl.event e
+WHERE execution_id = $1 AND event_id > $2
+  AND NOT EXISTS (
+      SELECT FROM noetl.superseded_streams($1) s WHERE s.stream_id = e.stream_id AND e.stream_version >= s.superseded_from
+  )
+ORDER BY event_id LIMIT $3
 
 -- name: events_of_types
-SELECT * FROM noetl.event WHERE execution_id = $1 AND event_id > $2 AND event_type = ANY($4::text[])
+SELECT e.* FROM noetl.event e
+WHERE execution_id = $1 AND event_id > $2 AND event_type = ANY($4::text[])
+  AND NOT EXISTS (
+      SELECT FROM noetl.superseded_streams($1) s WHERE s.stream_id = e.stream_id AND e.stream_version >= s.superseded_from
+  )
 ORDER BY event_id LIMIT $3
+
+-- name: events_by_time
+-- The next rows after a place, in the order they happened.
+SELECT e.*, EXISTS (
+    SELECT FROM noetl.superseded_streams($1) s WHERE s.stream_id = e.stream_id AND e.stream_version >= s.superseded_from
+) AS superseded
+FROM noetl.event e
+WHERE execution_id = $1 AND (event_time, event_id) > ($2, $3)
+ORDER BY event_time, event_id LIMIT $4
+
+-- name: place_from_end
+-- The place before the last $2 + 1 rows.
+SELECT event_time, event_id - 1 AS event_id FROM noetl.event WHERE execution_id = $1
+ORDER BY event_time DESC, event_id DESC OFFSET $2 LIMIT 1
+
+-- name: event_widths
+-- The longest texts and the longest duration of the rows after a place.
+SELECT max(length(event_type)) AS event_type, max(length(node_name)) AS node_name, max(length(status)) AS status,
+       max(duration) AS duration
+FROM noetl.event WHERE execution_id = $1 AND (event_time, event_id) > ($2, $3)
+
+-- name: event_counts
+SELECT (SELECT count(*) FROM noetl.event WHERE execution_id = $1) AS events,
+       (SELECT count(*) FROM noetl.superseded_events($1)) AS superseded
 
 -- name: events_since
 -- Rows stored lately; those of a stream are stored in the order of their version.
@@ -207,39 +241,46 @@ JOIN noetl.history h ON (h.namespace, h.workflow_id, h.run_id, h.event_id)
 WHERE c.execution_id = $1 AND c.workflow_type = 'noetl.playbook'
 ORDER BY h.event_time DESC, c.run_id DESC LIMIT 1
 
--- name: superseded_events
-SELECT event_id FROM noetl.superseded_events($1)
-
 -- name: steps
 -- What is known of each step: its last run, and counts over all, where a call of which no attempt has ended counts as
--- one; without what resets superseded.
-WITH of_step AS (
-    SELECT coalesce(meta->>'step', node_name) AS step, event_id, event_type, node_type, status, duration, error, meta, created_at,
-           (meta->>'loop_id', meta->>'task_run_id') AS call
+-- one; without what resets superseded. No group holds its rows, so that a million of them are counted without sorting.
+WITH standing AS NOT MATERIALIZED (
+    SELECT coalesce(meta->>'step', node_name) AS step, event_id, event_type, node_type, meta, created_at
     FROM noetl.event e
     WHERE execution_id = $1 AND (node_type IN ('step', 'loop', 'iteration') OR meta ? 'step')
-      AND NOT EXISTS (SELECT FROM noetl.superseded_events($1) s WHERE s.event_id = e.event_id)
+      AND NOT EXISTS (
+          SELECT FROM noetl.superseded_streams($1) s WHERE s.stream_id = e.stream_id AND e.stream_version >= s.superseded_from
+      )
+), call AS (
+    SELECT step, count(*) FILTER (WHERE event_type <> 'task.started') AS ended, bool_or(event_type = 'task.started') AS has_started
+    FROM standing WHERE event_type IN ('task.started', 'task.attempt.done', 'task.attempt.failed')
+    GROUP BY step, meta->>'loop_id', meta->>'task_run_id'
+), calls AS (
+    SELECT step, sum(ended + has_started::int - (ended > 0)::int)::bigint AS attempts FROM call GROUP BY step
+), counted AS (
+    SELECT step,
+           min(created_at) AS started_at,
+           min(event_id) AS first_id,
+           max(event_id) FILTER (WHERE node_type = 'step' AND event_type ~ '^step\.') AS last_id,
+           max(event_id) FILTER (WHERE event_type IN ('step.done', 'step.failed', 'step.cancelled')) AS end_id,
+           count(*) FILTER (WHERE event_type = 'step.started') AS runs,
+           count(*) FILTER (WHERE event_type = 'task.attempt.failed' AND (meta #>> '{retry,will_retry}')::boolean) AS retries,
+           count(*) FILTER (WHERE event_type = 'task.done' AND meta ? 'page') AS pages,
+           max((meta #>> '{iterator,collection_size}')::int) FILTER (WHERE event_type = 'loop.started') AS iterations_total,
+           count(*) FILTER (WHERE event_type IN ('loop.iteration.done', 'loop.iteration.failed')) AS iterations_ended,
+           count(*) FILTER (WHERE event_type = 'loop.iteration.failed') AS iterations_failed
+    FROM standing
+    GROUP BY step
+    HAVING count(*) FILTER (WHERE event_type ~ '^step\.') > 0 AND NOT bool_or(meta ? 'synthetic')
 )
 SELECT step,
-       min(created_at) AS started_at,
-       (array_agg(status ORDER BY event_id DESC) FILTER (WHERE node_type = 'step' AND event_type ~ '^step\.')) [1] AS status,
-       (array_agg(duration ORDER BY event_id DESC) FILTER (WHERE event_type IN ('step.done', 'step.failed', 'step.cancelled'))) [1]
-           AS duration_seconds,
-       (array_agg(error ORDER BY event_id DESC) FILTER (WHERE event_type IN ('step.done', 'step.failed', 'step.cancelled'))) [1]
-           AS error,
-       count(*) FILTER (WHERE event_type = 'step.started') AS runs,
-       count(*) FILTER (WHERE event_type IN ('task.attempt.done', 'task.attempt.failed'))
-           + count(DISTINCT call) FILTER (WHERE event_type = 'task.started')
-           - count(DISTINCT call) FILTER (WHERE event_type IN ('task.attempt.done', 'task.attempt.failed')) AS attempts,
-       count(*) FILTER (WHERE event_type = 'task.attempt.failed' AND (meta #>> '{retry,will_retry}')::boolean) AS retries,
-       count(*) FILTER (WHERE event_type = 'task.done' AND meta ? 'page') AS pages,
-       max((meta #>> '{iterator,collection_size}')::int) FILTER (WHERE event_type = 'loop.started') AS iterations_total,
-       count(*) FILTER (WHERE event_type IN ('loop.iteration.done', 'loop.iteration.failed')) AS iterations_ended,
-       count(*) FILTER (WHERE event_type = 'loop.iteration.failed') AS iterations_failed
-FROM of_step
-GROUP BY step
-HAVING count(*) FILTER (WHERE event_type ~ '^step\.') > 0 AND NOT bool_or(meta ? 'synthetic')
-ORDER BY min(event_id)
+       started_at,
+       (SELECT e.status FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, last_id)) AS status,
+       (SELECT e.duration FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, end_id)) AS duration_seconds,
+       (SELECT e.error FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, end_id)) AS error,
+       runs, coalesce(attempts, 0) AS attempts, retries, pages, iterations_total, iterations_ended, iterations_failed
+FROM counted LEFT JOIN calls USING (step)
+ORDER BY first_id
 
 -- name: stored
 -- What is stored of runs; of one that is not known nothing.

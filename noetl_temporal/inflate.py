@@ -1,0 +1,27 @@
+"""Decompression with a bound: a few KB of deflate can stand for gigabytes."""
+
+from __future__ import annotations
+
+import zlib
+
+from noetl_temporal.limits import UNPACKED_BYTES
+
+__all__ = ["InflateError", "inflated"]
+
+
+class InflateError(ValueError):
+    """The data is incomplete, or has too many bytes once decompressed."""
+
+
+def inflated(data: bytes, bits: int = zlib.MAX_WBITS, dictionary: bytes = b"") -> bytes:
+    """The decompressed data. ``bits`` as in zlib: negative for raw deflate.
+
+    Raises InflateError, zlib.error.
+    """
+    stream = zlib.decompressobj(bits, dictionary) if dictionary else zlib.decompressobj(bits)
+    found = stream.decompress(data, UNPACKED_BYTES + 1)
+    if len(found) > UNPACKED_BYTES:
+        raise InflateError(f"{len(data):,} bytes decompress to over {UNPACKED_BYTES:,}")
+    if not stream.eof:
+        raise InflateError(f"{len(data):,} bytes of compressed data are incomplete")
+    return found

@@ -1,0 +1,78 @@
+-- What it takes to read logs of a million rows a page at a time.
+
+-- Rows in the order they happened, from either end. Ids are not in that order: an attempt's are given when its call ends.
+CREATE INDEX event_by_time ON noetl.event (execution_id, event_time, event_id);
+
+-- Of the query steps: without it the planner expects a group for every few rows, and sorts all of them on disk.
+CREATE STATISTICS noetl.event_step ON (coalesce(meta->>'step', node_name)) FROM noetl.event;
+
+-- Which histories resets superseded (dev/decisions/0038), and from which of their events on. Of one execution these are few,
+-- however many rows it has.
+CREATE FUNCTION noetl.superseded_streams(of_execution BIGINT) RETURNS TABLE (stream_id TEXT, superseded_from BIGINT)
+LANGUAGE plpgsql STABLE PARALLEL SAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    IF NOT EXISTS (SELECT FROM noetl.cursor WHERE execution_id = of_execution AND base_run_id IS NOT NULL) THEN
+        RETURN;
+    END IF;
+    RETURN QUERY WITH RECURSIVE run AS (
+        SELECT c.run_id, c.workflow_id || '/' || c.run_id AS stream_id, c.first_run_id, c.base_run_id, c.base_event_id,
+               coalesce(c.base_run_id, c.continued_run_id) AS previous_run_id, c.parent_run_id, c.parent_event_id,
+               h.event_time AS began
+        FROM noetl.cursor c
+        JOIN noetl.history h ON (h.namespace, h.workflow_id, h.run_id, h.event_id)
+            = (c.namespace, c.workflow_id, c.run_id, coalesce(c.base_event_id, 1))
+        WHERE c.execution_id = of_execution
+    ), latest AS (
+        SELECT DISTINCT ON (first_run_id) run_id FROM run ORDER BY first_run_id, began DESC, run_id DESC
+    ), lineage (run_id, superseded_from) AS (
+        -- The latest run of each workflow and those whose events it has: all of them, or those before superseded_from.
+        SELECT run_id, NULL::bigint FROM latest
+        UNION
+        SELECT run.previous_run_id,
+               CASE WHEN run.base_run_id IS NOT NULL THEN least(lineage.superseded_from, run.base_event_id) END
+        FROM lineage JOIN run USING (run_id)
+        WHERE run.previous_run_id IS NOT NULL
+    ), cut (run_id, superseded_from) AS (
+        -- The other runs with them: they have the same first events, unless they continued as new.
+        SELECT run_id, superseded_from FROM lineage
+        UNION
+        SELECT run.run_id, CASE WHEN run.base_run_id IS NULL THEN 0 ELSE least(cut.superseded_from, run.base_event_id) END
+        FROM cut JOIN run ON run.previous_run_id = cut.run_id
+        WHERE run.run_id NOT IN (SELECT run_id FROM lineage)
+    ), dropped AS (
+        -- Chunks that a superseded event began, and theirs.
+        SELECT run.first_run_id FROM run JOIN cut ON cut.run_id = run.parent_run_id
+        WHERE run.parent_event_id >= cut.superseded_from
+        UNION
+        SELECT run.first_run_id FROM dropped JOIN run parent USING (first_run_id) JOIN run ON run.parent_run_id = parent.run_id
+    ), stream AS (
+        SELECT run.stream_id, CASE WHEN dropped.first_run_id IS NULL THEN cut.superseded_from ELSE 0 END AS superseded_from
+        FROM run LEFT JOIN cut USING (run_id) LEFT JOIN dropped USING (first_run_id)
+    )
+    SELECT stream_id, min(superseded_from) FROM stream WHERE superseded_from IS NOT NULL GROUP BY stream_id;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION noetl.superseded_events(of_execution BIGINT) RETURNS TABLE (event_id BIGINT)
+LANGUAGE plpgsql STABLE PARALLEL SAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+DECLARE
+    streams TEXT[];
+    points  BIGINT[];
+BEGIN
+    SELECT array_agg(stream_id), array_agg(superseded_from) INTO streams, points
+    FROM noetl.superseded_streams(of_execution);
+    IF streams IS NULL THEN
+        RETURN;
+    END IF;
+    -- A statement of its own, planned for as many streams as there are: else each would be looked up in every event.
+    RETURN QUERY
+    SELECT e.event_id FROM noetl.event e
+    JOIN unnest(streams, points) AS superseded (stream_id, since)
+        ON superseded.stream_id = e.stream_id AND e.stream_version >= superseded.since
+    WHERE e.execution_id = of_execution;
+END
+$$;

@@ -1,0 +1,58 @@
+"""A loop over many items copies its collection nowhere: what it needs beside the items does not grow with them."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from noetl_compiler import compile_or_raise
+from noetl_compiler.graph import Loop
+from noetl_temporal.limits import INLINE_BYTES
+from noetl_temporal.machine.budget import Budget
+from noetl_temporal.machine.loops.chunks import cut
+from noetl_temporal.machine.loops.items import collection_of, selected
+
+from .playbooks import playbook
+
+ITEMS = 200_000
+
+
+def _loop(more: str = "") -> Loop:
+    text = playbook(
+        f"""
+  - step: start
+    loop: {{in: "{{{{ workload.found }}}}", iterator: item{more}}}
+    tool: {{kind: noop}}
+"""
+    )
+    loop = compile_or_raise(text).steps["start"].loop
+    assert loop is not None
+    return loop
+
+
+def _peak(work: Callable[[], Any]) -> int:
+    """Bytes that the work allocates at most at one time."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("more", ["", ", spec: {frame: {}}"], ids=["chunks", "frames"])
+def test_a_collection_that_is_taken_whole_is_not_copied(more: str) -> None:
+    loop, scope = _loop(more), {"workload": {"found": list(range(ITEMS))}}
+
+    def opened() -> None:
+        items = selected(loop, scope, collection_of(loop, scope), Budget(INLINE_BYTES))
+        assert items is not None
+        cut(items, 16, 16_000_000)
+
+    opened()
+    assert _peak(opened) < 10 * ITEMS, "8 bytes an item are the list that the template gives"

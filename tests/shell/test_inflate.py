@@ -1,0 +1,133 @@
+"""Compressed data that stands for far more than anyone of us wrote is refused, without taking its memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+import zlib
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.converter import (
+    DataConverter,
+    ExternalStorage,
+    StorageDriver,
+    StorageDriverClaim,
+    StorageDriverRetrieveContext,
+    StorageDriverStoreContext,
+)
+
+from noetl_temporal import inflate
+from noetl_temporal.frames.segments import Segment, packed, read
+from noetl_temporal.inflate import InflateError, inflated
+from noetl_temporal.mirror.frames import with_entries
+from noetl_temporal.packed_trail import DICTIONARIES, PackedTrail, unpack
+from noetl_temporal.value_store import ValueStore
+
+LIMIT = 100_000
+SIZE = 32_000_000
+"""Of the bomb, which has about a thousandth of that."""
+
+MEMORY = 2_000_000
+"""More than a refusal may take, for two copies of the limit and what is around them."""
+
+
+class Stored(StorageDriver):
+    """A payload store in which every key has the same data."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def name(self) -> str:
+        return "stored"
+
+    async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
+        raise NotImplementedError
+
+    async def retrieve(
+        self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
+    ) -> list[Payload]:
+        return [Payload(data=self.data) for _ in claims]
+
+
+@pytest.fixture(autouse=True)
+def _limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inflate, "UNPACKED_BYTES", LIMIT)
+
+
+def _bomb(bits: int = zlib.MAX_WBITS, dictionary: bytes = b"") -> bytes:
+    """A list of nothing but spaces."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, bits, zdict=dictionary) if dictionary else zlib.compressobj(9)
+    return packer.compress(b"[" + b" " * SIZE + b"]") + packer.flush()
+
+
+def _converter(data: bytes) -> DataConverter:
+    return DataConverter(external_storage=ExternalStorage([Stored(data)]))
+
+
+def _frame_ended() -> HistoryEvent:
+    event = HistoryEvent(event_type=EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED)
+    result = event.activity_task_completed_event_attributes.result.payloads.add()
+    result.metadata["encoding"], result.data = b"json/plain", msgspec.json.encode({"segments": "k"})
+    return event
+
+
+@pytest.mark.parametrize("size", [0, 1, LIMIT - 1, LIMIT])
+def test_data_up_to_the_limit_is_decompressed(size: int) -> None:
+    assert inflated(zlib.compress(bytes(size))) == bytes(size)
+
+
+def test_data_over_the_limit_is_refused() -> None:
+    with pytest.raises(InflateError, match="decompress to over 100,000"):
+        inflated(zlib.compress(bytes(LIMIT + 1)))
+
+
+def test_incomplete_data_is_refused() -> None:
+    with pytest.raises(InflateError, match="incomplete"):
+        inflated(zlib.compress(bytes(1000))[:-5])
+
+
+def test_a_trail_that_is_a_bomb_is_refused() -> None:
+    trail = PackedTrail("1", _bomb(-15, DICTIONARIES["1"]))
+    tracemalloc.start()
+    try:
+        with pytest.raises(InflateError):
+            unpack(trail)
+        assert tracemalloc.get_traced_memory()[1] < MEMORY
+    finally:
+        tracemalloc.stop()
+
+
+async def test_a_segment_that_is_a_bomb_cannot_be_resumed() -> None:
+    """The frame fails for good: no later attempt would read another."""
+    values = ValueStore(_converter(_bomb()))
+    tracemalloc.start()
+    try:
+        with pytest.raises(LookupError, match="decompress to over"):
+            await read(values, "k")
+        assert tracemalloc.get_traced_memory()[1] < MEMORY
+    finally:
+        tracemalloc.stop()
+
+
+async def test_a_segment_that_is_a_bomb_is_not_mirrored() -> None:
+    converter, event = _converter(_bomb()), _frame_ended()
+    tracemalloc.start()
+    try:
+        with pytest.raises(InflateError):
+            await with_entries(event, converter)
+        assert tracemalloc.get_traced_memory()[1] < MEMORY
+    finally:
+        tracemalloc.stop()
+
+
+async def test_a_segment_within_the_limit_is_read_by_both() -> None:
+    converter = _converter(packed(Segment(None, [msgspec.Raw(b'{"event":1}')])))
+    assert (await read(ValueStore(converter), "k")).entries == [msgspec.Raw(b'{"event":1}')]
+    event, keys = await with_entries(_frame_ended(), converter)
+    assert keys == ["k"]
+    text = event.activity_task_completed_event_attributes.result.payloads[0].data
+    assert msgspec.json.decode(text) == {"entries": [{"event": 1}]}

@@ -1,0 +1,110 @@
+"""Commands read an event log of any length a page at a time, in the order its rows happened."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import tracemalloc
+
+import asyncpg
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from noetl_temporal.cli import logged, reading
+from noetl_temporal.cli.event_log import log_connection
+from noetl_temporal.cli.events import events_command
+from noetl_temporal.cli.logged import logged_events
+from noetl_temporal.cli.reading import read_log
+from noetl_temporal.mirror.migrations import migrate
+from noetl_temporal.stack.addresses import Addresses
+
+ROWS = 100_050
+"""More than any command ever read at once."""
+
+_WRITE = """
+WITH playbook AS (
+    INSERT INTO noetl.catalog (catalog_id, path, version, kind) VALUES (1, 'tests/long', 1, 'playbook')
+), run AS (
+    INSERT INTO noetl.execution (execution_id, catalog_id, status, start_time) VALUES (7, 1, 'RUNNING', now())
+)
+INSERT INTO noetl.event
+    (execution_id, catalog_id, event_id, event_time, event_type, node_name, node_type, status, meta, error)
+SELECT 7, 1, (n * 7919) % $1 + 1, '2026-01-01T00:00:00Z'::timestamptz + n * interval '1 ms',
+       CASE WHEN n % 20 = 0 THEN 'warning' ELSE 'ctx.updated' END, CASE n WHEN $1 THEN 'a longer name' ELSE 'n' END,
+       'step', 'COMPLETED', jsonb_build_object('n', n), CASE WHEN n % 20 = 0 THEN 'odd ' || n % 100 END
+FROM generate_series(1, $1) n
+"""
+"""Ids are in another order than times."""
+
+
+@pytest.fixture(scope="module")
+async def dsn(servers: Addresses) -> str:
+    """A database in which run 7 has ROWS rows; meta.n is their order."""
+    name = f"long_{secrets.token_hex(4)}"
+    connection = await asyncpg.connect(servers.postgres)
+    await connection.execute(f"CREATE DATABASE {name}")
+    await connection.close()
+    dsn = servers.postgres.rpartition("/")[0] + f"/{name}"
+    await migrate(dsn)
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(_WRITE.replace("$1", str(ROWS)))
+    await connection.close()
+    return dsn
+
+
+@pytest.fixture
+def environment(dsn: str, servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, value in {**servers.environment(), "NOETL_POSTGRES": dsn}.items():
+        monkeypatch.setenv(variable, value)
+
+
+async def shown(*arguments: str) -> list[str]:
+    """The lines that ``noetl events 7`` prints."""
+    result = await asyncio.to_thread(CliRunner().invoke, events_command, ["7", *arguments])
+    assert result.exit_code == 0, result.output
+    return result.output.splitlines()
+
+
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize("last", [1, 7, 2_500])
+async def test_the_last_rows_are_the_last_that_happened(last: int) -> None:
+    rows = [msgspec.json.decode(line) for line in await shown("--json", "--last", str(last))]
+    assert [row["meta"]["n"] for row in rows] == list(range(ROWS - last + 1, ROWS + 1))
+
+
+async def test_all_rows_are_read_each_once_in_their_order(dsn: str) -> None:
+    seen = 0
+    tracemalloc.start()
+    try:
+        async for page in logged_events(dsn, 7):
+            assert [row.event.meta["n"] for row in page.rows] == list(range(seen + 1, seen + len(page.rows) + 1))
+            seen += len(page.rows)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert seen == ROWS
+    assert peak < 20_000_000, "all rows take some 150 MB"
+
+
+async def test_more_are_asked_for_than_there_are(dsn: str) -> None:
+    async for page in logged_events(dsn, 7, 10 * ROWS):
+        assert page.rows[0].event.meta["n"] == 1
+        break
+
+
+@pytest.mark.usefixtures("environment")
+async def test_the_pages_of_a_table_have_the_same_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logged, "PAGE_ROWS", 10)
+    header, *lines = await shown("--last", "35")
+    assert len(lines) == 35
+    assert header.split() == ["time", "event", "node", "status", "seconds"]
+    assert {line.index("COMPLETED") for line in lines} == {header.index("status")}
+
+
+async def test_rows_are_counted_and_warnings_read_wherever_they_are(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_PAGE", 1_000)
+    async with log_connection(dsn) as log:
+        found = await read_log(log, "default", "tests/long/7", "r1", 7)
+    assert (found.events, found.superseded) == (ROWS, 0)
+    assert sorted(warning.rpartition(" ")[2] for warning in found.warnings) == ["0", "20", "40", "60", "80"]
