@@ -16,6 +16,7 @@ from itertools import accumulate
 from typing import Literal, NamedTuple, TypeAlias
 
 from noetl_compiler.graph import Template
+from noetl_compiler.language.events import AFTER_CALL, AFTER_LOOP, ENTERED, names_of
 from noetl_compiler.source import expressions
 
 __all__ = ["Condition", "Moment", "OutcomeFilter", "bare", "read_condition"]
@@ -43,12 +44,9 @@ _STATES = (
 )
 _EVENTS = re.compile(r"event\.name (?:==|in) (?P<names>'[\w.]+'|[\[(]['\w., ]+[\])])")
 _NAMES: Mapping[Moment, tuple[frozenset[str], frozenset[str]]] = {
-    "enter": (frozenset({"step.enter"}), frozenset()),
-    "call": (frozenset({"call.done", "step.done", "step.exit"}), frozenset({"call.error", "step.failed", "step.exit"})),
-    "loop": (
-        frozenset({"loop.done", "step.done", "step.exit"}),
-        frozenset({"loop.failed", "call.error", "step.failed", "step.exit"}),
-    ),
+    "enter": (names_of(ENTERED), frozenset()),
+    "call": (names_of(AFTER_CALL["ok"]), names_of(AFTER_CALL["error"])),
+    "loop": (names_of(AFTER_LOOP["ok"]), names_of(AFTER_LOOP["error"])),
 }
 """What the events after success and after failure are called at each moment (semantics.md 8)."""
 _PRESENT = re.compile(r"(?:response|result)(?: is defined| (?:!=|is not) none)")

@@ -33,6 +33,7 @@ def read(source: str, on: OutcomeFilter = "any", moment: Moment = "call") -> Con
         ),
         ("{{ event.name == 'step.exit' and response is defined }}", "any", "", "response is defined"),
         ("{{ event.name in ['call.done', 'step.done'] and response is defined }}", "ok", "", ""),
+        ("{{ event.name == 'loop.item' and a }}", "ok", "", "a"),
         ("{{ true }}", "any", "", ""),
         ("{{- a and  b -}}", "any", "", "a and b"),
         # what cannot be cut stays whole
@@ -42,7 +43,6 @@ def read(source: str, on: OutcomeFilter = "any", moment: Moment = "call") -> Con
         ("{{ not (error is defined) }}", "any", "", "not (error is defined)"),
         ("{{ output.http.status in allowed }}", "any", "", "output.http.status in allowed"),
         ("{{ output.http.status != 200 }}", "any", "", "output.http.status != 200"),
-        ("{{ event.name == 'loop.item' }}", "any", "", "event.name == 'loop.item'"),
         ("{{ output.status == 'error' and not error }}", "any", "", "output.status == 'error' and not error"),
         ("{{ a }} or {{ b }}", "any", "", "{{ a }} or {{ b }}"),
     ],
