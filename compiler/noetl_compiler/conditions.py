@@ -17,11 +17,11 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from noetl_compiler.graph import Template
 from noetl_compiler.language.events import AFTER_CALL, AFTER_LOOP, ENTERED, names_of
+from noetl_compiler.language.words import OnStatus
 from noetl_compiler.source import expressions
 
-__all__ = ["Condition", "Moment", "OutcomeFilter", "bare", "read_condition"]
+__all__ = ["Condition", "Moment", "bare", "read_condition"]
 
-OutcomeFilter: TypeAlias = Literal["any", "ok", "error"]
 Moment: TypeAlias = Literal["enter", "call", "loop"]
 """When a condition is asked: on entering a step, after a call or a step of calls, after a whole loop."""
 
@@ -31,7 +31,7 @@ class Condition(NamedTuple):
     else that it asks. Both are empty texts where nothing is asked.
     """
 
-    on: OutcomeFilter = "any"
+    on: OnStatus = "any"
     cause: str = ""
     rest: str = ""
 
@@ -64,7 +64,7 @@ _WEAKER = {"and": ("or", "if"), "or": ("if",)}
 
 
 @lru_cache(maxsize=4096)
-def read_condition(when: Template | None, on: OutcomeFilter = "any", moment: Moment = "call") -> Condition:
+def read_condition(when: Template | None, on: OnStatus = "any", moment: Moment = "call") -> Condition:
     """The condition of what is asked at a moment of a step, after the outcome ``on`` only."""
     if when is None:
         return Condition(on)
@@ -83,7 +83,7 @@ def read_condition(when: Template | None, on: OutcomeFilter = "any", moment: Mom
             rest.append(part)
     if not given:
         return Condition(on, rest=expression)
-    outcome: OutcomeFilter = "any" if len(given) > 1 else "error" if "error" in given else "ok"
+    outcome: OnStatus = "any" if len(given) > 1 else "error" if "error" in given else "ok"
     told = _PRESENT if outcome == "ok" else _BELOW_600 if cause == "5xx" else _NOTHING
     left = [part for part in rest if not told.fullmatch(_plain(part))]
     return Condition(outcome, cause, " and ".join(left))

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from noetl_compiler import graph, syntax
 from noetl_compiler.graph import Arc, Graph, Route, SourceRef, Step, Value
+from noetl_compiler.language import defaults
 from noetl_compiler.lowering.endings import Ending, arrival_name, ending_of
 from noetl_compiler.lowering.routes import Ways, passed_names, routers_of
 from noetl_compiler.lowering.sinks import saving_behind, saving_name
@@ -20,10 +21,9 @@ from noetl_compiler.regions import regions_of
 from noetl_compiler.syntax import Name
 from noetl_compiler.value_merge import overlay
 
-__all__ = ["DEFAULT_IN_FLIGHT", "END", "entry_of", "final_name", "final_of", "lower"]
+__all__ = ["END", "entry_of", "final_name", "final_of", "lower"]
 
 END = "end"
-DEFAULT_IN_FLIGHT = 16
 
 
 def lower(playbook: syntax.Playbook, file: str) -> Graph:
@@ -155,12 +155,12 @@ class _Lowering:
 def _lower_loop(loop: syntax.Loop) -> graph.Loop:
     body = loop.body
     if body.mode == "parallel" and body.max_in_flight is None:
-        body = replace(body, max_in_flight=Value(DEFAULT_IN_FLIGHT))
+        body = replace(body, max_in_flight=Value(defaults.IN_FLIGHT))
     if body.frame is not None:
         body = replace(body, frame=_lower_frame(body.frame))
     return body
 
 
 def _lower_frame(frame: graph.Frame) -> graph.Frame:
-    said = {name: getattr(frame, name) or Value(default) for name, default in graph.FRAME_DEFAULTS.items()}
+    said = {name: getattr(frame, name) or Value(default) for name, default in defaults.FRAME.items()}
     return graph.Frame(frame.span, **said)

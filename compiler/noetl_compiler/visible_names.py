@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from noetl_compiler.graph import Assign, Value
+from noetl_compiler.language.words import Dialect
 from noetl_compiler.lower import entry_of
 from noetl_compiler.lowering.endings import ALL_RESULTS, results_name
-from noetl_compiler.syntax import Dialect, Loop, Playbook, Step, Task
+from noetl_compiler.syntax import Loop, Playbook, Step, Task
 from noetl_compiler.syntax_queries import arcs_of, set_by_step, set_by_task
 from noetl_compiler.templating.template_sites import RenderedAt, Use
 from noetl_compiler.value_merge import names_in

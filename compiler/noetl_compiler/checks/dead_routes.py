@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from noetl_compiler.checks.outcomes import holds_after, is_impossible, possible_outcomes
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related, nearest
 from noetl_compiler.graph import AdmitRule, Span, Template
-from noetl_compiler.language.words import Status
+from noetl_compiler.language.words import OnStatus, Status
 from noetl_compiler.lowering.routes import boundary
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Next, Playbook, Policy, Step
@@ -82,7 +80,7 @@ class _Seen:
         self._always: dict[Status, Span] = {}
         self._asked: dict[tuple[Status, str], Span] = {}
 
-    def before(self, on: Literal["any", "ok", "error"], when: Template | None, span: Span) -> Span | None:
+    def before(self, on: OnStatus, when: Template | None, span: Span) -> Span | None:
         """The rule because of which this one never matches, else None. This one is remembered."""
         outcomes = sorted(possible_outcomes(on, when, of_loop=self._of_loop))
         if when is not None and not outcomes and is_impossible(when, of_loop=self._of_loop):

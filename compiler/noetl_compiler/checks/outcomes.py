@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from noetl_compiler.graph import Template
-from noetl_compiler.language.words import Status
+from noetl_compiler.language.words import OnStatus, Status
 from noetl_compiler.templating.check import examine
 
 __all__ = ["BOTH", "holds_after", "is_impossible", "possible_outcomes"]
@@ -25,9 +23,7 @@ def holds_after(when: Template | None, outcome: Status, *, of_loop: bool = False
     return truths.ok if outcome == "ok" else truths.error
 
 
-def possible_outcomes(
-    on: Literal["any", "ok", "error"], when: Template | None, *, of_loop: bool = False
-) -> frozenset[Status]:
+def possible_outcomes(on: OnStatus, when: Template | None, *, of_loop: bool = False) -> frozenset[Status]:
     """The outcomes after which a rule about ``on`` may match."""
     asked: frozenset[Status] = BOTH if on == "any" else frozenset({on})
     return frozenset(one for one in asked if holds_after(when, one, of_loop=of_loop) is not False)

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
 
 from noetl_compiler import syntax
 from noetl_compiler.graph import Arc, Assign, Route, Span, Step, Template, Value
 from noetl_compiler.graph.contents import pointer
+from noetl_compiler.language.words import OnStatus
 from noetl_compiler.reserved_names import PASSED
 from noetl_compiler.templating.check import examine
 from noetl_compiler.value_merge import names_in
@@ -101,7 +101,7 @@ def _unconditional(arc: syntax.Arc) -> syntax.Arc:
     return syntax.Arc(arc.to, arc.span)
 
 
-def boundary(when: Template | None) -> Literal["any", "ok"]:
+def boundary(when: Template | None) -> OnStatus:
     """An arc can follow a failure only if it asks about the outcome (dev/decisions/0007)."""
     if when is None:
         return "ok"

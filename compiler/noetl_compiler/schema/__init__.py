@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from noetl_compiler.language.words import Dialect
 from noetl_compiler.schema import case, legacy, v1, v10
 from noetl_compiler.schema.calls import Calls
 from noetl_compiler.schema.loops import LOOPS
@@ -26,7 +27,6 @@ from noetl_compiler.schema.tasks import tasks
 from noetl_compiler.schema.to_json_schema import definitions
 from noetl_compiler.schema.v1_calls import CALLS
 from noetl_compiler.schema.workbook import workbook
-from noetl_compiler.syntax import Dialect
 
 __all__ = ["DIALECTS", "Schema", "json_schema", "models_of", "schema_of_all"]
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from noetl_compiler.graph import Json
+from noetl_compiler.language.words import V1_ON_ERROR
 from noetl_compiler.schema.model import Model, Property, Schema
 from noetl_compiler.schema.policies import GUARD
 from noetl_compiler.schema.results import OUTPUTS
@@ -39,9 +40,7 @@ CALLED = Property("name", "The name of the workbook task to run.", NAME, older=(
 
 ASSERT = Property("assert", "The names that the call expects to be bound.", ref("assert"))
 RETURN = Property("return", "What the call yields in place of its result.")
-ON_ERROR = Property(
-    "on_error", 'Whether a failed call is as good as any other ("continue").', words("continue", "fail", "stop")
-)
+ON_ERROR = Property("on_error", 'Whether a failed call is as good as any other ("continue").', words(*V1_ON_ERROR))
 RETURN_AND_ON_ERROR = (RETURN, ON_ERROR)
 """What the calls of v1 say of their own outcome."""
 

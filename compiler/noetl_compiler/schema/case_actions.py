@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_KINDS
+from noetl_compiler.language.sinks import EVENT_KINDS, STORES
+from noetl_compiler.language.words import GATHERINGS
 from noetl_compiler.schema.calls import DESC, Calls, by_kind
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.policies import BACKOFF, COLLECT
@@ -49,7 +50,7 @@ _BARE_TASK: Schema = {
     "if": {"propertyNames": {"enum": ["tool", *DESC.names]}},
     "then": {"properties": {"tool": ref("tool")}},
 }
-_RUN = frozenset(KINDS) - SINK_KINDS - EVENT_KINDS | {"http", "python"}
+_RUN = frozenset(KINDS) - STORES - EVENT_KINDS
 """Sinks that only run a tool; the others store rows with the call."""
 
 
@@ -161,7 +162,7 @@ CASE_ACTIONS: Models = (
                 "mode",
                 'Append the value as one item ("append", the default), append its items ("extend"), or replace what '
                 'was there ("replace").',
-                words("append", "extend", "replace"),
+                words(*GATHERINGS),
             ),
         ),
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.dialects.executor import PROFILES
+from noetl_compiler.language.words import DIALECTS
 from noetl_compiler.schema.calls import DESC
 from noetl_compiler.schema.model import Model, Models, Property, without_effect
 from noetl_compiler.schema.policies import FAILURE
@@ -99,7 +100,7 @@ ROOT: Models = (
             Property(
                 "dialect",
                 "The dialect that the playbook was migrated from, whose names and defaults count in it.",
-                words("v1", "legacy", "case", "v10"),
+                words(*DIALECTS),
             ),
         ),
     ),

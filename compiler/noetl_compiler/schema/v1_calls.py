@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_FIELDS
+from noetl_compiler.language.sinks import EVENT_KINDS, FLAT_KEYS, KIND_KEYS
 from noetl_compiler.schema.calls import CALLED, INPUT, RETURN_AND_ON_ERROR, Calls, by_kind
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape
-from noetl_compiler.schema.sinks import SINK_PROPERTIES, STORE_KEYS
+from noetl_compiler.schema.sinks import SINK_PROPERTIES
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
 from noetl_compiler.schema.values import NAME, any_of, first_of, has, one_or_more, ref, told_words, words
 from noetl_compiler.tools import PSEUDO_KINDS
@@ -75,7 +75,7 @@ class Form:
 
     def _saving(self) -> Model:
         told = (Property(key, "Says that this only stores something.", _SAVING_WORDS) for key in self.keys)
-        flat = (one for one in SINK_PROPERTIES if SINK_FIELDS.issuperset(one.names))
+        flat = (one for one in SINK_PROPERTIES if FLAT_KEYS.issuperset(one.names))
         nested = Property("save", "What to store, and where.", one_or_more(ref("saved")), older=("sink",))
         about = "Only stores something; without a kind of store, what is stored is the step's result."
         own = () if self.around else RETURN_AND_ON_ERROR
@@ -93,7 +93,7 @@ def _says(keys: tuple[str, ...], kinds: tuple[str, ...]) -> Schema:
 
 _NESTED = Form("call", ("type", "kind", "tool"))
 _HAS_STORE = any_of(
-    *({"required": [key], "properties": {key: {"not": {"enum": sorted(EVENT_KINDS)}}}} for key in STORE_KEYS)
+    *({"required": [key], "properties": {key: {"not": {"enum": sorted(EVENT_KINDS)}}}} for key in KIND_KEYS)
 )
 
 NESTED_CALLS: Models = (

@@ -23,13 +23,13 @@ from noetl_compiler.dialects.tasks import ParseContext
 from noetl_compiler.dialects.values import condition
 from noetl_compiler.graph import Span, Template
 from noetl_compiler.language.events import CASE_EVENTS, CaseEvent
+from noetl_compiler.language.words import OnStatus, Status
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.templates import TemplateFailure, paths
 from noetl_compiler.templating.truth import texts_in
 
-__all__ = ["Boundary", "CaseRule", "Subject", "read_rules"]
+__all__ = ["CaseRule", "Subject", "read_rules"]
 
-Boundary = Literal["ok", "error"]
 Moment = Literal["enter", "call", "end"]
 
 _CALL_NAMES = ("response", "result", "data", "output", "this")
@@ -55,7 +55,7 @@ class CaseRule:
     span: Span
     actions: Actions
     moment: Moment
-    boundaries: tuple[Boundary, ...]
+    boundaries: tuple[Status, ...]
     when: Template | None
     unless: tuple[Template, ...] = ()
 
@@ -65,7 +65,7 @@ class CaseRule:
         return self.when is None and bool(self.unless)
 
     @property
-    def on(self) -> Literal["any", "ok", "error"]:
+    def on(self) -> OnStatus:
         return self.boundaries[0] if len(self.boundaries) == 1 else "any"
 
 
@@ -143,7 +143,7 @@ def _placed(entry: _Entry, subject: Subject, entries: list[_Entry], around: Pars
     return _in_loop(rule, events, subject)
 
 
-def _boundaries(events: frozenset[CaseEvent]) -> tuple[Boundary, ...]:
+def _boundaries(events: frozenset[CaseEvent]) -> tuple[Status, ...]:
     return (*(("ok",) if events - {"call.error"} else ()), *(("error",) if "call.error" in events else ()))
 
 
