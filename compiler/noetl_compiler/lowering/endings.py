@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from noetl_compiler import syntax
 from noetl_compiler.graph import Assign, Route, Span, Step, Value
 from noetl_compiler.graph.contents import pointer, templates_in
+from noetl_compiler.language.names import START, WORKLOAD
 from noetl_compiler.templating.check import examine
 from noetl_compiler.value_merge import names_in, overlay, picked
 
@@ -23,7 +24,7 @@ _NO_NAME = re.compile(r"\W")
 ALL_RESULTS = "loop_results"
 """The same by a name that is no loop's own."""
 
-_OF_THE_RUN = frozenset({"workload", "work", "job", "execution_id", "payload", "env"})
+_OF_THE_RUN = (START | WORKLOAD) - {"now", "keychain"}
 """Names that every iteration shares, so a result that reads no other is rendered once."""
 
 

@@ -16,14 +16,12 @@ from dataclasses import dataclass
 from noetl_compiler import syntax
 from noetl_compiler.graph import Arc, Assign, Route, Span, Step, Template, Value
 from noetl_compiler.graph.contents import pointer
+from noetl_compiler.language.names import PASSED, STATUS
 from noetl_compiler.language.words import OnStatus
-from noetl_compiler.reserved_names import PASSED
 from noetl_compiler.templating.check import examine
 from noetl_compiler.value_merge import names_in
 
 __all__ = ["Ways", "boundary", "passed_names", "routers_of"]
-
-_OUTCOME_NAMES = frozenset({"event", "error", "output", "outcome", "_outcome"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +104,7 @@ def boundary(when: Template | None) -> OnStatus:
     if when is None:
         return "ok"
     names = {path.partition(".")[0] for path in examine(when.source).reads}
-    return "any" if names & _OUTCOME_NAMES else "ok"
+    return "any" if names & STATUS else "ok"
 
 
 def passed_names(playbook: syntax.Playbook) -> dict[str, Value]:

@@ -21,8 +21,8 @@ from noetl_compiler.graph import (
     Value,
 )
 from noetl_compiler.language import defaults
+from noetl_compiler.language.names import CHOSEN, PASSED
 from noetl_compiler.language.words import OnStatus
-from noetl_compiler.reserved_names import CHOSEN, PASSED
 from noetl_compiler.value_merge import names_in
 
 __all__ = [

@@ -20,8 +20,8 @@ from noetl_compiler.dialects.case.tasks import reads_assigned, sets_on_arcs
 from noetl_compiler.dialects.tasks import ParseContext
 from noetl_compiler.graph import Assign, EnterRule, Template, Value
 from noetl_compiler.graph.contents import pointer
+from noetl_compiler.language.names import CHOSEN
 from noetl_compiler.language.words import OnStatus
-from noetl_compiler.reserved_names import CHOSEN
 from noetl_compiler.source import expressions
 from noetl_compiler.syntax import Arc, Name, Next
 from noetl_compiler.value_merge import names_in, overlay, picked
