@@ -14,10 +14,10 @@ from noetl_compiler.dialects.spec_defaults import read_call_defaults, total_of
 from noetl_compiler.dialects.tasks import ParseContext
 from noetl_compiler.dialects.values import timeout
 from noetl_compiler.graph import Timeout
+from noetl_compiler.language.tools import KINDS
 from noetl_compiler.language.words import DIALECTS, BranchFailure, Dialect
 from noetl_compiler.nodes import MappingNode, ScalarNode
 from noetl_compiler.syntax import NO_DEFAULTS, CallDefaults, Name
-from noetl_compiler.tools import KINDS
 
 __all__ = ["PROFILES", "Executor", "read_executor"]
 

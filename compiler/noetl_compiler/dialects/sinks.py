@@ -10,10 +10,10 @@ from noetl_compiler.dialects.guards import read_guard
 from noetl_compiler.dialects.values import condition
 from noetl_compiler.graph import Guard, Sink, Span, Value
 from noetl_compiler.language import sinks
+from noetl_compiler.language.tools import KINDS
 from noetl_compiler.language.words import SINK_LEVELS, SINK_MODES, SinkLevel
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
-from noetl_compiler.tools import KINDS
 
 __all__ = [
     "read_sink",

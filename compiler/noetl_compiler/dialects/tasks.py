@@ -1,6 +1,6 @@
 """One tool call out of its fields, whether they stand in a ``tool`` mapping or flat on a step.
 
-What is told apart here: fields of the tool (its config, by the table in tools.py), names bound for it
+What is told apart here: fields of the tool (its config, by the table in language/tools.py), names bound for it
 (``input`` and all its older spellings), and what belongs to the engine (auth, timeout, policy, retry, sinks,
 set).
 """
@@ -26,11 +26,11 @@ from noetl_compiler.dialects.tool_types import check_types, forbid_two_statement
 from noetl_compiler.dialects.v1.outcomes import with_outcome
 from noetl_compiler.dialects.values import mapping_value, timeout
 from noetl_compiler.graph import Output, Sink, Timeout, Value
+from noetl_compiler.language.tools import CALLED, KINDS, PSEUDO_KINDS, ToolKind
 from noetl_compiler.language.words import Dialect
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Policy, Task
-from noetl_compiler.tools import CALLED, KINDS, PSEUDO_KINDS, ToolKind
 from noetl_compiler.value_merge import names_in, overlay
 
 __all__ = [

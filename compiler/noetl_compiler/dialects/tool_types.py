@@ -1,5 +1,5 @@
-"""Whether the fields of a tool are of the types that its table in tools.py tells, and go together. A template may yield
-any type.
+"""Whether the fields of a tool have the types that its table in language/tools.py names, and go together. A template may
+yield any type.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related, nearest
 from noetl_compiler.dialects.fields import kind_of
 from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS
+from noetl_compiler.language.tools import METHODS, SQL_FIELDS, ToolKind
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
-from noetl_compiler.tools import METHODS, SQL_FIELDS, ToolKind
 
 __all__ = ["check_types", "forbid_two_statements"]
 

@@ -10,8 +10,8 @@ import msgspec
 from noetl_compiler import graph, syntax
 from noetl_compiler.graph import Span, Value
 from noetl_compiler.graph.contents import pointer
+from noetl_compiler.language.tools import sends_headers
 from noetl_compiler.language.words import Dialect, Unmatched
-from noetl_compiler.tools import sends_headers
 from noetl_compiler.value_merge import names_in, overlay, without
 
 __all__ = ["PREVIOUS", "calls_of", "lower_tasks", "workbook_of"]

@@ -12,6 +12,7 @@ from typing import cast
 
 from noetl_compiler.conditions import bare
 from noetl_compiler.graph import Json, Task
+from noetl_compiler.language.tools import SQL_KINDS
 
 __all__ = ["call_in_words"]
 
@@ -71,7 +72,7 @@ def _all(config: Mapping[str, Json], field: str) -> list[Json]:
 
 _CALLS: Mapping[str, Callable[[Mapping[str, Json]], str]] = {
     "http": _address,
-    **dict.fromkeys(("postgres", "duckdb", "ducklake", "snowflake", "shell"), _statement),
+    **dict.fromkeys((*sorted(SQL_KINDS), "shell"), _statement),
     "playbook": _named("path"),
     "secrets": _named("secret_name", "name"),
     "container": _named("image"),

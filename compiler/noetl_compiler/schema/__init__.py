@@ -1,7 +1,7 @@
 """The JSON Schema of each dialect, for editors: completion, a sentence on hover, mistakes underlined while typing.
 
 Tables, one file a part of the language, say of every key what it means and what its value may be (model.py has their
-words, values.py the values); the fields of tools come from noetl_compiler.tools. A schema is made from them on demand.
+words, values.py the values); the fields of tools come from language/tools.py. A schema is made from them on demand.
 That they and the front ends know the same is held by tests, which ask both.
 """
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from noetl_compiler.graph import Json
+from noetl_compiler.language.tools import PSEUDO_KINDS, ToolKind
 from noetl_compiler.language.words import V1_ON_ERROR
 from noetl_compiler.schema.model import Model, Property, Schema
 from noetl_compiler.schema.policies import GUARD
@@ -19,7 +20,6 @@ from noetl_compiler.schema.routes import SET
 from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS, kind_of, tool_fields
 from noetl_compiler.schema.values import NAME, NAMES, TEXT, TIMEOUT, ref, told_words, words
-from noetl_compiler.tools import PSEUDO_KINDS, ToolKind
 
 __all__ = [
     "ASSERT",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.language.sinks import EVENT_KINDS, STORES
+from noetl_compiler.language.tools import KINDS
 from noetl_compiler.language.words import GATHERINGS
 from noetl_compiler.schema.calls import DESC, Calls, by_kind
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
@@ -25,7 +26,6 @@ from noetl_compiler.schema.values import (
     ref,
     words,
 )
-from noetl_compiler.tools import KINDS
 
 __all__ = ["CASE_ACTIONS"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from noetl_compiler.language.tools import PSEUDO_KINDS
 from noetl_compiler.schema.calls import CALLED, DESC, KIND_WORDS, Calls, by_kind
 from noetl_compiler.schema.model import Model, Models, Property, Schema, without_effect
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
 from noetl_compiler.schema.values import MAPPING, NAME, NAMES, any_of, ref
-from noetl_compiler.tools import PSEUDO_KINDS
 
 __all__ = ["OWN_WORDS", "STEPS"]
 

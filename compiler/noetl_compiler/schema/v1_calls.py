@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from noetl_compiler.language.sinks import EVENT_KINDS, FLAT_KEYS, KIND_KEYS
+from noetl_compiler.language.tools import PSEUDO_KINDS
 from noetl_compiler.schema.calls import CALLED, INPUT, RETURN_AND_ON_ERROR, Calls, by_kind
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape
 from noetl_compiler.schema.sinks import SINK_PROPERTIES
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
 from noetl_compiler.schema.values import NAME, any_of, first_of, has, one_or_more, ref, told_words, words
-from noetl_compiler.tools import PSEUDO_KINDS
 
 __all__ = ["CALLS", "NESTED_CALLS", "Form"]
 

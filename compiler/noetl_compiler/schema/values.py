@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from noetl_compiler.language.quantities import DURATION_PATTERN, NUMERAL_PATTERN, list_units
+from noetl_compiler.language.tools import HEADER_NAME
 from noetl_compiler.schema.model import Schema
-from noetl_compiler.tools import HEADER_NAME
 
 __all__ = [
     "AMOUNT",

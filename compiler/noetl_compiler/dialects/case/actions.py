@@ -26,9 +26,9 @@ from noetl_compiler.dialects.tasks import INPUTS, ParseContext, read_tool
 from noetl_compiler.dialects.values import assigns
 from noetl_compiler.graph import Assign, Collect, Sink, Value
 from noetl_compiler.language.sinks import EVENT_KINDS, STORES
+from noetl_compiler.language.tools import KINDS
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.syntax import Arc, Name, Task
-from noetl_compiler.tools import KINDS
 
 __all__ = ["Actions", "read_actions"]
 

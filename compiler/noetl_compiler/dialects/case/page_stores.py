@@ -14,9 +14,9 @@ from noetl_compiler.codes import Code
 from noetl_compiler.dialects.case.rules import CaseRule
 from noetl_compiler.graph import Sink, Value
 from noetl_compiler.language.sinks import STORES
+from noetl_compiler.language.tools import SQL_COMMANDS
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Task
-from noetl_compiler.tools import SQL_COMMANDS
 from noetl_compiler.value_merge import names_in
 
 __all__ = ["storing_pages"]

@@ -13,10 +13,10 @@ from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.values import amount, seconds
 from noetl_compiler.graph import Span, Value
 from noetl_compiler.language import defaults
+from noetl_compiler.language.tools import KINDS
 from noetl_compiler.language.words import BACKOFFS, Backoff
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.syntax import Arc
-from noetl_compiler.tools import KINDS
 
 __all__ = ["Repeat", "read_call", "read_repeat"]
 

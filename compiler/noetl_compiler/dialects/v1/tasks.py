@@ -12,9 +12,9 @@ from noetl_compiler.dialects.tasks import ParseContext, known_fields, read_task
 from noetl_compiler.dialects.v1.outcomes import with_outcome
 from noetl_compiler.dialects.v1.saves import SAVES, read_saving
 from noetl_compiler.graph import Value
+from noetl_compiler.language.tools import KINDS
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.syntax import Name, Task
-from noetl_compiler.tools import KINDS
 from noetl_compiler.value_merge import overlay
 
 __all__ = ["read_call", "read_flat", "read_iterated"]
