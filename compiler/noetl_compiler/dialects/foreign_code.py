@@ -25,7 +25,7 @@ from noetl_compiler.syntax import ForeignText
 __all__ = ["foreign_texts", "splices_values", "with_go_quoted"]
 
 _GO = re.compile(r"\{\{-?\s*\.")
-_SQL = SQL_COMMANDS | {"script"}
+_SQL = frozenset({*SQL_COMMANDS, "script"})
 _FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
     {"python": frozenset({"code", "script"}), **dict.fromkeys(SQL_LANGUAGES, _SQL)}
 )

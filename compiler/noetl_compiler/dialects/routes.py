@@ -17,6 +17,7 @@ from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.policies import SETS, read_assigns
 from noetl_compiler.dialects.values import condition, mapping_value
 from noetl_compiler.graph import Template, Value
+from noetl_compiler.language import keys
 from noetl_compiler.language.words import NO_MATCH, ON_STATUS, ROUTE_MODES, RouteMode
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
@@ -25,10 +26,9 @@ from noetl_compiler.value_merge import overlay
 
 __all__ = ["ROUTE_KEYS", "read_next"]
 
-_ARGS = ("args", "with", "input", "data", "payload")
 
 ROUTE_KEYS = frozenset(
-    {"step", "next", "when", "condition", "then", "else", "on_status", "spec", "desc", *_ARGS, *SETS}
+    {"step", "next", "when", "condition", "then", "else", "on_status", "spec", "desc", *keys.ROUTE_INPUT, *SETS}
 )
 """Every key that a route may have."""
 
@@ -99,7 +99,7 @@ def _read_entry(node: Node, report: Report) -> tuple[Group, ...]:
     fields = Fields(node, report, "a route")
     when = condition(fields.node_of("when"), report)
     then, otherwise = fields.node_of("then"), fields.node_of("else")
-    shared = mapping_value(fields.node_of(*_ARGS), report, "args")
+    shared = mapping_value(fields.node_of(*keys.ROUTE_INPUT), report, "args")
     fields.close()
     if when is None and then is None:
         return (_read_targets(otherwise, None, shared, fields),)
@@ -126,7 +126,7 @@ def _read_target(node: Node, report: Report, when: Template | None = None) -> Ar
     fields = Fields(node, report, "a route")
     to = fields.required_name("step", "next")
     own = condition(fields.node_of("when", "condition"), report)
-    args = mapping_value(fields.node_of(*_ARGS), report, "args")
+    args = mapping_value(fields.node_of(*keys.ROUTE_INPUT), report, "args")
     assigned = read_assigns(fields, "ctx")
     fields.ignore("spec", "desc", why="a route has no settings of its own")
     boundary = fields.choice("on_status", ON_STATUS)

@@ -1,5 +1,6 @@
-"""Whether the fields of a tool have the types that its table in language/tools.py names, and go together. A template may
-yield any type.
+"""Whether the fields of a tool have the types that its table in language/tools.py names, and go together.
+
+A template may yield any type.
 """
 
 from __future__ import annotations

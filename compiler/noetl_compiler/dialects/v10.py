@@ -14,9 +14,10 @@ from noetl_compiler.dialects.results import read_output
 from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.spec_defaults import read_call_defaults, total_of
-from noetl_compiler.dialects.tasks import INPUTS, ParseContext, read_tool
+from noetl_compiler.dialects.tasks import ParseContext, read_tool
 from noetl_compiler.dialects.values import assigns, condition, mapping_value, seconds, timeout
 from noetl_compiler.graph import AdmitRule, EnterRule, Sink, Timeout, Value
+from noetl_compiler.language import keys
 from noetl_compiler.language.words import JOINS, ROUTE_MODES, BranchFailure, Join, RouteMode
 from noetl_compiler.nodes import MappingNode, value_of
 from noetl_compiler.syntax import NO_DEFAULTS, CallDefaults, Name, Step, Task
@@ -57,7 +58,7 @@ def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
         fields.text("desc", "description"),
         admit=(*spec.admit, *_read_when(fields)),
         join=spec.join,
-        args=mapping_value(fields.node_of(*INPUTS), report, "input"),
+        args=mapping_value(fields.node_of(*keys.INPUT), report, "input"),
         loop=loop,
         tasks=with_older_wrappers(fields, read_tool(fields.node_of("tool"), name, inner), inner),
         set=(*read_assigns(fields, "ctx"), *assigns(fields.mapping("vars"), "ctx", report)),

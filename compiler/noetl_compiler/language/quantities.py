@@ -9,18 +9,19 @@ __all__ = [
     "FALSE_WORDS",
     "NUMERAL_PATTERN",
     "TRUE_WORDS",
+    "UNITS",
     "duration",
     "list_units",
     "numeral",
 ]
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 """Unit of a duration -> seconds."""
 
 NUMERAL_PATTERN = r"\d+(\.\d+)?"
 """A number without a sign."""
 
-DURATION_PATTERN = rf"{NUMERAL_PATTERN}\s*({'|'.join(_UNITS)})?"
+DURATION_PATTERN = rf"{NUMERAL_PATTERN}\s*({'|'.join(UNITS)})?"
 """A number and its unit, seconds where there is none."""
 
 TRUE_WORDS = frozenset({"true", "yes", "1"})
@@ -43,10 +44,10 @@ def duration(text: str) -> float | None:
     if found is None:
         return None
     number, unit = found[0].removesuffix(found[2] or ""), found[2] or "s"
-    return float(number) * _UNITS[unit]
+    return float(number) * UNITS[unit]
 
 
 def list_units(quote: str = "") -> str:
     """The units for a message: ``ms, s, m, h and d``."""
-    *most, last = (f"{quote}{unit}{quote}" for unit in _UNITS)
+    *most, last = (f"{quote}{unit}{quote}" for unit in UNITS)
     return f"{', '.join(most)} and {last}"

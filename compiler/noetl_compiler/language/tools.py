@@ -25,6 +25,10 @@ __all__ = [
     "SQL_FIELDS",
     "SQL_KINDS",
     "SQL_LANGUAGES",
+    "V1_KINDS",
+    "V1_KIND_KEYS",
+    "V1_MARKS",
+    "V1_SAVES",
     "Effect",
     "ToolKind",
     "sends_headers",
@@ -86,7 +90,7 @@ def _kind(
 
 
 _SQL = "command commands cmd cmds query queries command_b64 commands_b64 script params"
-SQL_COMMANDS = frozenset({"command", "commands", "cmd", "cmds", "query", "queries"})
+SQL_COMMANDS = ("command", "commands", "query", "queries", "cmd", "cmds")
 """Where the SQL of a task may stand as it is."""
 
 SQL_FIELDS = frozenset(_SQL.removesuffix(" params").split())
@@ -229,6 +233,18 @@ CALLED = ToolKind(
     frozenset[str]().union(*(kind.bound for kind in KINDS.values())), about="Runs a task of the workbook."
 )
 """What the call of a workbook task may say of the tool it does not name: its connection and its commands."""
+
+V1_KINDS: Mapping[str, str] = MappingProxyType({"playbooks": "playbook", "secret": "secrets", "task": "workbook"})
+"""Other words of the v1 dialect -> the kind that each means."""
+
+V1_KIND_KEYS = ("type", "kind", "tool")
+"""Where a call of the v1 dialect may say what it calls."""
+
+V1_MARKS = ("start", "end", "router")
+"""Kinds of the v1 dialect that only mark a step and may still store something."""
+
+V1_SAVES = frozenset({"save", "sink"})
+"""Words of the v1 dialect for what only stores something."""
 
 SQL_KINDS = frozenset(name for name, kind in KINDS.items() if kind.fields and kind.fields >= SQL_FIELDS)
 """Kinds that run SQL and yield its rows."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from noetl_compiler.graph import Json
+from noetl_compiler.language import keys
 from noetl_compiler.language.tools import PSEUDO_KINDS, ToolKind
 from noetl_compiler.language.words import V1_ON_ERROR
 from noetl_compiler.schema.model import Model, Property, Schema
@@ -75,7 +76,7 @@ INPUT = Property(
     "input",
     "Names with their values that the tool can use: in Python code they are variables.",
     NAMES,
-    older=("args", "with", "data", "params", "payload"),
+    older=(*keys.INPUT[1:], *keys.LOOSE_INPUT),
 )
 
 _SPEC = ref("task_spec")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noetl_compiler.language import keys
 from noetl_compiler.language.sinks import EVENT_KINDS, STORES
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.language.words import GATHERINGS
@@ -94,7 +95,7 @@ CASE_ACTIONS: Models = (
         "What a rule does, and the step that it goes on to.",
         (
             Property("step", "The step to go on to.", NAME, required=True),
-            Property("input", "Names with their values that the next step can use.", NAMES, older=("args", "with")),
+            Property("input", "Names with their values that the next step can use.", NAMES, older=keys.INPUT[1:]),
             *_ACTIONS,
         ),
         open=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from noetl_compiler.language import keys
 from noetl_compiler.language.words import NO_MATCH, ROUTE_MODES
 from noetl_compiler.language.words import ON_STATUS as STATUSES
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
@@ -45,7 +46,7 @@ _INPUT = Property(
     "input",
     "Names with their values that the next step can use.",
     NAMES,
-    older=("args", "with", "data", "payload"),
+    older=keys.ROUTE_INPUT[1:],
 )
 
 _IS_ENTRY: Schema = {**has("step", "next", "when", "then", "else"), "not": has("arcs", "spec")}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from noetl_compiler.graph import Json
-from noetl_compiler.language.tools import CALLED, KINDS, PSEUDO_KINDS, ToolKind
+from noetl_compiler.language.tools import CALLED, KINDS, PSEUDO_KINDS, SQL_COMMANDS, ToolKind
 from noetl_compiler.schema.field_types import field_value
 from noetl_compiler.schema.model import Property, Schema, without_effect
 
@@ -26,7 +26,7 @@ _SQL = 'The SQL to run; several statements are separated by ";", and templates i
 _ENCODED = "The SQL to run, in base64."
 _FIELD_MEANINGS: Mapping[str, str] = MappingProxyType(
     {
-        **dict.fromkeys(("command", "commands", "cmd", "cmds", "query", "queries", "script"), _SQL),
+        **dict.fromkeys((*SQL_COMMANDS, "script"), _SQL),
         **dict.fromkeys(("command_b64", "commands_b64"), _ENCODED),
         "account": "The account of Snowflake.",
         "action": "Whether to store or to fetch: put or get.",

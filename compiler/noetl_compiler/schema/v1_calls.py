@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from noetl_compiler.language.sinks import EVENT_KINDS, FLAT_KEYS, KIND_KEYS
-from noetl_compiler.language.tools import PSEUDO_KINDS
+from noetl_compiler.language.tools import PSEUDO_KINDS, V1_KIND_KEYS, V1_KINDS, V1_MARKS, V1_SAVES
 from noetl_compiler.schema.calls import CALLED, INPUT, RETURN_AND_ON_ERROR, Calls, by_kind
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape
 from noetl_compiler.schema.sinks import SINK_PROPERTIES
@@ -23,10 +23,9 @@ __all__ = ["CALLS", "NESTED_CALLS", "Form"]
 CALLS = Calls(binds=True)
 
 _OLDER_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"playbook": ("playbooks",), "secrets": ("secret",), "workbook": ("task",)}
+    {kind: tuple(word for word, meant in V1_KINDS.items() if meant == kind) for kind in V1_KINDS.values()}
 )
-_SAVES = ("save", "sink")
-_MARKS = ("start", "end", "router")
+_SAVES = tuple(sorted(V1_SAVES))
 _SAVING_WORDS = words(*_SAVES, *ALL_KINDS)
 """Beside "type" the tool is the kind of store."""
 _NAME = Property("name", "A name by which the result is known beside that of the step.", NAME)
@@ -82,7 +81,7 @@ class Form:
         return Model(f"saving_{self.name}", about, (*told, _NAME, nested, *flat, *own), self.around)
 
     def _only_saves(self) -> Schema:
-        marked: Schema = {"allOf": [_says(self.keys, _MARKS), has(*_SAVES)]}
+        marked: Schema = {"allOf": [_says(self.keys, V1_MARKS), has(*_SAVES)]}
         unnamed: Schema = {"allOf": [has(*_SAVES), {"not": has(*self.keys, "path", "name", "task")}]}
         return any_of(_says(self.keys, _SAVES), marked, unnamed)
 
@@ -91,7 +90,7 @@ def _says(keys: tuple[str, ...], kinds: tuple[str, ...]) -> Schema:
     return any_of(*({"required": [key], "properties": {key: {"enum": list(kinds)}}} for key in keys))
 
 
-_NESTED = Form("call", ("type", "kind", "tool"))
+_NESTED = Form("call", V1_KIND_KEYS)
 _HAS_STORE = any_of(
     *({"required": [key], "properties": {key: {"not": {"enum": sorted(EVENT_KINDS)}}}} for key in KIND_KEYS)
 )

@@ -22,9 +22,10 @@ from noetl_compiler.dialects.case.repeats import Repeat, read_call, read_repeat
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.sinks import read_sinks
-from noetl_compiler.dialects.tasks import INPUTS, ParseContext, read_tool
+from noetl_compiler.dialects.tasks import ParseContext, read_tool
 from noetl_compiler.dialects.values import assigns
 from noetl_compiler.graph import Assign, Collect, Sink, Value
+from noetl_compiler.language import keys
 from noetl_compiler.language.sinks import EVENT_KINDS, STORES
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
@@ -103,9 +104,9 @@ def _targets(fields: Fields) -> tuple[Arc, ...]:
     if found is not None:
         nodes.append(found)
     if "step" in fields:
-        entries = tuple(entry for entry in fields.node.entries if entry[0].text in ("step", *INPUTS))
+        entries = tuple(entry for entry in fields.node.entries if entry[0].text in ("step", *keys.INPUT))
         fields.node_of("step")
-        fields.node_of(*INPUTS)
+        fields.node_of(*keys.INPUT)
         nodes.append(MappingNode(entries, fields.span))
     following = [read_next(node, fields.report) for node in nodes]
     return tuple(arc for one in following if one for group in one.groups for arc in group)

@@ -12,7 +12,7 @@ from noetl_compiler.dialects.retry import warn_of_unsaid_pages
 from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.values import amount, seconds
 from noetl_compiler.graph import Span, Value
-from noetl_compiler.language import defaults
+from noetl_compiler.language import defaults, keys
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.language.words import BACKOFFS, Backoff
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
@@ -73,7 +73,7 @@ def _read(fields: Fields, kind: str) -> Repeat:
     multiplier = fields.number("backoff_multiplier", "multiplier")
     backoff = fields.choice("backoff", BACKOFFS)
     limit, jitter = seconds(fields.node_of("max_delay"), report), fields.flag("jitter")
-    args = fields.mapping("args", "with", "input")
+    args = fields.mapping(*keys.INPUT)
     entries = (*(args.entries if args else ()), *fields.rest(_CONFIG))
     fields.close(("args", *_CONFIG))
     patch = _value(tuple(entry for entry in entries if entry[0].text in own), fields.span)

@@ -23,6 +23,7 @@ from noetl_compiler.dialects.tasks import ParseContext
 from noetl_compiler.dialects.values import condition
 from noetl_compiler.graph import Span, Template
 from noetl_compiler.language.events import CASE_EVENTS, CaseEvent
+from noetl_compiler.language.names import OF_THE_CALL
 from noetl_compiler.language.words import OnStatus, Status
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.templates import TemplateFailure, paths
@@ -32,7 +33,7 @@ __all__ = ["CaseRule", "Subject", "read_rules"]
 
 Moment = Literal["enter", "call", "end"]
 
-_CALL_NAMES = ("response", "result", "data", "output", "this")
+_CALL_NAMES = OF_THE_CALL.keys() - {"outcome", "_outcome"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.policies import read_assigns
 from noetl_compiler.dialects.routes import read_next
-from noetl_compiler.dialects.tasks import INPUTS, ParseContext, read_task, read_tool
+from noetl_compiler.dialects.tasks import ParseContext, read_task, read_tool
 from noetl_compiler.dialects.v10 import StepSpec, read_step_spec, with_older_wrappers
 from noetl_compiler.dialects.values import assigns, mapping_value, timeout
 from noetl_compiler.graph import AdmitRule, EnterRule, Value
-from noetl_compiler.language import defaults
+from noetl_compiler.language import defaults, keys
 from noetl_compiler.language.words import CASE_ON_ERROR, ROUTE_MODES, CaseOnError
 from noetl_compiler.nodes import MappingNode, ScalarNode, value_of
 from noetl_compiler.syntax import Name, Policy, Rule, Step, Task
@@ -56,7 +56,7 @@ def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
         fields.text("desc", "description"),
         admit=(*spec.step.admit, *_admissions(rules, subject)),
         join=spec.step.join,
-        args=mapping_value(fields.node_of(*INPUTS), report, "args"),
+        args=mapping_value(fields.node_of(*keys.INPUT), report, "args"),
         loop=loop,
         tasks=_with_rules(tasks, rules, subject, spec.on_error, name),
         set=(*assigns(fields.mapping("vars"), "ctx", report), *read_assigns(fields, "ctx")),

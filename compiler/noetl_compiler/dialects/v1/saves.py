@@ -11,14 +11,12 @@ from noetl_compiler.dialects.tasks import ParseContext
 from noetl_compiler.dialects.values import condition
 from noetl_compiler.graph import Guard, Sink, Value
 from noetl_compiler.language.sinks import EVENT_KINDS, FLAT_KEYS, KIND_KEYS
+from noetl_compiler.language.tools import V1_SAVES
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import NOTHING, Name, Task
 
-__all__ = ["SAVES", "read_saving"]
-
-SAVES = frozenset({"save", "sink"})
-"""The keys under which a step says what it stores."""
+__all__ = ["read_saving"]
 
 
 def read_saving(fields: Fields, step: Name, around: ParseContext) -> Task:
@@ -36,7 +34,7 @@ def read_saving(fields: Fields, step: Name, around: ParseContext) -> Task:
 
 def _saved(fields: Fields) -> tuple[Node, ...]:
     """One store or a list of them; without either the fields of one lie flat on the step."""
-    found = fields.node_of(*sorted(SAVES))
+    found = fields.node_of(*sorted(V1_SAVES))
     if found is None:
         return (MappingNode(fields.rest(FLAT_KEYS), fields.span),)
     return found.items if isinstance(found, SequenceNode) else (found,)

@@ -1,0 +1,14 @@
+"""Keys under which a document binds names, the canonical one first."""
+
+from __future__ import annotations
+
+__all__ = ["INPUT", "LOOSE_INPUT", "ROUTE_INPUT"]
+
+INPUT = ("input", "args", "with")
+"""Names for a task or a step."""
+
+LOOSE_INPUT = ("data", "params", "payload")
+"""Names for a task whose tool has no field of that name."""
+
+ROUTE_INPUT = (*INPUT, "data", "payload")
+"""Names that a route passes to the step it leads to."""
