@@ -6,7 +6,7 @@ is none, a way to it from every step that names no other, and each dialect's def
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
@@ -16,14 +16,12 @@ from noetl_compiler.language import defaults
 from noetl_compiler.lowering.endings import Ending, arrival_name, ending_of
 from noetl_compiler.lowering.routes import Ways, passed_names, routers_of
 from noetl_compiler.lowering.sinks import saving_behind, saving_name
-from noetl_compiler.lowering.tasks import lower_tasks, workbook_of
+from noetl_compiler.lowering.tasks import lower_tasks
 from noetl_compiler.regions import regions_of
-from noetl_compiler.syntax import Name
+from noetl_compiler.syntax_queries import entry_of, final_of, workbook_of
 from noetl_compiler.value_merge import overlay
 
-__all__ = ["END", "entry_of", "final_name", "final_of", "lower"]
-
-END = "end"
+__all__ = ["lower"]
 
 
 def lower(playbook: syntax.Playbook, file: str) -> Graph:
@@ -46,24 +44,6 @@ def lower(playbook: syntax.Playbook, file: str) -> Graph:
             timeout=playbook.timeout,
         )
     )
-
-
-def entry_of(playbook: syntax.Playbook) -> str:
-    """Where a run begins: the executor's entry step, else ``start``, else the first step."""
-    if playbook.entry:
-        return playbook.entry.text
-    names = [step.name.text for step in playbook.steps]
-    return "start" if "start" in names else names[0]
-
-
-def final_of(playbook: syntax.Playbook) -> str:
-    """Where all paths meet."""
-    return final_name(playbook.final, (step.name.text for step in playbook.steps))
-
-
-def final_name(final: Name | None, steps: Iterable[str]) -> str:
-    """The executor's final step, else ``end`` in any case of letters."""
-    return final.text if final else next((name for name in steps if name.lower() == END), END)
 
 
 class _Lowering:

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from noetl_compiler.graph import Assign, Value
 from noetl_compiler.language.names import (
+    ALL_RESULTS,
     BEFORE,
     BELOW_EVENT,
     BELOW_JOB,
@@ -26,12 +27,11 @@ from noetl_compiler.language.names import (
     SAVED,
     START,
     WORKLOAD,
+    results_name,
 )
 from noetl_compiler.language.words import Dialect
-from noetl_compiler.lower import entry_of
-from noetl_compiler.lowering.endings import ALL_RESULTS, results_name
 from noetl_compiler.syntax import Loop, Playbook, Step, Task
-from noetl_compiler.syntax_queries import arcs_of, set_by_step, set_by_task
+from noetl_compiler.syntax_queries import entry_of, passed_by_arcs, set_by_step, set_by_task
 from noetl_compiler.templating.template_sites import RenderedAt, Use
 from noetl_compiler.value_merge import names_in
 
@@ -187,12 +187,7 @@ class VisibleNames:
 
     @cached_property
     def _passed(self) -> dict[str, list[Value]]:
-        """Step -> what the arcs to it bind there."""
-        passed: dict[str, list[Value]] = {}
-        for step in self._playbook.steps:
-            for arc in arcs_of(step):
-                passed.setdefault(arc.to.text, []).append(arc.args)
-        return passed
+        return passed_by_arcs(self._playbook)
 
     def _of_place(self, use: Use) -> frozenset[str] | None:
         """The names bound there and not everywhere; None when a template decides which they are."""

@@ -34,7 +34,9 @@ def tables() -> tuple[Table, ...]:
     choices = {name: table for name, table in vars(words).items() if isinstance(table, words.Words)}
     boundaries = {one: events.names_of(one) for one in (*events.AFTER_CALL.values(), *events.AFTER_LOOP.values())}
     engine = {
-        name: frozenset(getattr(names, name)) for name in names.__all__ if name not in ("PASSED", "CHOSEN", "BEFORE")
+        name: frozenset[str](found)
+        for name, found in vars(names).items()
+        if name != "BEFORE" and name in names.__all__ and isinstance(found, frozenset | Mapping)
     }
     sets = {
         **{f"words.{name}": frozenset(table) for name, table in choices.items()},
@@ -55,6 +57,7 @@ def tables() -> tuple[Table, ...]:
         "defaults.FRAME": frozenset(defaults.FRAME),
         "quantities.UNITS": frozenset(UNITS),
         "keys.INPUT": frozenset(keys.INPUT),
+        "keys.PREVIOUS": keys.PREVIOUS,
     }
     small = tuple(Table(name, found, _least(len(found))) for name, found in sets.items() if len(found) > 1)
     large = (Table("tools.KINDS", frozenset(tools.KINDS), 3), Table("keys.ROUTE_INPUT", frozenset(keys.ROUTE_INPUT), 4))

@@ -7,10 +7,10 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related, nearest
 from noetl_compiler.graph import AdmitRule, Span, Template
 from noetl_compiler.language.words import OnStatus, Status
-from noetl_compiler.lowering.routes import boundary
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Next, Playbook, Policy, Step
 from noetl_compiler.syntax_queries import all_tasks
+from noetl_compiler.templating.boundary import boundary
 from noetl_compiler.templating.outcome_facts import WORDS
 from noetl_compiler.templating.truth import texts_in
 

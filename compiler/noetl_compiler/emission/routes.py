@@ -8,9 +8,9 @@ from noetl_compiler.emission.source_lookup import NOWHERE, Region, scalar
 from noetl_compiler.emission.values import emit_assigns, emit_condition, emit_names
 from noetl_compiler.graph import Template
 from noetl_compiler.language import keys
-from noetl_compiler.lowering.routes import boundary
 from noetl_compiler.nodes import MappingNode, SequenceNode
 from noetl_compiler.syntax import Arc, Next
+from noetl_compiler.templating.boundary import boundary
 
 __all__ = ["emit_next"]
 

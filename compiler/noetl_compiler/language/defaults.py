@@ -9,6 +9,8 @@ __all__ = [
     "ATTEMPTS",
     "COLLECTED_AS",
     "DELAY",
+    "ENTRY_STEP",
+    "FINAL_STEP",
     "FRAME",
     "IN_FLIGHT",
     "ITERATOR",
@@ -45,3 +47,9 @@ FRAME: Mapping[str, int] = MappingProxyType(
     {"max_rows": 1_000, "max_seconds": 60, "max_bytes": 16_000_000, "row_concurrency": 16}
 )
 """The limits of a frame: items, seconds until no further item begins, bytes of results, items worked on at once."""
+
+ENTRY_STEP = "start"
+"""The step that a run begins with, where there is one of that name; else the first."""
+
+FINAL_STEP = "end"
+"""The step where all routes meet, in any case of letters; it is injected where there is none."""

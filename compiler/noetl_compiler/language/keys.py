@@ -1,8 +1,8 @@
-"""Keys under which a document binds names, the canonical one first."""
+"""Keys under which a document binds names, the canonical one first, and words that stand for the name of a task."""
 
 from __future__ import annotations
 
-__all__ = ["INPUT", "LOOSE_INPUT", "ROUTE_INPUT"]
+__all__ = ["INPUT", "LOOSE_INPUT", "PREVIOUS", "ROUTE_INPUT"]
 
 INPUT = ("input", "args", "with")
 """Names for a task or a step."""
@@ -12,3 +12,6 @@ LOOSE_INPUT = ("data", "params", "payload")
 
 ROUTE_INPUT = (*INPUT, "data", "payload")
 """Names that a route passes to the step it leads to."""
+
+PREVIOUS = frozenset({"previous", "prev", "_previous", "@previous"})
+"""Names for the task before this one, as the target of a jump."""

@@ -6,10 +6,12 @@ tables with what the machine really binds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
 __all__ = [
+    "ALL_RESULTS",
     "BEFORE",
     "BELOW_EVENT",
     "BELOW_JOB",
@@ -29,6 +31,7 @@ __all__ = [
     "START",
     "STATUS",
     "WORKLOAD",
+    "results_name",
 ]
 
 WORKLOAD = frozenset({"workload", "work"})
@@ -103,3 +106,11 @@ PASSED = "ctx.passed."
 
 CHOSEN = "ctx.chosen."
 """Then a step with a loop: the ``case`` rule that was last to match one of its items, and what it passes."""
+
+ALL_RESULTS = "loop_results"
+"""The results of the iterations of a loop over steps, at its end, by a name that is no loop's own."""
+
+
+def results_name(loop: str) -> str:
+    """The same by the loop's own name."""
+    return re.sub(r"\W", "_", loop) + "_results"

@@ -10,29 +10,12 @@ import msgspec
 from noetl_compiler import graph, syntax
 from noetl_compiler.graph import Span, Value
 from noetl_compiler.graph.contents import pointer
+from noetl_compiler.language.keys import PREVIOUS
 from noetl_compiler.language.tools import sends_headers
 from noetl_compiler.language.words import Dialect, Unmatched
 from noetl_compiler.value_merge import names_in, overlay, without
 
-__all__ = ["PREVIOUS", "calls_of", "lower_tasks", "workbook_of"]
-
-PREVIOUS = frozenset({"previous", "prev", "_previous", "@previous"})
-"""Ways to say "the task before this one" in a jump."""
-
-
-def workbook_of(playbook: syntax.Playbook) -> dict[str, syntax.Task]:
-    """The workbook's tasks by name."""
-    return {task.label.text: task for task in playbook.workbook}
-
-
-def calls_of(task: syntax.Task, workbook: Mapping[str, syntax.Task]) -> tuple[syntax.Task, ...]:
-    """The task and those of the workbook it stands for, each once, as far as they exist."""
-    found = [task]
-    while task.workbook is not None and (called := workbook.get(task.workbook.text)) is not None:
-        if any(called is one for one in found):
-            break
-        found.append(task := called)
-    return tuple(found)
+__all__ = ["lower_tasks"]
 
 
 def lower_tasks(
