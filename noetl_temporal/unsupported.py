@@ -8,11 +8,10 @@ from noetl_activities.tool import BUILT_IN, tool_names
 from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Span, Step, Task
 from noetl_compiler.graph.contents import templates_in
+from noetl_compiler.language.sinks import STORES
 from noetl_compiler.value_merge import names_in
 
 __all__ = ["UnsupportedError", "tools_for", "unsupported"]
-
-SINKS = frozenset({"postgres", "duckdb"})
 
 
 class UnsupportedError(ValueError):
@@ -72,8 +71,8 @@ def _in_task(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
     if task.policy is not None and task.policy.circuit is not None:
         yield task.policy.circuit.span, "circuit breakers cannot run yet: remove it"
     for sink in task.sinks:
-        if sink.kind not in SINKS:
-            yield sink.span, f"there is no sink {sink.kind!r}: the sinks are {', '.join(sorted(SINKS))}"
+        if sink.kind not in STORES:
+            yield sink.span, f"there is no sink {sink.kind!r}: the sinks are {', '.join(sorted(STORES))}"
 
 
 def _secrets(graph: Graph) -> Iterator[tuple[Span, str]]:

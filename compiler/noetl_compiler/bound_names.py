@@ -7,9 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl_compiler.graph import Value
-from noetl_compiler.lowering.tasks import calls_of, workbook_of
 from noetl_compiler.syntax import Playbook, Task
-from noetl_compiler.syntax_queries import arcs_of
+from noetl_compiler.syntax_queries import calls_of, passed_by_arcs, workbook_of
 from noetl_compiler.value_merge import names_in
 
 __all__ = ["tasks_with_bound_names"]
@@ -19,7 +18,7 @@ def tasks_with_bound_names(playbook: Playbook) -> Iterator[tuple[Task, frozenset
     """All tasks, those of the workbook with the names that any of their calls binds. None where that is known only
     when it runs, or where there is no call.
     """
-    workbook, passed = workbook_of(playbook), _passed(playbook)
+    workbook, passed = workbook_of(playbook), passed_by_arcs(playbook)
     of_workbook: dict[int, list[Value]] = {id(task): [] for task in playbook.workbook}
     for step in playbook.steps:
         around = [step.args, *passed.get(step.name.text, ())]
@@ -32,15 +31,6 @@ def tasks_with_bound_names(playbook: Playbook) -> Iterator[tuple[Task, frozenset
     for task in playbook.workbook:
         values = of_workbook[id(task)]
         yield task, _names(values) if values else None
-
-
-def _passed(playbook: Playbook) -> dict[str, list[Value]]:
-    """Step -> what the ways to it pass."""
-    found: dict[str, list[Value]] = {}
-    for step in playbook.steps:
-        for arc in arcs_of(step):
-            found.setdefault(arc.to.text, []).append(arc.args)
-    return found
 
 
 def _names(values: list[Value]) -> frozenset[str] | None:

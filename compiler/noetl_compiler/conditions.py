@@ -16,11 +16,12 @@ from itertools import accumulate
 from typing import Literal, NamedTuple, TypeAlias
 
 from noetl_compiler.graph import Template
+from noetl_compiler.language.events import AFTER_CALL, AFTER_LOOP, ENTERED, names_of
+from noetl_compiler.language.words import OnStatus
 from noetl_compiler.source import expressions
 
-__all__ = ["Condition", "Moment", "OutcomeFilter", "bare", "read_condition"]
+__all__ = ["Condition", "Moment", "bare", "read_condition"]
 
-OutcomeFilter: TypeAlias = Literal["any", "ok", "error"]
 Moment: TypeAlias = Literal["enter", "call", "loop"]
 """When a condition is asked: on entering a step, after a call or a step of calls, after a whole loop."""
 
@@ -30,7 +31,7 @@ class Condition(NamedTuple):
     else that it asks. Both are empty texts where nothing is asked.
     """
 
-    on: OutcomeFilter = "any"
+    on: OnStatus = "any"
     cause: str = ""
     rest: str = ""
 
@@ -43,12 +44,9 @@ _STATES = (
 )
 _EVENTS = re.compile(r"event\.name (?:==|in) (?P<names>'[\w.]+'|[\[(]['\w., ]+[\])])")
 _NAMES: Mapping[Moment, tuple[frozenset[str], frozenset[str]]] = {
-    "enter": (frozenset({"step.enter"}), frozenset()),
-    "call": (frozenset({"call.done", "step.done", "step.exit"}), frozenset({"call.error", "step.failed", "step.exit"})),
-    "loop": (
-        frozenset({"loop.done", "step.done", "step.exit"}),
-        frozenset({"loop.failed", "call.error", "step.failed", "step.exit"}),
-    ),
+    "enter": (names_of(ENTERED), frozenset()),
+    "call": (names_of(AFTER_CALL["ok"]), names_of(AFTER_CALL["error"])),
+    "loop": (names_of(AFTER_LOOP["ok"]), names_of(AFTER_LOOP["error"])),
 }
 """What the events after success and after failure are called at each moment (semantics.md 8)."""
 _PRESENT = re.compile(r"(?:response|result)(?: is defined| (?:!=|is not) none)")
@@ -66,7 +64,7 @@ _WEAKER = {"and": ("or", "if"), "or": ("if",)}
 
 
 @lru_cache(maxsize=4096)
-def read_condition(when: Template | None, on: OutcomeFilter = "any", moment: Moment = "call") -> Condition:
+def read_condition(when: Template | None, on: OnStatus = "any", moment: Moment = "call") -> Condition:
     """The condition of what is asked at a moment of a step, after the outcome ``on`` only."""
     if when is None:
         return Condition(on)
@@ -85,7 +83,7 @@ def read_condition(when: Template | None, on: OutcomeFilter = "any", moment: Mom
             rest.append(part)
     if not given:
         return Condition(on, rest=expression)
-    outcome: OutcomeFilter = "any" if len(given) > 1 else "error" if "error" in given else "ok"
+    outcome: OnStatus = "any" if len(given) > 1 else "error" if "error" in given else "ok"
     told = _PRESENT if outcome == "ok" else _BELOW_600 if cause == "5xx" else _NOTHING
     left = [part for part in rest if not told.fullmatch(_plain(part))]
     return Condition(outcome, cause, " and ".join(left))

@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple, TypeAlias, cast
 
 from noetl_compiler.conditions import bare, read_condition
 from noetl_compiler.graph import Graph, Json, Sink, Step, Task
+from noetl_compiler.language.tools import IDEMPOTENT_METHODS, KINDS, SAFE_METHODS, SQL_COMMANDS
 from noetl_compiler.sql_effects import sql_effect
-from noetl_compiler.tools import IDEMPOTENT_METHODS, KINDS, SAFE_METHODS, SQL_COMMANDS
 
 __all__ = ["Guarantee", "guarantees_json", "name_of", "of_call", "of_rows", "tasks_of"]
 

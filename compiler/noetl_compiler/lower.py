@@ -6,24 +6,22 @@ is none, a way to it from every step that names no other, and each dialect's def
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
 from noetl_compiler import graph, syntax
 from noetl_compiler.graph import Arc, Graph, Route, SourceRef, Step, Value
+from noetl_compiler.language import defaults
 from noetl_compiler.lowering.endings import Ending, arrival_name, ending_of
 from noetl_compiler.lowering.routes import Ways, passed_names, routers_of
 from noetl_compiler.lowering.sinks import saving_behind, saving_name
-from noetl_compiler.lowering.tasks import lower_tasks, workbook_of
+from noetl_compiler.lowering.tasks import lower_tasks
 from noetl_compiler.regions import regions_of
-from noetl_compiler.syntax import Name
+from noetl_compiler.syntax_queries import entry_of, final_of, workbook_of
 from noetl_compiler.value_merge import overlay
 
-__all__ = ["DEFAULT_IN_FLIGHT", "END", "entry_of", "final_name", "final_of", "lower"]
-
-END = "end"
-DEFAULT_IN_FLIGHT = 16
+__all__ = ["lower"]
 
 
 def lower(playbook: syntax.Playbook, file: str) -> Graph:
@@ -46,24 +44,6 @@ def lower(playbook: syntax.Playbook, file: str) -> Graph:
             timeout=playbook.timeout,
         )
     )
-
-
-def entry_of(playbook: syntax.Playbook) -> str:
-    """Where a run begins: the executor's entry step, else ``start``, else the first step."""
-    if playbook.entry:
-        return playbook.entry.text
-    names = [step.name.text for step in playbook.steps]
-    return "start" if "start" in names else names[0]
-
-
-def final_of(playbook: syntax.Playbook) -> str:
-    """Where all paths meet."""
-    return final_name(playbook.final, (step.name.text for step in playbook.steps))
-
-
-def final_name(final: Name | None, steps: Iterable[str]) -> str:
-    """The executor's final step, else ``end`` in any case of letters."""
-    return final.text if final else next((name for name in steps if name.lower() == END), END)
 
 
 class _Lowering:
@@ -155,12 +135,12 @@ class _Lowering:
 def _lower_loop(loop: syntax.Loop) -> graph.Loop:
     body = loop.body
     if body.mode == "parallel" and body.max_in_flight is None:
-        body = replace(body, max_in_flight=Value(DEFAULT_IN_FLIGHT))
+        body = replace(body, max_in_flight=Value(defaults.IN_FLIGHT))
     if body.frame is not None:
         body = replace(body, frame=_lower_frame(body.frame))
     return body
 
 
 def _lower_frame(frame: graph.Frame) -> graph.Frame:
-    said = {name: getattr(frame, name) or Value(default) for name, default in graph.FRAME_DEFAULTS.items()}
+    said = {name: getattr(frame, name) or Value(default) for name, default in defaults.FRAME.items()}
     return graph.Frame(frame.span, **said)

@@ -8,7 +8,7 @@ with their templates, retry rules, loops, sinks) is already in the graph's own f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from noetl_compiler import graph
 from noetl_compiler.graph import (
@@ -25,6 +25,7 @@ from noetl_compiler.graph import (
     Timeout,
     Value,
 )
+from noetl_compiler.language.words import BranchFailure, Dialect, Join, NoMatch, OnStatus, RouteMode, Unmatched
 from noetl_compiler.nodes import ScalarNode
 
 __all__ = [
@@ -32,10 +33,7 @@ __all__ = [
     "NO_DEFAULTS",
     "Arc",
     "CallDefaults",
-    "Dialect",
-    "Failure",
     "ForeignText",
-    "Join",
     "Loop",
     "Name",
     "Next",
@@ -49,10 +47,6 @@ __all__ = [
 
 NOTHING = Value({})
 """No names at all."""
-
-Dialect: TypeAlias = Literal["v1", "legacy", "case", "v10"]
-Failure: TypeAlias = Literal["best_effort", "fail_fast"]
-Join: TypeAlias = Literal["wave", "any", "each"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +71,7 @@ class Policy:
 
     span: Span
     rules: tuple[Rule, ...] = ()
-    unmatched: Literal["continue", "fail"] | None = None
+    unmatched: Unmatched | None = None
     circuit: Circuit | None = None
 
 
@@ -159,7 +153,7 @@ class Arc:
     when: Template | None = None
     set: tuple[Assign, ...] = ()
     args: Value = NOTHING
-    on: Literal["any", "ok", "error"] | None = None
+    on: OnStatus | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +165,9 @@ class Next:
     """
 
     span: Span
-    mode: Literal["exclusive", "inclusive"]
+    mode: RouteMode
     groups: tuple[tuple[Arc, ...], ...] = ()
-    on_no_match: Literal["end", "complete", "quiet"] | None = None
+    on_no_match: NoMatch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +193,7 @@ class Step:
     ends: Name | None = None
     sinks: tuple[Sink, ...] = ()
     enter: tuple[EnterRule, ...] = ()
-    failure: Failure | None = None
+    failure: BranchFailure | None = None
     defaults: CallDefaults = NO_DEFAULTS
 
 
@@ -223,5 +217,5 @@ class Playbook:
     entry: Name | None = None
     final: Name | None = None
     no_next_is_error: bool = False
-    failure: Failure | None = None
+    failure: BranchFailure | None = None
     timeout: Timeout | None = None

@@ -1,13 +1,26 @@
-"""Ways through the syntax tree that several phases go: tasks, arcs, ``set`` entries, calls of the workbook."""
+"""What phases ask of the syntax tree: tasks, arcs, ``set`` entries, calls of the workbook, first and last step."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from noetl_compiler.graph import Assign
-from noetl_compiler.syntax import Arc, Playbook, Step, Task
+from noetl_compiler.graph import Assign, Value
+from noetl_compiler.language.defaults import ENTRY_STEP, FINAL_STEP
+from noetl_compiler.syntax import Arc, Name, Playbook, Step, Task
 
-__all__ = ["all_tasks", "arcs_of", "called_tasks", "set_by_step", "set_by_task"]
+__all__ = [
+    "all_tasks",
+    "arcs_of",
+    "called_tasks",
+    "calls_of",
+    "entry_of",
+    "final_name",
+    "final_of",
+    "passed_by_arcs",
+    "set_by_step",
+    "set_by_task",
+    "workbook_of",
+]
 
 
 def all_tasks(playbook: Playbook) -> Iterator[Task]:
@@ -45,3 +58,45 @@ def called_tasks(steps: Iterable[Step], workbook: Iterable[Task]) -> frozenset[s
     """The names of the workbook's tasks that steps and tasks of the workbook call."""
     tasks = (*workbook, *(task for step in steps for task in step.tasks))
     return frozenset(task.workbook.text for task in tasks if task.workbook is not None)
+
+
+def workbook_of(playbook: Playbook) -> dict[str, Task]:
+    """The workbook's tasks by name."""
+    return {task.label.text: task for task in playbook.workbook}
+
+
+def calls_of(task: Task, workbook: Mapping[str, Task]) -> tuple[Task, ...]:
+    """The task and those of the workbook it stands for, each once, as far as they exist."""
+    found = [task]
+    while task.workbook is not None and (called := workbook.get(task.workbook.text)) is not None:
+        if any(called is one for one in found):
+            break
+        found.append(task := called)
+    return tuple(found)
+
+
+def entry_of(playbook: Playbook) -> str:
+    """Where a run begins: the executor's entry step, else ``start``, else the first step."""
+    if playbook.entry:
+        return playbook.entry.text
+    names = [step.name.text for step in playbook.steps]
+    return ENTRY_STEP if ENTRY_STEP in names else names[0]
+
+
+def final_of(playbook: Playbook) -> str:
+    """Where all paths meet."""
+    return final_name(playbook.final, (step.name.text for step in playbook.steps))
+
+
+def final_name(final: Name | None, steps: Iterable[str]) -> str:
+    """The executor's final step, else ``end`` in any case of letters."""
+    return final.text if final else next((name for name in steps if name.lower() == FINAL_STEP), FINAL_STEP)
+
+
+def passed_by_arcs(playbook: Playbook) -> dict[str, list[Value]]:
+    """Step -> what the arcs to it bind there."""
+    passed: dict[str, list[Value]] = {}
+    for step in playbook.steps:
+        for arc in arcs_of(step):
+            passed.setdefault(arc.to.text, []).append(arc.args)
+    return passed

@@ -25,6 +25,7 @@ from jinja2.exceptions import SecurityError, TemplateSyntaxError
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.graph import Json, Span, Value
 from noetl_compiler.graph.contents import at, key_in
+from noetl_compiler.language.quantities import FALSE_WORDS
 from noetl_compiler.templating import paths as template_paths
 from noetl_compiler.templating.absent import Absent
 from noetl_compiler.templating.budget import BudgetExceededError, NotDataError, RenderBudget
@@ -74,7 +75,7 @@ class Verdict(NamedTuple):
 
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
-_FALSE = frozenset({"", "false", "0", "no", "none", "null"})
+_FALSE = FALSE_WORDS | {"", "none", "null"}
 
 
 def render(value: Value, scope: Mapping[str, Any]) -> Json:

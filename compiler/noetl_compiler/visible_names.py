@@ -1,8 +1,8 @@
 """Which names a template sees, by dialect and by place: what a run binds, as far as the playbook tells.
 
 A bare name is looked up from the inside out: what an outcome binds, the task's input, the names of the iteration,
-the engine's own names, ctx, results by step and task, the workload (semantics.md 13). The tables are compared with
-what the machine really binds by ``tests/machine/test_visible_names.py``.
+the engine's own names, ctx, results by step and task, the workload (semantics.md 13). The names of the
+engine are tables in ``language/names.py``.
 """
 
 from __future__ import annotations
@@ -12,70 +12,38 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from noetl_compiler.graph import Assign, Value
-from noetl_compiler.lower import entry_of
-from noetl_compiler.lowering.endings import ALL_RESULTS, results_name
-from noetl_compiler.syntax import Dialect, Loop, Playbook, Step, Task
-from noetl_compiler.syntax_queries import arcs_of, set_by_step, set_by_task
+from noetl_compiler.language.names import (
+    ALL_RESULTS,
+    BEFORE,
+    BELOW_EVENT,
+    BELOW_JOB,
+    CLAIM,
+    COUNTS,
+    EVENT,
+    ITERATION,
+    OUTCOME,
+    PIPELINE,
+    RUN,
+    SAVED,
+    START,
+    WORKLOAD,
+    results_name,
+)
+from noetl_compiler.language.words import Dialect
+from noetl_compiler.syntax import Loop, Playbook, Step, Task
+from noetl_compiler.syntax_queries import entry_of, passed_by_arcs, set_by_step, set_by_task
 from noetl_compiler.templating.template_sites import RenderedAt, Use
 from noetl_compiler.value_merge import names_in
 
 __all__ = [
-    "BEFORE",
-    "COUNTS",
-    "EVENT",
     "IN_LOOP",
-    "ITERATION",
-    "OUTCOME",
-    "OUTSIDE",
-    "PIPELINE",
-    "RUN",
-    "START",
     "VisibleNames",
 ]
-
-OUTSIDE = frozenset({"env", "keychain"})
-"""What is not the playbook's: the environment and credentials."""
-
-START = frozenset({"payload", "workload", "execution_id", "job", "now"}) | OUTSIDE
-"""When the workload's defaults are rendered."""
-
-RUN = frozenset({*START, "work", "ctx", "vars", "iter", "results"})
-"""In every step."""
-
-ITERATION = frozenset({"loop", "_loop", "_index", "loop_index"})
-"""In the body of a loop, beside the element's own name."""
-
-COUNTS = frozenset({"index", "index0", "count", "size", "length", "first", "last"})
-"""Below ``iter`` in the body of a loop; each also with a leading underscore."""
-
-PIPELINE = frozenset({"_task", "_prev"})
-"""In a task of a step, beside the labels of the tasks before it."""
-
-BEFORE = frozenset({"output", "outcome"})
-"""In a task after another: what came of that."""
-
-OUTCOME = frozenset(
-    {"output", "outcome", "_outcome", "result", "data", "response", "this", "success", "error", "status_code"}
-    | {"last_error", "attempt", "_attempt", "page", "iteration", "_retry"}
-)
-"""After a call: in rules, in sinks, in what a task or step sets, in ways on."""
-
-EVENT = frozenset({"event"})
-"""On entering a step and in ways on, in the case dialect in every rule."""
-
-SAVED = frozenset({"count"})
-"""Where the results of a loop as a whole are stored (lowering/sinks.py)."""
-
-CLAIM = frozenset({"__frame_max_rows"})
-"""In the claim of a cursor."""
 
 IN_LOOP = (RenderedAt.ITEM, RenderedAt.TASK, RenderedAt.OUTCOME)
 """Where a template is rendered for each iteration of its step's loop."""
 
 _NONE: frozenset[str] = frozenset()
-_WORKLOAD = frozenset({"workload", "work"})
-_EVENT = frozenset({"name", "type", "step", "payload"})
-_JOB = frozenset({"id", "uuid", "execution_id"})
 
 
 class VisibleNames:
@@ -107,7 +75,7 @@ class VisibleNames:
         decides what is bound, it is taken not to be the workload.
         """
         given = self._given(use)
-        return name not in _WORKLOAD if given is None else name in given
+        return name not in WORKLOAD if given is None else name in given
 
     def is_only_task(self, use: Use, name: str) -> bool:
         """Whether a task of the step is all that a name stands for at a place."""
@@ -143,13 +111,13 @@ class VisibleNames:
             case "keychain":
                 return self.keychain
             case "job":
-                return _JOB
+                return BELOW_JOB
             case "iter":
                 return None if self.regions else self._iteration(use)
             case "loop" | "_loop":
                 return None if self.regions or name in self._beside_counts else COUNTS
             case "event":
-                return _EVENT if self._has_event(use) and name not in self._beside_counts else None
+                return BELOW_EVENT if self._has_event(use) and name not in self._beside_counts else None
             case _:
                 return None
 
@@ -219,12 +187,7 @@ class VisibleNames:
 
     @cached_property
     def _passed(self) -> dict[str, list[Value]]:
-        """Step -> what the arcs to it bind there."""
-        passed: dict[str, list[Value]] = {}
-        for step in self._playbook.steps:
-            for arc in arcs_of(step):
-                passed.setdefault(arc.to.text, []).append(arc.args)
-        return passed
+        return passed_by_arcs(self._playbook)
 
     def _of_place(self, use: Use) -> frozenset[str] | None:
         """The names bound there and not everywhere; None when a template decides which they are."""
@@ -247,7 +210,7 @@ class VisibleNames:
             tasks = _tasks(self._steps(use))
             names |= PIPELINE | {task.label.text for task in tasks} | (BEFORE if len(tasks) > 1 else _NONE)
         if use.place in (RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ARC):
-            names |= OUTCOME | _beside_statements(use)
+            names |= OUTCOME.keys() | _beside_statements(use)
         if use.place is RenderedAt.AFTER and any(step.sinks for step in self._steps(use)):
             names |= SAVED
         return names | EVENT if self._has_event(use) else names

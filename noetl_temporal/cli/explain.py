@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 import click
 
 from noetl_compiler.codes import Code, explanation
+from noetl_compiler.language.tools import KINDS, PSEUDO_KINDS
 from noetl_compiler.schema.lookup import CONSTRUCTS, KeyEntry, UnknownPathError, lookup
 from noetl_compiler.schema.tools import KIND_MEANINGS
-from noetl_compiler.tools import KINDS, PSEUDO_KINDS
 
 __all__ = ["explain_command"]
 

@@ -22,7 +22,7 @@ __all__ = ["prune_command", "summary"]
 def _duration(ctx: click.Context, param: click.Parameter, text: str) -> timedelta:
     """``30d`` as a timedelta. Raises click.BadParameter."""
     del ctx
-    from noetl_compiler.numerals import duration
+    from noetl_compiler.language.quantities import duration
 
     seconds = duration(text)
     try:

@@ -9,8 +9,8 @@ from typing import cast
 
 import click
 
+from noetl_compiler.language.words import Dialect
 from noetl_compiler.schema import DIALECTS, Schema, json_schema, schema_of_all
-from noetl_compiler.syntax import Dialect
 from noetl_temporal.cli.output import write_text
 
 __all__ = ["schema_command"]

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from noetl_compiler.graph import Guard, Json, Value
+from noetl_compiler.language.defaults import MULTIPLIER
 
 __all__ = [
     "AttemptCounts",
@@ -50,7 +51,7 @@ class CallRule(msgspec.Struct, frozen=True, omit_defaults=True):
     when: str | None = None
     attempts: Value | None = None
     backoff: str = "none"
-    multiplier: float = 2.0
+    multiplier: float = MULTIPLIER
     delay: Value | None = None
     max_delay: Value | None = None
     jitter: bool = False

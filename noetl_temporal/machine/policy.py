@@ -13,14 +13,14 @@ import msgspec
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Guard, Span, Value
+from noetl_compiler.language import defaults
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine import quantities
 from noetl_temporal.machine.call import CallRule, RuleMistake
 from noetl_temporal.machine.undefined import unmatched
 
-__all__ = ["DEFAULT_ATTEMPTS", "Decision", "RuleError", "allows", "decide", "delay_of"]
+__all__ = ["Decision", "RuleError", "allows", "decide", "delay_of"]
 
-DEFAULT_ATTEMPTS = 3
 _NO_RETRY_AFTER = 0.0
 
 
@@ -118,7 +118,7 @@ def delay_of(rule: CallRule, attempt: int, jitter: float = 0.0, scope: Mapping[s
 def _attempts_of(value: Value | None, scope: Mapping[str, Any]) -> int:
     found = None if value is None else templates.render(value, scope)
     if value is None or found is None:
-        return DEFAULT_ATTEMPTS
+        return defaults.ATTEMPTS
     return quantities.count(found, "attempts", _place(value))
 
 

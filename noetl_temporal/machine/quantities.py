@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import cast
 
 from noetl_compiler.graph import Json, Span
-from noetl_compiler.numerals import duration, numeral
+from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS, duration, numeral
 from noetl_compiler.templates import TemplateFailure
 
 __all__ = ["MAX_COUNT", "MAX_SECONDS", "count", "flag", "seconds"]
@@ -24,8 +24,6 @@ MAX_COUNT = 1_000_000_000
 
 _TEXT_SHOWN = 40
 _DIGITS_SHOWN = 2**63
-_TRUE = frozenset({"true", "yes", "1"})
-_FALSE = frozenset({"false", "no", "0"})
 
 
 def seconds(value: Json, what: str, span: Span | None) -> float:
@@ -64,9 +62,9 @@ def flag(value: Json, what: str, span: Span | None) -> bool:
     word = value.strip().lower() if isinstance(value, str) else None
     if value is True or value is False:
         return value
-    if word in _TRUE or (word is None and _number(value, numeral) == 1):
+    if word in TRUE_WORDS or (word is None and _number(value, numeral) == 1):
         return True
-    if word in _FALSE or (word is None and _number(value, numeral) == 0):
+    if word in FALSE_WORDS or (word is None and _number(value, numeral) == 0):
         return False
     raise _failure(what, value, "true or false", span)
 

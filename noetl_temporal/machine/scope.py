@@ -12,6 +12,7 @@ from typing import Any
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Value
+from noetl_compiler.language.events import AFTER_CALL
 from noetl_compiler.value_merge import names_in, picked, without
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.deferred import Names, taken
@@ -133,7 +134,7 @@ def call_names(
         return names
     if outcome["status"] == "ok":
         names["response"] = names["result"] = view_of(outcome, partial(call_view, kind))
-    return {**names, **event_names("step.done" if outcome["status"] == "ok" else "step.failed", step, outcome)}
+    return {**names, **event_names(AFTER_CALL["ok" if outcome["status"] == "ok" else "error"], step, outcome)}
 
 
 def own_step(dialect: str, step: str, kind: str, outcome: PlainOutcome | None = None) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Conditions that did not match because they used an undefined name: a typo, most often (semantics.md 15).
 
 Such a condition counts as false, so a run may end well and have done nothing; the log gets a warning for it. None is
-written where names are missing on purpose: after a failure or a skip, for the names of ``SOMETIMES``, and in older
-dialects where another condition of the same place matched.
+written where names are missing on purpose: after a failure or a skip, for the names of ``OF_SOME_OUTCOMES``, and in
+older dialects where another condition of the same place matched.
 """
 
 from __future__ import annotations
@@ -11,17 +11,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from noetl_compiler import templates
+from noetl_compiler.language.names import OF_SOME_OUTCOMES
 from noetl_temporal.machine.mistake import Mistake
 
-__all__ = ["SOMETIMES", "Mistake", "is_reported", "left_out", "undefined_name", "unmatched"]
-
-SOMETIMES = frozenset({"error", "last_error", "status_code"})
-"""Names that only some outcomes bind: playbooks ask for them without asking first whether they are there."""
+__all__ = ["Mistake", "is_reported", "left_out", "undefined_name", "unmatched"]
 
 
 def undefined_name(verdict: templates.Verdict) -> str | None:
     """The undefined name that the condition used by mistake."""
-    if not verdict.is_mistake or verdict.indeterminate[0].partition(".")[0] in SOMETIMES:
+    if not verdict.is_mistake or verdict.indeterminate[0].partition(".")[0] in OF_SOME_OUTCOMES:
         return None
     return verdict.indeterminate[0]
 

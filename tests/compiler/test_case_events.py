@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl_compiler.dialects.case.events import EVENTS, also_at, answered_events
+from noetl_compiler.dialects.case.events import also_at, answered_events
 from noetl_compiler.graph import Span, Template
+from noetl_compiler.language.events import CASE_EVENTS
 from noetl_compiler.templates import predicate
 
 
@@ -22,7 +23,7 @@ def condition(source: str) -> Template:
         ("{{ event.name in ['step.exit', 'call.done'] and response.a }}", {"step.exit", "call.done"}),
         ("{{ event.name not in ('step.enter', 'loop.item', 'loop.done') }}", {"call.done", "call.error", "step.exit"}),
         ("{{ event.name != 'call.error' and event.name != 'step.exit' and 'call.done' == event.name }}", {"call.done"}),
-        ("{{ event['name'] == 'loop.done' or result.n > 1 }}", set(EVENTS)),
+        ("{{ event['name'] == 'loop.done' or result.n > 1 }}", set(CASE_EVENTS)),
         ("{{ not event.name == 'call.done' and event.name in ['call.done', 'loop.item'] }}", {"loop.item"}),
         ("{{ event.name == 'call.error' and error.status in [502, 503] }}", {"call.error"}),
         # before there was call.error, call.done came after a failure as well
@@ -52,7 +53,7 @@ def test_no_condition_answers_to_calls() -> None:
     assert answered_events(None) == {"call.done"}
 
 
-ATOMS = ["a", "b", *(f"event.name == '{event}'" for event in EVENTS), "event.name in ['call.done']"]
+ATOMS = ["a", "b", *(f"event.name == '{event}'" for event in CASE_EVENTS), "event.name in ['call.done']"]
 
 
 def joined(parts: tuple[str, str, str]) -> str:
@@ -69,7 +70,7 @@ def test_a_condition_never_holds_at_an_event_it_does_not_answer_to(source: str, 
     when = f"{{{{ {source} }}}}"
     if "event" not in source:
         return
-    for event in set(EVENTS) - answered_events(condition(when)):
+    for event in set(CASE_EVENTS) - answered_events(condition(when)):
         assert not predicate(when, {"event": {"name": event}, "a": a, "b": b}).matched
 
 

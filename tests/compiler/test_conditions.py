@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl_compiler.conditions import Condition, Moment, OutcomeFilter, read_condition
+from noetl_compiler.conditions import Condition, Moment, read_condition
 from noetl_compiler.graph import Span, Template
+from noetl_compiler.language.words import OnStatus
 
 SPAN = Span(7, 1, 7, 2)
 
 
-def read(source: str, on: OutcomeFilter = "any", moment: Moment = "call") -> Condition:
+def read(source: str, on: OnStatus = "any", moment: Moment = "call") -> Condition:
     return read_condition(Template(source, SPAN), on, moment)
 
 
@@ -33,6 +34,7 @@ def read(source: str, on: OutcomeFilter = "any", moment: Moment = "call") -> Con
         ),
         ("{{ event.name == 'step.exit' and response is defined }}", "any", "", "response is defined"),
         ("{{ event.name in ['call.done', 'step.done'] and response is defined }}", "ok", "", ""),
+        ("{{ event.name == 'loop.item' and a }}", "ok", "", "a"),
         ("{{ true }}", "any", "", ""),
         ("{{- a and  b -}}", "any", "", "a and b"),
         # what cannot be cut stays whole
@@ -42,14 +44,11 @@ def read(source: str, on: OutcomeFilter = "any", moment: Moment = "call") -> Con
         ("{{ not (error is defined) }}", "any", "", "not (error is defined)"),
         ("{{ output.http.status in allowed }}", "any", "", "output.http.status in allowed"),
         ("{{ output.http.status != 200 }}", "any", "", "output.http.status != 200"),
-        ("{{ event.name == 'loop.item' }}", "any", "", "event.name == 'loop.item'"),
         ("{{ output.status == 'error' and not error }}", "any", "", "output.status == 'error' and not error"),
         ("{{ a }} or {{ b }}", "any", "", "{{ a }} or {{ b }}"),
     ],
 )
-def test_a_condition_is_its_outcome_its_cause_and_the_rest(
-    source: str, on: OutcomeFilter, cause: str, rest: str
-) -> None:
+def test_a_condition_is_its_outcome_its_cause_and_the_rest(source: str, on: OnStatus, cause: str, rest: str) -> None:
     assert read(source) == Condition(on, cause, rest)
 
 
@@ -65,7 +64,7 @@ def test_a_condition_is_its_outcome_its_cause_and_the_rest(
         ("loop.failed", "loop", "error"),
     ],
 )
-def test_an_event_is_told_where_it_happens(name: str, moment: Moment, on: OutcomeFilter | None) -> None:
+def test_an_event_is_told_where_it_happens(name: str, moment: Moment, on: OnStatus | None) -> None:
     source = f"event.name == '{name}'"
     assert read(f"{{{{ {source} }}}}", moment=moment) == (Condition(on) if on else Condition(rest=source))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from noetl_compiler import compile_or_raise, compile_text
 from noetl_compiler.emission import migrate
 from noetl_compiler.forecast import forecast
-from noetl_compiler.graph import FRAME_DEFAULTS, Frame, Graph
+from noetl_compiler.graph import Frame, Graph
+from noetl_compiler.language.defaults import FRAME
 from noetl_compiler.preview.phrases import loop_in_words
 from noetl_compiler.source import SourceFile
 
@@ -32,8 +33,8 @@ def frame_of(graph: Graph) -> Frame:
 
 def test_what_a_frame_does_not_say_is_written_down() -> None:
     frame = frame_of(graph_of("frame: {max_rows: 5}"))
-    said = {name: getattr(frame, name).data for name in FRAME_DEFAULTS}
-    assert said == {**FRAME_DEFAULTS, "max_rows": 5}
+    said = {name: getattr(frame, name).data for name in FRAME}
+    assert said == {**FRAME, "max_rows": 5}
 
 
 def test_seconds_are_a_duration_and_templates_are_kept() -> None:
@@ -67,9 +68,7 @@ def test_a_migrated_frame_is_the_same_and_says_no_more() -> None:
     assert again is not None
     assert "row_concurrency" not in again
     first, second = frame_of(compile_or_raise(text, "p.yaml")), frame_of(compile_or_raise(again, "p.yaml"))
-    assert [getattr(first, name).data for name in FRAME_DEFAULTS] == [
-        getattr(second, name).data for name in FRAME_DEFAULTS
-    ]
+    assert [getattr(first, name).data for name in FRAME] == [getattr(second, name).data for name in FRAME]
 
 
 def test_a_framed_loop_is_forecast_as_one_activity_a_frame() -> None:

@@ -13,8 +13,8 @@ from noetl_activities.tool import load_tools
 from noetl_compiler import compile_or_raise, preview
 from noetl_compiler.graph import Graph
 from noetl_compiler.guarantees import guarantees_json, of_call, of_rows
+from noetl_compiler.language.tools import KINDS
 from noetl_compiler.sql_effects import sql_effect, statements
-from noetl_compiler.tools import KINDS
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: promises}\nworkflow:\n"
 RETRY = "policy: {rules: [{when: \"{{ output.status == 'error' }}\", then: {do: retry}}]}"

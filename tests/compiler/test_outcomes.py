@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from noetl_compiler.language.events import NAMES
 from noetl_compiler.templating.check import examine
 from noetl_compiler.templating.non_boolean import OddValue
-from noetl_compiler.templating.outcome_facts import EVENTS_OF_CALLS, EVENTS_OF_LOOPS, SKIPPED, WORDS
+from noetl_compiler.templating.outcome_facts import WORDS
 from noetl_temporal.machine.views import EventName
 
 
@@ -47,15 +48,23 @@ def test_what_a_condition_comes_to_after_a_call(source: str, ok: bool | None, er
 @pytest.mark.parametrize(
     ("bound", "names"),
     [
-        ("step.done", EVENTS_OF_CALLS["ok"]),
-        ("step.failed", EVENTS_OF_CALLS["error"]),
-        ("loop.done", EVENTS_OF_LOOPS["ok"]),
-        ("loop.failed", EVENTS_OF_LOOPS["error"]),
-        ("step.skipped", SKIPPED),
+        ("step.enter", "step.enter"),
+        ("step.done", "step.done call.done step.exit loop.item"),
+        ("step.failed", "step.failed call.error step.exit"),
+        ("loop.done", "loop.done step.done step.exit"),
+        ("loop.failed", "loop.failed step.failed call.error step.exit"),
+        ("step.skipped", "step.skipped step.enter"),
     ],
 )
-def test_an_event_has_the_names_that_the_machine_gives_it(bound: str, names: frozenset[str]) -> None:
-    assert {word for word in WORDS if EventName(bound) == word} == names
+def test_an_event_equals_each_of_its_names(bound: str, names: str) -> None:
+    assert {word for word in WORDS if EventName(bound) == word} == set(names.split())
+    assert set(names.split()) <= NAMES
+
+
+@pytest.mark.parametrize("other", [["step.done"], {}, None, 1])
+def test_an_event_equals_nothing_that_is_not_text(other: object) -> None:
+    """Its names are looked up in a set, in which a list cannot be."""
+    assert EventName("step.done") != other
 
 
 @pytest.mark.parametrize(

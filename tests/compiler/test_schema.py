@@ -15,13 +15,13 @@ from jsonschema import Draft7Validator
 from noetl_compiler import compile_file, compile_text
 from noetl_compiler.dialects.detect import detect
 from noetl_compiler.graph import Json
+from noetl_compiler.language.tools import KINDS, PSEUDO_KINDS
+from noetl_compiler.language.words import Dialect
 from noetl_compiler.nodes import MappingNode, plain
 from noetl_compiler.reader import read, read_file
 from noetl_compiler.report import Report
 from noetl_compiler.schema import DIALECTS, json_schema, models_of, schema_of_all
 from noetl_compiler.source import SourceFile
-from noetl_compiler.syntax import Dialect
-from noetl_compiler.tools import KINDS, PSEUDO_KINDS
 
 ROOT = Path(__file__).parents[2]
 OWN = sorted((ROOT / "tests/compiler/corpus/ok").glob("*.yaml")) + sorted((ROOT / "dev/examples").glob("*.yaml"))

@@ -15,12 +15,12 @@ from noetl_compiler.dialects import parse
 from noetl_compiler.dialects.detect import detect
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.graph import Span
+from noetl_compiler.language.words import Dialect
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode, plain
 from noetl_compiler.reader import read, read_file
 from noetl_compiler.report import Report
 from noetl_compiler.schema import DIALECTS, json_schema
 from noetl_compiler.source import SourceFile
-from noetl_compiler.syntax import Dialect
 from tests.compiler.schema_walk import STRANGER, Samples, Schema, Walk, children
 from tests.compiler.schema_walk import Path as Place
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from noetl_compiler import visible_names as tables
+from noetl_compiler.language import names as tables
 from tests.machine.activity import Activity
 from tests.machine.driver import error, run_text
 from tests.machine.playbooks import playbook
 
+OUTCOME = frozenset(tables.OUTCOME)
 ONLY_OF_AN_ERROR = {"error"}
 ONLY_OF_HTTP = {"status_code"}
 
@@ -27,7 +28,7 @@ def bound(answers: dict[str, Any]) -> set[str]:
     return {name for name, is_bound in answers.items() if is_bound}
 
 
-EVERY = tables.RUN | tables.ITERATION | tables.PIPELINE | tables.OUTCOME | tables.EVENT | tables.BEFORE
+EVERY = tables.RUN | tables.ITERATION | tables.PIPELINE | OUTCOME | tables.EVENT | tables.BEFORE
 SOURCES = {
     tables.RUN: f"  - step: start\n    tool: {{kind: noop, message: {asked(EVERY)}}}\n",
     tables.RUN | tables.ITERATION: (
@@ -60,7 +61,7 @@ def test_a_way_on_sees_what_the_table_says(fails: bool) -> None:
 
     run = run_text(text, answer)
     absent = tables.OUTSIDE if fails else tables.OUTSIDE | ONLY_OF_AN_ERROR | ONLY_OF_HTTP
-    assert bound(run.calls[-1].config["message"]) == (tables.RUN | tables.OUTCOME | tables.EVENT) - absent
+    assert bound(run.calls[-1].config["message"]) == (tables.RUN | OUTCOME | tables.EVENT) - absent
 
 
 def test_the_workload_sees_what_the_table_says() -> None:
@@ -117,7 +118,7 @@ def test_a_case_rule_sees_what_the_table_says(actions: str) -> None:
     run = run_text(text, Activity(lambda call: call.config if call.kind == "noop" else {"status_code": 200}))
     absent = tables.OUTSIDE | ONLY_OF_AN_ERROR | ONLY_OF_HTTP
     seen = bound(run.calls[-1].config["message"]) - tables.PIPELINE
-    assert seen == (tables.RUN | tables.OUTCOME | tables.EVENT) - absent
+    assert seen == (tables.RUN | OUTCOME | tables.EVENT) - absent
 
 
 def test_entering_a_step_knows_its_event() -> None:

@@ -15,13 +15,12 @@ from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_compiler.forecast import Amount, Forecast, Sizes, forecast
-from noetl_compiler.forecasting import call_counts, cost_model, counts
+from noetl_compiler.forecasting import cost_model, counts
 from noetl_temporal import limits, workflow_host
 from noetl_temporal.client import NoetlClient, RunHandle
-from noetl_temporal.machine import budget, policy
-from noetl_temporal.machine.loops import items, offload
+from noetl_temporal.machine import budget
+from noetl_temporal.machine.loops import offload
 from noetl_temporal.machine.loops.chunks import cut
-from noetl_temporal.machine.tasks import pipeline
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
 from tests.shell.conftest import HEAD, Shell
@@ -230,8 +229,5 @@ def test_its_numbers_are_those_of_the_interpreter() -> None:
     assert cost_model.STORED_BYTES == limits.STORE_FROM_BYTES
     assert cost_model.STORED_RESULTS_BYTES == offload.STORE_RESULTS_FROM_BYTES
     assert counts.MAX_IN_FLIGHT == budget.MAX_PENDING
-    assert counts.DEFAULT_IN_FLIGHT == items.DEFAULT_IN_FLIGHT
     for size, in_flight in ((0, 9), (1, 9), (400, 9), (401, 9), (900, 1), (10**6, 9)):
         assert cost_model.chunks(size, in_flight) == max(1, len(cut([0] * size, in_flight, 10**8)))
-    assert call_counts.DEFAULT_PAGES == pipeline.DEFAULT_PAGES
-    assert call_counts.DEFAULT_ATTEMPTS == policy.DEFAULT_ATTEMPTS

@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from noetl_compiler.graph import Graph, Json, Span, Value
+from noetl_compiler.language.names import OUTCOME, WORKLOAD
 from noetl_compiler.nodes import Node, ScalarNode, SequenceNode
 from noetl_compiler.phases import ParsedPlaybook, lowered
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.templating.check import examine
 from noetl_compiler.templating.template_sites import uses
 from noetl_compiler.value_merge import names_in
-from noetl_compiler.visible_names import OUTCOME, VisibleNames
+from noetl_compiler.visible_names import VisibleNames
 
 __all__ = ["Call", "Member", "member_of"]
 
-_WORKLOAD = frozenset({"workload", "work"})
-_REQUEST = frozenset({*_WORKLOAD, "payload", "ctx", "input", "args"})
+_REQUEST = frozenset({*WORKLOAD, "payload", "ctx", "input", "args"})
 _BEGINNING = Span(1, 1, 1, 1)
 _WORD = re.compile(r"[^\W\d]\w*")
 
@@ -102,7 +102,7 @@ def _needs(playbook: Playbook) -> Iterator[str]:
             name = rest.partition(".")[0]
             if names.gives(use, head):
                 continue
-            if head in _WORKLOAD and name and (name in nulls or name not in (names.below(use, head) or ())):
+            if head in WORKLOAD and name and (name in nulls or name not in (names.below(use, head) or ())):
                 yield name
             elif head not in OUTCOME and not names.knows(use, head):
                 yield head

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from noetl_compiler.checks.outcomes import holds_after, is_impossible, possible_outcomes
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related, nearest
 from noetl_compiler.graph import AdmitRule, Span, Template
-from noetl_compiler.lowering.routes import boundary
+from noetl_compiler.language.words import OnStatus, Status
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Next, Playbook, Policy, Step
 from noetl_compiler.syntax_queries import all_tasks
-from noetl_compiler.templating.outcome_facts import WORDS, OutcomeStatus
+from noetl_compiler.templating.boundary import boundary
+from noetl_compiler.templating.outcome_facts import WORDS
 from noetl_compiler.templating.truth import texts_in
 
 __all__ = ["warn_of_dead_routes"]
@@ -78,10 +77,10 @@ class _Seen:
     def __init__(self, report: Report, *, of_loop: bool = False) -> None:
         self._report = report
         self._of_loop = of_loop
-        self._always: dict[OutcomeStatus, Span] = {}
-        self._asked: dict[tuple[OutcomeStatus, str], Span] = {}
+        self._always: dict[Status, Span] = {}
+        self._asked: dict[tuple[Status, str], Span] = {}
 
-    def before(self, on: Literal["any", "ok", "error"], when: Template | None, span: Span) -> Span | None:
+    def before(self, on: OnStatus, when: Template | None, span: Span) -> Span | None:
         """The rule because of which this one never matches, else None. This one is remembered."""
         outcomes = sorted(possible_outcomes(on, when, of_loop=self._of_loop))
         if when is not None and not outcomes and is_impossible(when, of_loop=self._of_loop):
@@ -93,7 +92,7 @@ class _Seen:
         earlier = found[0] if found and all(found) else None
         return earlier if earlier != span else None  # a way that rules without one of their own take as well
 
-    def _remember(self, outcome: OutcomeStatus, when: Template | None, span: Span) -> None:
+    def _remember(self, outcome: Status, when: Template | None, span: Span) -> None:
         if holds_after(when, outcome, of_loop=self._of_loop):
             self._always.setdefault(outcome, span)
         elif when is not None:

@@ -11,10 +11,9 @@ from collections import deque
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related
-from noetl_compiler.lower import final_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
-from noetl_compiler.syntax_queries import arcs_of
+from noetl_compiler.syntax_queries import arcs_of, final_of
 from noetl_compiler.templating.check import Facts
 from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.template_sites import RenderedAt, Use

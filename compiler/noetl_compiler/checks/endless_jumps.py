@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from noetl_compiler.checks.outcomes import holds_after
 from noetl_compiler.codes import Code
-from noetl_compiler.lowering.tasks import PREVIOUS
+from noetl_compiler.language.keys import PREVIOUS
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Rule, Step
 

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related, nearest
 from noetl_compiler.graph import Json, Value
-from noetl_compiler.lowering.routes import passed_names
-from noetl_compiler.lowering.tasks import calls_of, workbook_of
 from noetl_compiler.report import Report
-from noetl_compiler.syntax import NOTHING, Playbook, Task
+from noetl_compiler.syntax import Playbook, Task
+from noetl_compiler.syntax_queries import calls_of, passed_by_arcs, workbook_of
 from noetl_compiler.value_merge import names_in
 
 __all__ = ["warn_of_unbound_expectations"]
@@ -18,9 +17,10 @@ __all__ = ["warn_of_unbound_expectations"]
 
 def warn_of_unbound_expectations(playbook: Playbook, report: Report) -> None:
     """NT506. Silent where a template decides which names are bound."""
-    workbook, passed = workbook_of(playbook), passed_names(playbook)
+    workbook, passed = workbook_of(playbook), passed_by_arcs(playbook)
     for step in playbook.steps:
-        around = (step.args, passed.get(step.name.text, NOTHING))
+        names = {name: None for args in passed.get(step.name.text, ()) for name in names_in(args)}
+        around = (step.args, Value(names))
         for task in step.tasks:
             calls = calls_of(task, workbook)
             if not calls[-1].expects:

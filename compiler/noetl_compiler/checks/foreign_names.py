@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from noetl_compiler.codes import Code
+from noetl_compiler.language.words import Dialect
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode
 from noetl_compiler.report import Report
-from noetl_compiler.syntax import Dialect
 from noetl_compiler.templating.check import Facts
 from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.template_sites import Use

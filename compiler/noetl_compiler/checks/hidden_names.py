@@ -11,31 +11,14 @@ from typing import NamedTuple
 from noetl_compiler.checks.early_results import Order
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related
+from noetl_compiler.language.names import OF_THE_CALL, OUTCOME
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook
 from noetl_compiler.templating.check import Facts
 from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.template_sites import RenderedAt, Use
-from noetl_compiler.visible_names import OUTCOME
 
 __all__ = ["HiddenNames"]
-
-_OF_THE_CALL = {
-    **dict.fromkeys(("output", "outcome", "_outcome"), "the outcome of the call"),
-    **dict.fromkeys(("result", "data", "this"), "the result of the call"),
-    "response": "the response to the call",
-}
-"""Of the step's own call they are what its name stands for as well."""
-
-_MEANINGS = {
-    **_OF_THE_CALL,
-    "success": "whether the call succeeded",
-    **dict.fromkeys(("error", "last_error"), "the error of the call"),
-    "status_code": "the status code of the response",
-    **dict.fromkeys(("attempt", "_attempt"), "the number of the attempt"),
-    **dict.fromkeys(("page", "iteration"), "the number of the page"),
-    "_retry": "the count of the pages",
-}
 
 _CONDITIONS = frozenset({RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ARC})
 
@@ -54,7 +37,7 @@ class HiddenNames:
         steps = playbook.steps
         names = {name for step in steps for name in (step.name.text, *(task.label.text for task in step.tasks))}
         names |= {step.loop.element.text for step in steps if step.loop is not None}
-        self._names = names & OUTCOME
+        self._names = names & OUTCOME.keys()
 
     def warn(self, use: Use, facts: Facts, report: Report) -> None:
         """NT308, once a name, at the first condition that reads it."""
@@ -74,7 +57,7 @@ class HiddenNames:
         step, reader = self._order.steps.get(head), use.step.name.text
         if step is None:
             return
-        is_own = head == reader and use.place is not RenderedAt.OUTCOME and head not in _OF_THE_CALL
+        is_own = head == reader and use.place is not RenderedAt.OUTCOME and head not in OF_THE_CALL
         if is_own or (head != reader and self._order.may_precede(head, reader)):
             yield _Hidden(step.name, "the result of this step", f"results.{head}")
 
@@ -95,7 +78,7 @@ def _in_step(use: Use, head: str) -> Iterator[_Hidden]:
 
 def _report(hidden: _Hidden, use: Use, report: Report) -> None:
     name = hidden.name.text
-    message = f'"{name}" is {_MEANINGS[name]} in conditions, not {hidden.what}'
+    message = f'"{name}" is {OUTCOME[name]} in conditions, not {hidden.what}'
     read_at = report.places.span(use.template, *find_path(use.template.source, name))
     related = (Related(read_at, "this condition reads it"),)
     report.warning(Code.HIDDEN_NAME, hidden.name.span, message, f"rename it, or read {hidden.remedy}", related)

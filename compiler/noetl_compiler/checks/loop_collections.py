@@ -10,6 +10,7 @@ from typing import cast
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Json, Template, Value
 from noetl_compiler.graph.contents import pointer
+from noetl_compiler.language.names import WORKLOAD
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Loop, Playbook, Step
 from noetl_compiler.templating.check import examine
@@ -19,7 +20,6 @@ from noetl_compiler.visible_names import VisibleNames
 
 __all__ = ["check_loop_collections"]
 
-_WORKLOAD = frozenset({"workload", "work"})
 _LONGEST = 1_000
 """No expression that somebody forgot to brace has more characters."""
 
@@ -70,7 +70,7 @@ def _check_path(collection: Value, workload: Value, report: Report) -> None:
 
 def _is_text(path: str, workload: Value) -> bool:
     root, *names = path.split(".")
-    if root not in _WORKLOAD or "".join(pointer("", name) for name in names) in workload.templates:
+    if root not in WORKLOAD or "".join(pointer("", name) for name in names) in workload.templates:
         return False
     found: Json = workload.data
     for name in names:

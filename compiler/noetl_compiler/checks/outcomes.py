@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from noetl_compiler.graph import Template
+from noetl_compiler.language.words import OnStatus, Status
 from noetl_compiler.templating.check import examine
-from noetl_compiler.templating.outcome_facts import OutcomeStatus
 
 __all__ = ["BOTH", "holds_after", "is_impossible", "possible_outcomes"]
 
-BOTH: frozenset[OutcomeStatus] = frozenset({"ok", "error"})
+BOTH: frozenset[Status] = frozenset({"ok", "error"})
 
 
-def holds_after(when: Template | None, outcome: OutcomeStatus, *, of_loop: bool = False) -> bool | None:
+def holds_after(when: Template | None, outcome: Status, *, of_loop: bool = False) -> bool | None:
     """Whether a condition holds after every such call (True), after none (False), or after some."""
     if when is None or when.source.strip("{} \n").lower() in ("true", "yes", "1"):
         return True
@@ -25,11 +23,9 @@ def holds_after(when: Template | None, outcome: OutcomeStatus, *, of_loop: bool 
     return truths.ok if outcome == "ok" else truths.error
 
 
-def possible_outcomes(
-    on: Literal["any", "ok", "error"], when: Template | None, *, of_loop: bool = False
-) -> frozenset[OutcomeStatus]:
+def possible_outcomes(on: OnStatus, when: Template | None, *, of_loop: bool = False) -> frozenset[Status]:
     """The outcomes after which a rule about ``on`` may match."""
-    asked: frozenset[OutcomeStatus] = BOTH if on == "any" else frozenset({on})
+    asked: frozenset[Status] = BOTH if on == "any" else frozenset({on})
     return frozenset(one for one in asked if holds_after(when, one, of_loop=of_loop) is not False)
 
 

@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Assign
-from noetl_compiler.lower import entry_of, final_of
-from noetl_compiler.lowering.tasks import calls_of, workbook_of
 from noetl_compiler.regions import regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
-from noetl_compiler.syntax_queries import arcs_of, set_by_task
+from noetl_compiler.syntax_queries import arcs_of, calls_of, entry_of, final_of, set_by_task, workbook_of
 
 __all__ = ["warn_of_parallel_set"]
 

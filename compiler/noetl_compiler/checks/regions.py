@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related, nearest_or_all
-from noetl_compiler.lower import entry_of, final_of
 from noetl_compiler.regions import MAX_REPEATED, Crossing, Regions, regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook, Step
+from noetl_compiler.syntax_queries import entry_of, final_of
 
 __all__ = ["forbid_broken_regions"]
 

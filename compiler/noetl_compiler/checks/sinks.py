@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl_compiler.codes import Code
+from noetl_compiler.graph import Sink
+from noetl_compiler.language.tools import SQL_LANGUAGES
 from noetl_compiler.report import Report
-from noetl_compiler.syntax import Playbook, Sink
+from noetl_compiler.syntax import Playbook
 from noetl_compiler.syntax_queries import all_tasks
 
 __all__ = ["warn_of_sinks_without_a_table"]
-
-_DATABASES = frozenset({"postgres", "duckdb", "snowflake"})
 
 
 def warn_of_sinks_without_a_table(playbook: Playbook, report: Report) -> None:
     """NT104 for a sink into a database that has neither a table nor a statement of its own."""
     for sink in _sinks(playbook):
         config = sink.config.data
-        if sink.kind in _DATABASES and not (isinstance(config, dict) and {"table", "statement"} & config.keys()):
+        if sink.kind in SQL_LANGUAGES and not (isinstance(config, dict) and {"table", "statement"} & config.keys()):
             message = f'a sink of kind "{sink.kind}" needs "table" or "statement", and fails without'
             report.warning(Code.MISSING_FIELD, sink.span, message, "write table: NAME")
 

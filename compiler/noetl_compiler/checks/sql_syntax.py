@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
 
 from noetl_compiler.codes import Code
+from noetl_compiler.language.tools import SQL_LANGUAGES
 from noetl_compiler.nodes import ScalarNode
 from noetl_compiler.reading.scalar_places import span_in_scalar
 from noetl_compiler.report import Report
@@ -16,10 +15,6 @@ from noetl_compiler.syntax_queries import all_tasks
 
 __all__ = ["warn_of_odd_sql"]
 
-_PARAMETERS: Mapping[str, str] = MappingProxyType({"postgres": "$1", "duckdb": "?", "snowflake": "%s"})
-"""The kinds whose SQL is known, and how each writes a parameter."""
-
-_NAMES = {"postgres": "Postgres", "duckdb": "DuckDB", "snowflake": "Snowflake"}
 _LONGEST_SHOWN = 60
 _HARMLESS = re.compile(
     r"\{\{-?\s*(?:execution_id|job\.\w+)\s*-?\}\}|\|\s*(?:int|float|length|count|replace|tojson)\b", re.ASCII
@@ -30,7 +25,7 @@ _HARMLESS = re.compile(
 def warn_of_odd_sql(playbook: Playbook, report: Report) -> None:
     """NT510 and NT511, once for each text."""
     for task in all_tasks(playbook):
-        if task.kind.text in _PARAMETERS:
+        if task.kind.text in SQL_LANGUAGES:
             for text in task.texts:
                 _check(text.node, task.kind.text, report)
 
@@ -41,7 +36,7 @@ def _check(node: ScalarNode, kind: str, report: Report) -> None:
         span = span_in_scalar(report.source, node, problem.start, problem.end) or node.span
         near = node.text[problem.start : problem.end]
         message = f'syntax error in SQL near "{near}"' if near else "a quote or comment in SQL is not closed"
-        hint = f"read as {_NAMES[kind]} by sqlglot, which does not know all of it; the database decides"
+        hint = f"read as {SQL_LANGUAGES[kind][0]} by sqlglot, which does not know all of it; the database decides"
         report.warning(Code.SQL_SYNTAX, span, message, hint)
     elif node.template_span is not None:
         _warn_of_quoted(node, kind, report)
@@ -56,6 +51,6 @@ def _warn_of_quoted(node: ScalarNode, kind: str, report: Report) -> None:
     others = f" ({len(quoted)} such templates in this text)" if len(quoted) > 1 else ""
     message = f"the template is inside quotes, so a value that contains a quote changes the statement{others}"
     value = first.text.replace('"', "'") if len(first.text) <= _LONGEST_SHOWN and "\n" not in first.text else "..."
-    remedy = f'write {_PARAMETERS[kind]} without quotes, and params: ["{value}"]'
+    remedy = f'write {SQL_LANGUAGES[kind][1]} without quotes, and params: ["{value}"]'
     hint = remedy if first.is_alone else f"{remedy}; params need one statement in the task"
     report.warning(Code.QUOTED_TEMPLATE, span, message, hint)

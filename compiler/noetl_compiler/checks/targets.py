@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from noetl_compiler.checks.parse_gaps import names_of_unread_steps
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest_or_all
-from noetl_compiler.lower import END, final_of
-from noetl_compiler.lowering.tasks import PREVIOUS, calls_of, workbook_of
+from noetl_compiler.language.defaults import FINAL_STEP
+from noetl_compiler.language.keys import PREVIOUS
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook, Step, Task
+from noetl_compiler.syntax_queries import calls_of, final_of, workbook_of
 
 __all__ = ["forbid_unknown_targets"]
 
@@ -19,7 +20,7 @@ def forbid_unknown_targets(playbook: Playbook, report: Report) -> None:
     """NT203, NT204 and NT206. ``end`` always exists, because a missing one is injected."""
     names, workbook = {step.name.text for step in playbook.steps}, workbook_of(playbook)
     unread = names_of_unread_steps(playbook, report)
-    reachable = {*names, END}
+    reachable = {*names, FINAL_STEP}
     for name in (playbook.entry, playbook.final):
         _check_step(name, names, unread, report)
     for step in playbook.steps:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest, nearest_or_all
-from noetl_compiler.lowering.tasks import workbook_of
+from noetl_compiler.language.tools import KINDS
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook, Task
-from noetl_compiler.syntax_queries import all_tasks
-from noetl_compiler.tools import KINDS
+from noetl_compiler.syntax_queries import all_tasks, workbook_of
 
 __all__ = ["forbid_unknown_tools"]
 

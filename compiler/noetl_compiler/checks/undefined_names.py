@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest
+from noetl_compiler.language.defaults import ENTRY_STEP
+from noetl_compiler.language.names import COUNTS, ITERATION, OUTCOME, WORKLOAD
 from noetl_compiler.report import Report
 from noetl_compiler.templating.check import Facts
 from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.template_sites import Use
-from noetl_compiler.visible_names import COUNTS, IN_LOOP, ITERATION, OUTCOME, VisibleNames
+from noetl_compiler.visible_names import IN_LOOP, VisibleNames
 
 __all__ = ["warn_of_undefined_names"]
 
@@ -32,9 +34,6 @@ _HINTS = {
 }
 _OF_LOOPS = dict.fromkeys((*ITERATION, "item", "element"), "a loop binds it, and this step has none")
 _OF_TASKS = "a task's result is known to the tasks after it: set under ctx what is needed later"
-_START_STEP = "start"
-"""What the first step is called in most playbooks."""
-_OPEN = frozenset({"workload", "work"})
 _OTHERWISE = {
     "workload": "if the request brings it, declare it under workload",
     "ctx": "set it before it is read",
@@ -59,7 +58,7 @@ def _report(path: str, use: Use, names: VisibleNames, report: Report) -> None:
     name = path.partition(".")[0]
     in_loop = use.step is None or use.step.loop is not None
     told = (not in_loop and _OF_LOOPS.get(name)) or _HINTS.get(name) or (_is_task(name, use) and _OF_TASKS)
-    told = told or _of_another_step(path, use, names) or (name == _START_STEP and f'did you mean "{names.entry}"?')
+    told = told or _of_another_step(path, use, names) or (name == ENTRY_STEP and f'did you mean "{names.entry}"?')
     hint = told or _nearest(name, names.at(use)) or _of_unnamed_element(name, use) or _OTHERWISE["workload"]
     span = report.places.span(use.template, *find_path(use.template.source, name))
     report.warning(Code.UNDEFINED_NAME, span, f'"{name}" is not defined here', hint)
@@ -91,7 +90,7 @@ def _is_task(name: str, use: Use) -> bool:
 
 
 def _report_below(head: str, name: str, use: Use, known: frozenset[str], names: VisibleNames, report: Report) -> None:
-    if head in _OPEN and not known:
+    if head in WORKLOAD and not known:
         return  # a playbook that declares no workload takes all of it from the request
     path = f"{head}.{name}"
     span = report.places.span(use.template, *find_path(use.template.source, path))

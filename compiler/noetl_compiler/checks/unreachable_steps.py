@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from noetl_compiler.checks.parse_gaps import has_unread_way
 from noetl_compiler.codes import Code
-from noetl_compiler.lower import END, entry_of, final_of
+from noetl_compiler.language.defaults import FINAL_STEP
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
-from noetl_compiler.syntax_queries import arcs_of
+from noetl_compiler.syntax_queries import arcs_of, entry_of, final_of
 
 __all__ = ["warn_of_unreachable_steps"]
 
@@ -42,6 +42,6 @@ def _named(playbook: Playbook) -> set[str]:
 
 
 def _has_another_cause(playbook: Playbook, steps: Mapping[str, Step], report: Report) -> bool:
-    if len(steps) < len(playbook.steps) or _named(playbook) - {*steps, END}:
+    if len(steps) < len(playbook.steps) or _named(playbook) - {*steps, FINAL_STEP}:
         return True
     return has_unread_way(playbook, report)

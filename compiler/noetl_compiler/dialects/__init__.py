@@ -13,9 +13,10 @@ from noetl_compiler.dialects.root import read_playbook
 from noetl_compiler.dialects.tasks import ParseContext
 from noetl_compiler.dialects.v1 import step as v1
 from noetl_compiler.dialects.v1.playbook import settle
+from noetl_compiler.language.words import Dialect
 from noetl_compiler.nodes import MappingNode
 from noetl_compiler.report import Report
-from noetl_compiler.syntax import Dialect, Name, Playbook, Step
+from noetl_compiler.syntax import Name, Playbook, Step
 
 __all__ = ["parse"]
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.graph import Value
+from noetl_compiler.language.tools import SEVERAL_CREDENTIALS
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 
 __all__ = ["AUTHS", "auth_value", "has_alias", "read_auth"]
 
 AUTHS = ("auth", "credential", "credentials", "connection")
-_BY_ALIAS = frozenset({"duckdb", "ducklake", "transfer", "snowflake_transfer"})
-"""Kinds that take several credentials and tell them apart by alias."""
 _FIELDS = frozenset({"inline", "fields", "data", "headers"})
 """Keys that hold a mapping without being an alias."""
 
@@ -40,7 +39,7 @@ def auth_value(node: Node | None, kind: str) -> Value | None:
 
 def has_alias(node: MappingNode, kind: str) -> bool:
     """Whether this is one credential under an alias, for a tool that takes one."""
-    if kind in _BY_ALIAS or len(node.entries) != 1:
+    if kind in SEVERAL_CREDENTIALS or len(node.entries) != 1:
         return False
     key, inner = node.entries[0]
     return isinstance(inner, MappingNode) and key.text not in _FIELDS

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Literal
-
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.graph import Collect
+from noetl_compiler.language import defaults
+from noetl_compiler.language.words import STRATEGIES
 from noetl_compiler.nodes import MappingNode, ScalarNode
 
-__all__ = ["STRATEGIES", "read_collect"]
-
-STRATEGIES: Mapping[str, Literal["append", "replace", "collect", "merge"]] = MappingProxyType(
-    {"append": "append", "extend": "append", "replace": "replace", "collect": "collect", "merge": "merge"}
-)
+__all__ = ["read_collect"]
 
 
 def read_collect(fields: Fields) -> Collect | None:
@@ -27,6 +21,6 @@ def read_collect(fields: Fields) -> Collect | None:
         return None
     inner = Fields(found, fields.report, "collect")
     strategy = inner.choice("strategy", STRATEGIES) or "append"
-    collect = Collect(strategy, inner.text("path", "merge_path") or path, inner.text("into") or "pages")
+    collect = Collect(strategy, inner.text("path", "merge_path") or path, inner.text("into") or defaults.COLLECTED_AS)
     inner.close()
     return collect

@@ -13,19 +13,12 @@ from types import MappingProxyType
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.values import amount, seconds
 from noetl_compiler.graph import Cursor, Value
+from noetl_compiler.language.defaults import FRAME
 from noetl_compiler.nodes import MappingNode, ScalarNode, value_of
 
 __all__ = ["FRAME_AMOUNTS", "FRAME_WORDS", "read_cursor"]
 
-FRAME_AMOUNTS = (
-    "max_rows",
-    "max_seconds",
-    "max_bytes",
-    "lease_seconds",
-    "heartbeat_seconds",
-    "row_concurrency",
-    "max_attempts",
-)
+FRAME_AMOUNTS = (*FRAME, "lease_seconds", "heartbeat_seconds", "max_attempts")
 """How much a claimer takes at a time, for how long it holds it, and how often it tries."""
 
 FRAME_WORDS: Mapping[str, Mapping[str, str]] = MappingProxyType(

@@ -12,24 +12,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from noetl_compiler.codes import Code
+from noetl_compiler.language.words import DIALECTS, Dialect
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
 from noetl_compiler.source import Span
-from noetl_compiler.syntax import Dialect
 
 __all__ = ["detect"]
 
 _TOOL_KIND = '"tool: {kind}"'
 
-_ERAS: dict[Dialect, str] = {
-    "v1": "v1 (May to November 2025)",
-    "legacy": "legacy (December 2025)",
-    "case": "case (January 2026)",
-    "v10": "v10 (since February 2026)",
-}
-
-
 _ITERATOR = '"tool: iterator"'
+
+
+def _era(dialect: Dialect) -> str:
+    return f"{dialect} ({DIALECTS.about[dialect]})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +42,7 @@ def detect(root: MappingNode, report: Report) -> Dialect:
     foreign = next((mark for mark in marks if _is_foreign(mark, dialect)), None)
     if foreign is not None and dialect != "v1":
         own = next((mark.what for mark in marks if mark.dialect == dialect), "")
-        message = f"{foreign.what} is {_ERAS[foreign.dialect]}, but this playbook is {_ERAS[dialect]}"
+        message = f"{foreign.what} is {_era(foreign.dialect)}, but this playbook is {_era(dialect)}"
         reason = f"it is read as {dialect} because of {own}" if own else ""
         report.warning(Code.MIXED_DIALECTS, foreign.span, message, reason)
     return dialect
@@ -63,7 +59,7 @@ def _is_foreign(mark: _Mark, dialect: Dialect) -> bool:
 
 
 def _decide(root: MappingNode, marks: list[_Mark]) -> Dialect:
-    count = {dialect: sum(mark.dialect == dialect for mark in marks) for dialect in _ERAS}
+    count = {dialect: sum(mark.dialect == dialect for mark in marks) for dialect in DIALECTS}
     tools = sum(mark.what.startswith('"tool') for mark in marks)
     is_iterating = any(map(_is_iterator, _steps(root)))  # of late v1, when tools were words already
     if is_iterating or (count["v1"] and count["v1"] >= tools):  # what later dialects took over says nothing against it

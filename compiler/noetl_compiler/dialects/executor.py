@@ -14,16 +14,16 @@ from noetl_compiler.dialects.spec_defaults import read_call_defaults, total_of
 from noetl_compiler.dialects.tasks import ParseContext
 from noetl_compiler.dialects.values import timeout
 from noetl_compiler.graph import Timeout
+from noetl_compiler.language.tools import KINDS
+from noetl_compiler.language.words import DIALECTS, BranchFailure, Dialect
 from noetl_compiler.nodes import MappingNode, ScalarNode
-from noetl_compiler.syntax import NO_DEFAULTS, CallDefaults, Dialect, Failure, Name
-from noetl_compiler.tools import KINDS
+from noetl_compiler.syntax import NO_DEFAULTS, CallDefaults, Name
 
 __all__ = ["PROFILES", "Executor", "read_executor"]
 
 PROFILES: Mapping[str, str] = MappingProxyType({name: name for name in ("auto", "local", "distributed")})
 """Where a playbook may say that it runs; all of them mean where a worker is free."""
 
-_DIALECTS: Mapping[str, Dialect] = MappingProxyType({"v1": "v1", "legacy": "legacy", "case": "case", "v10": "v10"})
 _STORAGE = "results are kept inline or by reference as their size demands"
 
 
@@ -34,7 +34,7 @@ class Executor:
     entry: Name | None = None
     final: Name | None = None
     no_next_is_error: bool = False
-    failure: Failure | None = None
+    failure: BranchFailure | None = None
     timeout: Timeout | None = None
     dialect: Dialect | None = None
     defaults: CallDefaults = NO_DEFAULTS
@@ -87,6 +87,6 @@ def _read_spec(spec: Fields, around: ParseContext) -> Executor:
 def _read_dialect(spec: Fields, around: ParseContext) -> Dialect | None:
     """Whose names and defaults count in a playbook that has been given the form of v10 (dev/decisions/0012)."""
     if around.dialect == "v10":
-        return spec.choice("dialect", _DIALECTS)
+        return spec.choice("dialect", DIALECTS)
     spec.ignore("dialect", why="a playbook in the form of its own dialect is read as that")
     return None

@@ -16,18 +16,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from noetl_compiler.language.tools import SQL_COMMANDS, SQL_LANGUAGES
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.python_code import parsed, splices
 from noetl_compiler.source import expressions
 from noetl_compiler.syntax import ForeignText
-from noetl_compiler.tools import SQL_COMMANDS
 
 __all__ = ["foreign_texts", "splices_values", "with_go_quoted"]
 
 _GO = re.compile(r"\{\{-?\s*\.")
-_SQL = SQL_COMMANDS | {"script"}
+_SQL = frozenset({*SQL_COMMANDS, "script"})
 _FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
-    {"python": frozenset({"code", "script"}), "postgres": _SQL, "duckdb": _SQL, "snowflake": _SQL}
+    {"python": frozenset({"code", "script"}), **dict.fromkeys(SQL_LANGUAGES, _SQL)}
 )
 """Tool kind -> the fields that hold code or SQL."""
 

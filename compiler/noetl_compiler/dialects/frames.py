@@ -11,7 +11,8 @@ from __future__ import annotations
 from noetl_compiler.dialects.cursors import FRAME_AMOUNTS, FRAME_WORDS
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.values import amount, seconds
-from noetl_compiler.graph import FRAME_DEFAULTS, Frame
+from noetl_compiler.graph import Frame
+from noetl_compiler.language import defaults
 
 __all__ = ["read_frame"]
 
@@ -30,7 +31,7 @@ def read_frame(loop: Fields) -> Frame | None:
         row_concurrency=amount(fields.node_of("row_concurrency"), report),
     )
     for key in (*FRAME_AMOUNTS, *FRAME_WORDS):
-        if key not in FRAME_DEFAULTS:
+        if key not in defaults.FRAME:
             fields.ignore(key, why="only the claimers of a cursor hold rows")
     fields.close()
     return frame

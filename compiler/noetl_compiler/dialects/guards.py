@@ -5,18 +5,12 @@ guard: {on_status: ok | error | any, when: "{{ ... }}", unless: ["{{ ... }}"]}
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Literal
-
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.values import condition
 from noetl_compiler.graph import Guard
+from noetl_compiler.language.words import ON_STATUS
 
-__all__ = ["STATUSES", "read_guard"]
-
-STATUSES: Mapping[str, Literal["any", "ok", "error"]] = MappingProxyType({"any": "any", "ok": "ok", "error": "error"})
-"""How a call may have ended, as ``on_status`` asks for it."""
+__all__ = ["read_guard"]
 
 
 def read_guard(fields: Fields) -> Guard | None:
@@ -26,7 +20,7 @@ def read_guard(fields: Fields) -> Guard | None:
         return None
     report = fields.report
     found = Guard(
-        inner.choice("on_status", STATUSES) or "ok",
+        inner.choice("on_status", ON_STATUS) or "ok",
         condition(inner.node_of("when"), report),
         tuple(one for node in inner.items("unless") if (one := condition(node, report)) is not None),
     )

@@ -6,8 +6,8 @@ import re
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.language.tools import HEADER_NAME, sends_headers
 from noetl_compiler.syntax import Name
-from noetl_compiler.tools import HEADER_NAME, sends_headers
 
 __all__ = ["read_idempotency_key", "read_own_idempotency_key"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.routes import read_next
-from noetl_compiler.dialects.tasks import INPUTS, ParseContext, known_fields, read_task, read_tool
+from noetl_compiler.dialects.tasks import ParseContext, known_fields, read_task, read_tool
 from noetl_compiler.dialects.values import assigns, mapping_value
 from noetl_compiler.graph import Value
+from noetl_compiler.language import keys
 from noetl_compiler.nodes import ScalarNode, value_of
 from noetl_compiler.syntax import Name, Step, Task
 from noetl_compiler.value_merge import overlay
@@ -52,6 +53,6 @@ def _read_tasks(fields: Fields, name: Name, around: ParseContext) -> tuple[Task,
 
 def _bound(fields: Fields) -> Value:
     bound = Value({})
-    for key in (*INPUTS, "data"):
+    for key in (*keys.INPUT, "data"):
         bound = overlay(bound, mapping_value(fields.node_of(key), fields.report, key))
     return bound

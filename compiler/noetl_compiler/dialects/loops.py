@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Literal
 
 from noetl_compiler import graph
 from noetl_compiler.codes import Code
@@ -17,32 +14,16 @@ from noetl_compiler.dialects.reducers import read_reducers
 from noetl_compiler.dialects.spec_defaults import read_call_defaults, total_of
 from noetl_compiler.dialects.values import amount, expression, timeout
 from noetl_compiler.graph import Cursor, Template
+from noetl_compiler.language.defaults import ITERATOR
+from noetl_compiler.language.words import ITEM_ERRORS, LOOP_FAILURES, LOOP_MODES, LoopFailure, LoopMode
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Loop, Name
 
 __all__ = ["read_loop"]
 
-Mode = Literal["sequential", "parallel", "chunked"]
-
-_MODES: Mapping[str, Mode] = MappingProxyType(
-    {
-        "sequential": "sequential",
-        "parallel": "parallel",
-        "async": "parallel",
-        "concurrent": "parallel",
-        "chunked": "chunked",
-        "cursor": "parallel",
-    }
-)
 _IN_FLIGHT = ("max_in_flight", "concurrency")
 _EMPTY = re.compile(r"\s*(?:\{\{\s*\}\})?\s*")
-_ON_ERROR: Mapping[str, Literal["continue", "fail_fast"]] = MappingProxyType(
-    {"continue": "continue", "fail_fast": "fail_fast", "fail": "fail_fast"}
-)
-_FAILURE: Mapping[str, Literal["fail", "best_effort"]] = MappingProxyType(
-    {"fail": "fail", "fail_fast": "fail", "best_effort": "best_effort"}
-)
 
 
 def read_loop(node: Node | None, report: Report) -> Loop | None:
@@ -55,7 +36,7 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
     fields = Fields(_with_spec(node), report, "a loop")
     if fields.node_of("pagination") is not None and len(node.entries) == 1:
         return None  # one call and its pages, so no loop (pagination.py)
-    element = fields.name("iterator", "element", "as") or Name("item", node.span)
+    element = fields.name("iterator", "element", "as") or Name(ITERATOR, node.span)
     collection, cursor = fields.node_of("in", "collection", "items"), read_cursor(fields)
     _check_source(fields, collection, cursor)
     policy = fields.fields("policy", "the policy of a loop") or Fields(MappingNode((), node.span), report, "")
@@ -70,7 +51,7 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
         limit=amount(fields.node_of("limit"), report),
         where=_read_filter(fields),
         order_by=expression(fields.node_of("order_by"), report),
-        on_error=fields.choice("on_error", _ON_ERROR) or "continue",
+        on_error=fields.choice("on_error", ITEM_ERRORS) or "continue",
         failure=_read_failure(policy),
         frame=None if cursor is not None else read_frame(fields),
     )
@@ -102,8 +83,8 @@ def _with_spec(node: MappingNode) -> MappingNode:
     return MappingNode((*(spec.entries if isinstance(spec, MappingNode) else ()), *outer), node.span)
 
 
-def _mode(fields: Fields, policy: Fields) -> Mode:
-    mode = fields.choice("mode", _MODES) or policy.choice("mode", _MODES)
+def _mode(fields: Fields, policy: Fields) -> LoopMode:
+    mode = fields.choice("mode", LOOP_MODES) or policy.choice("mode", LOOP_MODES)
     if mode is None and "cursor" in fields:
         return "parallel"
     return mode or ("chunked" if "chunk_size" in fields or "chunk" in fields else "sequential")
@@ -118,11 +99,11 @@ def _check_source(fields: Fields, collection: Node | None, cursor: Cursor | None
         fields.report.error(Code.CONFLICTING_FIELDS, cursor.span, message, "remove one of them", related)
 
 
-def _read_failure(policy: Fields) -> Literal["fail", "best_effort"]:
+def _read_failure(policy: Fields) -> LoopFailure:
     policy.node_of("exec")  # where iterations run is the workers' business: local and distributed mean the same
     policy.ignore("results", why="the results of a loop are always a list in order")
     failure = policy.fields("failure", "the failure policy of a loop")
-    mode = failure.choice("mode", _FAILURE) if failure else None
+    mode = failure.choice("mode", LOOP_FAILURES) if failure else None
     if failure:
         failure.close()
     return mode or "fail"

@@ -21,11 +21,12 @@ import re
 from dataclasses import replace
 
 from noetl_compiler import graph
-from noetl_compiler.dialects.collecting import STRATEGIES
 from noetl_compiler.dialects.fields import Fields
-from noetl_compiler.dialects.retry import PAGES, Retry, read_retry, warn_of_unsaid_pages
+from noetl_compiler.dialects.retry import Retry, read_retry, warn_of_unsaid_pages
 from noetl_compiler.dialects.values import amount, condition
 from noetl_compiler.graph import Collect, Value
+from noetl_compiler.language import defaults
+from noetl_compiler.language.words import STRATEGIES
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Policy, Rule
@@ -68,9 +69,9 @@ def _read_repetition(fields: Fields) -> Rule:
         fields.span,
         on="ok",
         when=when,
-        attempts=most or Value(PAGES),
+        attempts=most or Value(defaults.PAGES),
         patch=value_of(patch) if patch else None,
-        collect=Collect(fields.choice("merge_strategy", STRATEGIES) or "append", fields.text("merge_path"), "pages"),
+        collect=Collect(fields.choice("merge_strategy", STRATEGIES) or "append", fields.text("merge_path")),
     )
     fields.ignore("type", why="the response tells the next page, by continue_while and next_page")
     fields.close()

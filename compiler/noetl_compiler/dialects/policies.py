@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Literal
-
 from msgspec import structs
 
 from noetl_compiler import graph
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.collecting import read_collect
 from noetl_compiler.dialects.fields import Fields, kind_of
-from noetl_compiler.dialects.guards import STATUSES, read_guard
+from noetl_compiler.dialects.guards import read_guard
 from noetl_compiler.dialects.values import amount, assigns, condition, expression, seconds
 from noetl_compiler.graph import AdmitRule, Assign, Circuit, EnterRule, Template, Value
+from noetl_compiler.language import defaults
+from noetl_compiler.language.words import (
+    ACTIONS,
+    BACKOFFS,
+    BRANCH_FAILURES,
+    ON_STATUS,
+    ROUTE_MODES,
+    UNMATCHED,
+    BranchFailure,
+)
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode, value_of
 from noetl_compiler.report import Report
-from noetl_compiler.syntax import Failure, Policy, Rule
+from noetl_compiler.syntax import Policy, Rule
 
 __all__ = [
-    "BACKOFFS",
     "SETS",
     "read_admission",
     "read_assigns",
@@ -30,19 +35,6 @@ __all__ = [
     "read_policy",
     "read_rules",
 ]
-
-_ACTIONS: Mapping[str, graph.Action] = MappingProxyType(
-    {"continue": "continue", "retry": "retry", "again": "again", "jump": "jump", "break": "break", "fail": "fail"}
-)
-BACKOFFS: Mapping[str, Literal["none", "linear", "exponential"]] = MappingProxyType(
-    {"none": "none", "fixed": "none", "constant": "none", "linear": "linear", "exponential": "exponential"}
-)
-"""Ways to grow a delay; "none" keeps it as it is."""
-_UNMATCHED: Mapping[str, Literal["continue", "fail"]] = MappingProxyType({"continue": "continue", "fail": "fail"})
-_MODES: Mapping[str, str] = MappingProxyType({"exclusive": "exclusive", "inclusive": "inclusive"})
-_FAILURE: Mapping[str, Failure] = MappingProxyType({"best_effort": "best_effort", "fail_fast": "fail_fast"})
-_ATTEMPTS, _DELAY = 3, 1.0
-
 
 SETS = ("set", "set_vars", "set_ctx", "set_iter")
 """The keys below which names are set."""
@@ -64,23 +56,23 @@ def read_rules(policy: Fields, bare: str) -> Policy | None:
     """What a policy says to follow calls, None when nothing."""
     nodes = policy.items("rules")
     rules = tuple(rule for node in nodes if (rule := _read_rule(node, bare, policy.report)) is not None)
-    unmatched, circuit = policy.choice("on_unmatched", _UNMATCHED), _read_circuit(policy)
+    unmatched, circuit = policy.choice("on_unmatched", UNMATCHED), _read_circuit(policy)
     return Policy(policy.span, rules, unmatched, circuit) if rules or unmatched or circuit else None
 
 
-def read_failure(policy: Fields) -> Failure | None:
+def read_failure(policy: Fields) -> BranchFailure | None:
     """``failure: {mode}``: what an unhandled failure means for the other branches."""
     inner = policy.fields("failure", "the failure policy")
     if inner is None:
         return None
-    mode = inner.choice("mode", _FAILURE)
+    mode = inner.choice("mode", BRANCH_FAILURES)
     inner.close()
     return mode
 
 
 def _read_mode(policy: Fields) -> None:
     """``inclusive`` was never given a meaning."""
-    if policy.choice("mode", _MODES) == "inclusive":
+    if policy.choice("mode", ROUTE_MODES) == "inclusive":
         policy.ignore("mode", why="the first rule that matches decides")
 
 
@@ -107,7 +99,7 @@ def _read_rule(node: Node, bare: str, report: Report) -> Rule | None:
         report.error(Code.MISSING_FIELD, node.span, 'a policy rule needs "then"', "write then: {do: continue}")
         return None
     rule = _read_action(Fields(then, report, "a policy rule"), when, bare)
-    on = Fields(node, report, "a policy rule").choice("on_status", STATUSES) if isinstance(node, MappingNode) else None
+    on = Fields(node, report, "a policy rule").choice("on_status", ON_STATUS) if isinstance(node, MappingNode) else None
     return Rule(structs.replace(rule.body, on=on), rule.to) if on else rule
 
 
@@ -130,7 +122,7 @@ def _condition_and_action(
 
 def _read_action(fields: Fields, when: Template | None, bare: str) -> Rule:
     report = fields.report
-    action = fields.choice("do", _ACTIONS)
+    action = fields.choice("do", ACTIONS)
     if "do" not in fields:
         fields.missing("do")
     to = fields.name("to", "target")
@@ -144,10 +136,10 @@ def _read_action(fields: Fields, when: Template | None, bare: str) -> Rule:
         action or "fail",
         fields.span,
         when=when,
-        attempts=amount(fields.node_of("attempts"), report) or (Value(_ATTEMPTS) if retries else None),
+        attempts=amount(fields.node_of("attempts"), report) or (Value(defaults.ATTEMPTS) if retries else None),
         backoff=fields.choice("backoff", BACKOFFS) or "none",
-        multiplier=fields.number("multiplier") or 2.0,
-        delay=delay or (Value(_DELAY) if retries else None),
+        multiplier=fields.number("multiplier") or defaults.MULTIPLIER,
+        delay=delay or (Value(defaults.DELAY) if retries else None),
         max_delay=seconds(fields.node_of("max_delay"), report),
         jitter=fields.flag("jitter") or False,
         set=read_assigns(fields, bare),

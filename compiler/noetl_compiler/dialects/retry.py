@@ -23,22 +23,19 @@ from noetl_compiler import graph
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.collecting import read_collect
 from noetl_compiler.dialects.fields import Fields, kind_of
-from noetl_compiler.dialects.policies import BACKOFFS
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.values import amount, condition, forbid_negative, seconds
 from noetl_compiler.graph import Sink, Span, Template, Value
+from noetl_compiler.language import defaults
+from noetl_compiler.language.words import BACKOFFS, Backoff
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Policy, Rule
 from noetl_compiler.templating.check import examine
 
-__all__ = ["PAGES", "Retry", "read_retry", "warn_of_unsaid_pages"]
+__all__ = ["Retry", "read_retry", "warn_of_unsaid_pages"]
 
-PAGES = 100
-"""How often a call is made for its pages, unless it is said."""
-
-_ERROR_ATTEMPTS = 3
-_INITIAL_DELAY, _MAX_DELAY, _MULTIPLIER = Value(1.0), Value(60.0), 2.0
+_INITIAL_DELAY, _MAX_DELAY = Value(defaults.DELAY), Value(defaults.RETRY_MAX_DELAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ class _Part:
 def _shorthand(node: ScalarNode, report: Report) -> list[_Part]:
     """``true`` and a number of calls."""
     if isinstance(node.value, bool):
-        calls = _ERROR_ATTEMPTS if node.value else 0
+        calls = defaults.ATTEMPTS if node.value else 0
     elif isinstance(node.value, int):
         forbid_negative(node, report)
         calls = node.value
@@ -110,7 +107,7 @@ def _entry(node: Node, report: Report) -> _Part:
     paginates = "next_call" in inner or "collect" in inner
     if _is_about_error(when) and not paginates:
         return _failure(inner, when)
-    return _repetition(inner, when, PAGES if paginates else _ERROR_ATTEMPTS)
+    return _repetition(inner, when, defaults.PAGES if paginates else defaults.ATTEMPTS)
 
 
 def _is_about_error(when: Template | None) -> bool:
@@ -126,7 +123,7 @@ def _failure(fields: Fields, when: Template | None = None, on: Literal["any", "e
     stop = condition(fields.node_of("stop_when"), report)
     whens = _predicates(fields) if when is None else (when,)
     fields.ignore("retry_on", why='say it as retry_when: "{{ error.kind in [...] }}"')
-    attempts = amount(fields.node_of("max_attempts", "attempts"), report) or Value(_ERROR_ATTEMPTS)
+    attempts = amount(fields.node_of("max_attempts", "attempts"), report) or Value(defaults.ATTEMPTS)
     pace = _pace(fields)
     fields.close()
     rules = (
@@ -153,8 +150,8 @@ class _Pace:
     """How long to wait before the next call."""
 
     delay: Value = _INITIAL_DELAY
-    backoff: Literal["none", "linear", "exponential"] = "exponential"
-    multiplier: float = _MULTIPLIER
+    backoff: Backoff = "exponential"
+    multiplier: float = defaults.MULTIPLIER
     max_delay: Value = _MAX_DELAY
     jitter: bool = False
 
@@ -165,7 +162,7 @@ def _pace(fields: Fields) -> _Pace:
     return _Pace(
         seconds(delay, report) or _INITIAL_DELAY,
         fields.choice("backoff", BACKOFFS) or "exponential",
-        fields.number("backoff_multiplier", "multiplier", "factor") or _MULTIPLIER,
+        fields.number("backoff_multiplier", "multiplier", "factor") or defaults.MULTIPLIER,
         seconds(fields.node_of("max_delay", "max_seconds"), report) or _MAX_DELAY,
         fields.flag("jitter") or False,
     )
@@ -231,7 +228,7 @@ def _backing_off(
     )
 
 
-def _repetition(fields: Fields, when: Template | None = None, calls: int = PAGES) -> _Part:
+def _repetition(fields: Fields, when: Template | None = None, calls: int = defaults.PAGES) -> _Part:
     """A rule that calls once more after success, as long as ``while`` holds."""
     report = fields.report
     when = when or condition(fields.node_of("while", "when"), report)
@@ -239,7 +236,7 @@ def _repetition(fields: Fields, when: Template | None = None, calls: int = PAGES
         fields.missing("while")
     patch = fields.mapping("next_call")
     most = amount(fields.node_of("max_attempts", "max_iterations"), report)
-    if most is None and calls == PAGES:
+    if most is None and calls == defaults.PAGES:
         warn_of_unsaid_pages(fields.span, "max_attempts", report)
     rule = graph.Rule(
         "again",
@@ -259,7 +256,7 @@ def _repetition(fields: Fields, when: Template | None = None, calls: int = PAGES
 
 def warn_of_unsaid_pages(span: Span, key: str, report: Report) -> None:
     """NT405."""
-    message = f"no limit on the number of calls: pages after {PAGES} are silently skipped"
+    message = f"no limit on the number of calls: pages after {defaults.PAGES} are silently skipped"
     report.warning(Code.UNBOUNDED_PAGES, span, message, f"set {key}")
 
 

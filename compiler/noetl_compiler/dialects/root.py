@@ -16,10 +16,9 @@ from noetl_compiler.dialects.spec_defaults import layered
 from noetl_compiler.dialects.tasks import ParseContext, read_workbook
 from noetl_compiler.dialects.values import mapping_value
 from noetl_compiler.graph import Value
-from noetl_compiler.lower import final_name
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.syntax import Name, Playbook, Step, Task
-from noetl_compiler.syntax_queries import called_tasks
+from noetl_compiler.syntax_queries import called_tasks, final_name
 from noetl_compiler.value_merge import overlay
 
 __all__ = ["read_playbook"]

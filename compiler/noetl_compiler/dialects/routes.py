@@ -10,42 +10,32 @@ next: {spec: {mode, on_no_match}, arcs: [{step, when, set}, {when, then: [{step,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Literal
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import Fields, kind_of
-from noetl_compiler.dialects.guards import STATUSES
 from noetl_compiler.dialects.policies import SETS, read_assigns
 from noetl_compiler.dialects.values import condition, mapping_value
 from noetl_compiler.graph import Template, Value
+from noetl_compiler.language import keys
+from noetl_compiler.language.words import NO_MATCH, ON_STATUS, ROUTE_MODES, RouteMode
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Arc, Name, Next
 from noetl_compiler.value_merge import overlay
 
-__all__ = ["MODES", "ROUTE_KEYS", "Mode", "read_next"]
+__all__ = ["ROUTE_KEYS", "read_next"]
 
-Mode = Literal["exclusive", "inclusive"]
-
-_ARGS = ("args", "with", "input", "data", "payload")
-MODES: Mapping[str, Mode] = MappingProxyType({"exclusive": "exclusive", "inclusive": "inclusive"})
-"""Whether one way is taken or all whose conditions hold."""
-_NO_MATCH: Mapping[str, Literal["complete", "quiet", "end"]] = MappingProxyType(
-    {"complete": "complete", "quiet": "quiet", "end": "end"}
-)
 
 ROUTE_KEYS = frozenset(
-    {"step", "next", "when", "condition", "then", "else", "on_status", "spec", "desc", *_ARGS, *SETS}
+    {"step", "next", "when", "condition", "then", "else", "on_status", "spec", "desc", *keys.ROUTE_INPUT, *SETS}
 )
 """Every key that a route may have."""
 
 Group = tuple[Arc, ...]
 
 
-def read_next(node: Node | None, report: Report, mode: Mode | None = None) -> Next | None:
+def read_next(node: Node | None, report: Report, mode: RouteMode | None = None) -> Next | None:
     """A step's ways on; None when it names none. A ``mode`` makes of each entry of a list a way of its own."""
     if node is None:
         return None
@@ -56,15 +46,15 @@ def read_next(node: Node | None, report: Report, mode: Mode | None = None) -> Ne
     return Next(node.span, mode or _mode_of(groups), groups) if groups else None
 
 
-def _mode_of(groups: tuple[Group, ...]) -> Mode:
+def _mode_of(groups: tuple[Group, ...]) -> RouteMode:
     """A list without any condition is taken as a whole; with one it is a choice."""
     return "exclusive" if any(arc.when for group in groups for arc in group) else "inclusive"
 
 
-def _read_arcs(fields: Fields, mode: Mode | None) -> Next | None:
+def _read_arcs(fields: Fields, mode: RouteMode | None) -> Next | None:
     spec = fields.fields("spec", "the spec of next")
-    mode = (spec.choice("mode", MODES) if spec else None) or mode or "exclusive"
-    on_no_match = spec.choice("on_no_match", _NO_MATCH) if spec else None
+    mode = (spec.choice("mode", ROUTE_MODES) if spec else None) or mode or "exclusive"
+    on_no_match = spec.choice("on_no_match", NO_MATCH) if spec else None
     if spec:
         spec.ignore("policy", why="a route has no policy")
         spec.close()
@@ -109,7 +99,7 @@ def _read_entry(node: Node, report: Report) -> tuple[Group, ...]:
     fields = Fields(node, report, "a route")
     when = condition(fields.node_of("when"), report)
     then, otherwise = fields.node_of("then"), fields.node_of("else")
-    shared = mapping_value(fields.node_of(*_ARGS), report, "args")
+    shared = mapping_value(fields.node_of(*keys.ROUTE_INPUT), report, "args")
     fields.close()
     if when is None and then is None:
         return (_read_targets(otherwise, None, shared, fields),)
@@ -136,9 +126,9 @@ def _read_target(node: Node, report: Report, when: Template | None = None) -> Ar
     fields = Fields(node, report, "a route")
     to = fields.required_name("step", "next")
     own = condition(fields.node_of("when", "condition"), report)
-    args = mapping_value(fields.node_of(*_ARGS), report, "args")
+    args = mapping_value(fields.node_of(*keys.ROUTE_INPUT), report, "args")
     assigned = read_assigns(fields, "ctx")
     fields.ignore("spec", "desc", why="a route has no settings of its own")
-    boundary = fields.choice("on_status", STATUSES)
+    boundary = fields.choice("on_status", ON_STATUS)
     fields.close()
     return Arc(to, node.span, own or when, assigned, args, boundary) if to else None

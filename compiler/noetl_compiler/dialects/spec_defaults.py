@@ -24,9 +24,9 @@ from noetl_compiler.dialects.policies import read_rules
 from noetl_compiler.dialects.results import read_output
 from noetl_compiler.dialects.values import timeout
 from noetl_compiler.graph import Output, Timeout
-from noetl_compiler.lowering.tasks import calls_of
+from noetl_compiler.language.tools import sends_headers
 from noetl_compiler.syntax import NO_DEFAULTS, CallDefaults, Policy, Step, Task
-from noetl_compiler.tools import sends_headers
+from noetl_compiler.syntax_queries import calls_of
 from noetl_compiler.value_merge import overlay
 
 __all__ = ["layered", "read_call_defaults", "total_of"]

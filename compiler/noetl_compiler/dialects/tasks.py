@@ -1,6 +1,6 @@
 """One tool call out of its fields, whether they stand in a ``tool`` mapping or flat on a step.
 
-What is told apart here: fields of the tool (its config, by the table in tools.py), names bound for it
+What is told apart here: fields of the tool (its config, by the table in language/tools.py), names bound for it
 (``input`` and all its older spellings), and what belongs to the engine (auth, timeout, policy, retry, sinks,
 set).
 """
@@ -26,15 +26,15 @@ from noetl_compiler.dialects.tool_types import check_types, forbid_two_statement
 from noetl_compiler.dialects.v1.outcomes import with_outcome
 from noetl_compiler.dialects.values import mapping_value, timeout
 from noetl_compiler.graph import Output, Sink, Timeout, Value
+from noetl_compiler.language import keys
+from noetl_compiler.language.tools import CALLED, KINDS, PSEUDO_KINDS, ToolKind
+from noetl_compiler.language.words import Dialect
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
-from noetl_compiler.syntax import Dialect, Name, Policy, Task
-from noetl_compiler.tools import CALLED, KINDS, PSEUDO_KINDS, ToolKind
+from noetl_compiler.syntax import Name, Policy, Task
 from noetl_compiler.value_merge import names_in, overlay
 
 __all__ = [
-    "INPUTS",
-    "LOOSE_INPUTS",
     "ParseContext",
     "label_of_only_task",
     "read_task",
@@ -42,10 +42,10 @@ __all__ = [
     "read_workbook",
 ]
 
-INPUTS = ("input", "args", "with")
-LOOSE_INPUTS = ("data", "params", "payload")
 _SPEC_FIELDS = frozenset({"policy", "timeout", "idempotent", "idempotency_key", "result"})
-_OTHER_FIELDS = frozenset({*INPUTS, *AUTHS, "name", "kind", "timeout", "spec", "set", "retry", "sink", "eval", "guard"})
+_OTHER_FIELDS = frozenset(
+    {*keys.INPUT, *AUTHS, "name", "kind", "timeout", "spec", "set", "retry", "sink", "eval", "guard"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ def _expects(fields: Fields) -> tuple[Name, ...]:
 
 
 def _expected(head: str, *below: str) -> str:
-    return below[0] if below and head in (*INPUTS, "data") else head
+    return below[0] if below and head in (*keys.INPUT, "data") else head
 
 
 def _read_spec(fields: Fields, kind: Name, around: ParseContext) -> _Spec:
@@ -233,7 +233,7 @@ def _input(fields: Fields, tool: ToolKind, around: ParseContext) -> Value:
     """The names bound for the call; a later spelling wins over an earlier one."""
     taken = tool.fields or frozenset()
     bound = Value({})
-    for key in (*(name for name in LOOSE_INPUTS if name not in taken), *INPUTS):
+    for key in (*(name for name in keys.LOOSE_INPUT if name not in taken), *keys.INPUT):
         if key not in taken:
             bound = overlay(bound, mapping_value(fields.node_of(key), around.report, key))
     return bound

@@ -1,5 +1,6 @@
-"""Whether the fields of a tool are of the types that its table in tools.py tells, and go together. A template may yield
-any type.
+"""Whether the fields of a tool have the types that its table in language/tools.py names, and go together.
+
+A template may yield any type.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ from collections.abc import Iterable
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related, nearest
 from noetl_compiler.dialects.fields import kind_of
+from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS
+from noetl_compiler.language.tools import METHODS, SQL_FIELDS, ToolKind
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
-from noetl_compiler.tools import METHODS, SQL_FIELDS, ToolKind
 
 __all__ = ["check_types", "forbid_two_statements"]
 
 _WORDS = {"text": "text", "number": "a number", "flag": "true or false", "mapping": "a mapping", "list": "a list"}
-_FLAGS = frozenset({"true", "false", "yes", "no"})
+_FLAGS = (TRUE_WORDS | FALSE_WORDS) - {"0", "1"}
 
 
 def check_types(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolKind, report: Report) -> None:

@@ -11,18 +11,19 @@ from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.pagination import read_repeats
 from noetl_compiler.dialects.policies import read_admission, read_assigns, read_enter, read_failure
 from noetl_compiler.dialects.results import read_output
-from noetl_compiler.dialects.routes import MODES, Mode, read_next
+from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.spec_defaults import read_call_defaults, total_of
-from noetl_compiler.dialects.tasks import INPUTS, ParseContext, read_tool
+from noetl_compiler.dialects.tasks import ParseContext, read_tool
 from noetl_compiler.dialects.values import assigns, condition, mapping_value, seconds, timeout
 from noetl_compiler.graph import AdmitRule, EnterRule, Sink, Timeout, Value
+from noetl_compiler.language import keys
+from noetl_compiler.language.words import JOINS, ROUTE_MODES, BranchFailure, Join, RouteMode
 from noetl_compiler.nodes import MappingNode, value_of
-from noetl_compiler.syntax import NO_DEFAULTS, CallDefaults, Failure, Join, Name, Step, Task
+from noetl_compiler.syntax import NO_DEFAULTS, CallDefaults, Name, Step, Task
 
 __all__ = ["StepSpec", "read_step", "read_step_spec", "with_older_wrappers"]
 
-_JOINS: dict[str, Join] = {"wave": "wave", "any": "any", "each": "each"}
 _STORAGE = "results are kept inline or by reference as their size demands"
 
 
@@ -36,8 +37,8 @@ class StepSpec(NamedTuple):
     ends: Name | None = None
     sinks: tuple[Sink, ...] = ()
     enter: tuple[EnterRule, ...] = ()
-    mode: Mode | None = None
-    failure: Failure | None = None
+    mode: RouteMode | None = None
+    failure: BranchFailure | None = None
     defaults: CallDefaults = NO_DEFAULTS
 
 
@@ -57,7 +58,7 @@ def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
         fields.text("desc", "description"),
         admit=(*spec.admit, *_read_when(fields)),
         join=spec.join,
-        args=mapping_value(fields.node_of(*INPUTS), report, "input"),
+        args=mapping_value(fields.node_of(*keys.INPUT), report, "input"),
         loop=loop,
         tasks=with_older_wrappers(fields, read_tool(fields.node_of("tool"), name, inner), inner),
         set=(*read_assigns(fields, "ctx"), *assigns(fields.mapping("vars"), "ctx", report)),
@@ -123,13 +124,13 @@ def read_step_spec(spec: Fields) -> StepSpec:
     _deprecate(spec, "next_mode", "write next: {spec: {mode: ...}, arcs: [...]}")
     return StepSpec(
         admit,
-        spec.choice("join", _JOINS),
+        spec.choice("join", JOINS),
         total_of(limit),
         value_of(returns) if returns else None,
         spec.name("end_loop"),
         read_sinks(spec, spec.report, "attempt"),
         read_enter(spec),
-        spec.choice("next_mode", MODES),
+        spec.choice("next_mode", ROUTE_MODES),
         failure,
         defaults,
     )

@@ -8,8 +8,8 @@ from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import kind_of
 from noetl_compiler.dialects.text_conditions import as_expression, compares_outside
 from noetl_compiler.graph import Assign, Json, Span, Template, Timeout, Value
+from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS, duration, list_units, numeral
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
-from noetl_compiler.numerals import duration, numeral
 from noetl_compiler.report import Report
 
 __all__ = [
@@ -24,7 +24,6 @@ __all__ = [
 ]
 
 _TARGET = re.compile(r"[^.\[\]]+(?:\.[^.\[\]]+)*(?:\[[*+|]?\])?")
-_WORDS = frozenset({"true", "false", "yes", "no", "1", "0"})
 
 
 def mapping_value(node: Node | None, report: Report, key: str) -> Value:
@@ -44,7 +43,7 @@ def condition(node: Node | None, report: Report) -> Template | None:
         return None
     if found.template_span is not None and compares_outside(found.text):
         return _compared(found, found.template_span, report)
-    if found.template_span is None and found.text.strip().lower() not in _WORDS:
+    if found.template_span is None and found.text.strip().lower() not in TRUE_WORDS | FALSE_WORDS:
         message = f'the condition "{found.text}" has no template in it, so it is only text'
         report.error(Code.WRONG_VALUE, found.span, message, "put the expression into {{ }}")
     return Template(found.text, found.template_span or found.span)
@@ -103,7 +102,7 @@ def seconds(node: Node | None, report: Report) -> Value | None:
         if (found := duration(node.text)) is not None:
             return Value(found)
     message = 'expected a duration such as 30 or "30s"'
-    report.error(Code.WRONG_VALUE, node.span, message, 'units are "ms", "s", "m", "h" and "d"')
+    report.error(Code.WRONG_VALUE, node.span, message, "units are " + list_units('"'))
     return None
 
 

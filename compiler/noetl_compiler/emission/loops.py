@@ -8,6 +8,7 @@ from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.source_lookup import Entry, Region, scalar
 from noetl_compiler.emission.values import emit_condition, emit_value
 from noetl_compiler.graph import Cursor
+from noetl_compiler.language import defaults
 from noetl_compiler.nodes import MappingNode, Node
 from noetl_compiler.syntax import Loop
 
@@ -72,7 +73,7 @@ def _spec(draft: Draft, region: Region, body: graph.Loop) -> MappingNode:
 def _frame(draft: Draft, region: Region, frame: graph.Frame) -> MappingNode:
     around = draft.origins.region(frame.span, region)
     return mapping(
-        *((around.key(name), emit_value(around, getattr(frame, name), name)) for name in graph.FRAME_DEFAULTS),
+        *((around.key(name), emit_value(around, getattr(frame, name), name)) for name in defaults.FRAME),
         span=frame.span,
     )
 

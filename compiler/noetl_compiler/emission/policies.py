@@ -8,13 +8,11 @@ from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.source_lookup import NOWHERE, Entry, Region, scalar
 from noetl_compiler.emission.values import emit_assigns, emit_condition, emit_duration, emit_value
 from noetl_compiler.graph import AdmitRule, Circuit, Collect, Json
+from noetl_compiler.language import defaults
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode
 from noetl_compiler.syntax import Policy, Rule
 
 __all__ = ["emit_admission", "emit_policy"]
-
-_MULTIPLIER = 2.0
-"""What exponential means when nothing else is said."""
 
 
 def emit_policy(draft: Draft, task: Region, policy: Policy | None) -> MappingNode | None:
@@ -65,7 +63,7 @@ def _action(draft: Draft, region: Region, rule: Rule) -> MappingNode:
             Extension.RESULT: body.result,
             Extension.MESSAGE: body.message,
             Extension.MAX_DELAY: body.max_delay,
-            Extension.MULTIPLIER: body.multiplier != _MULTIPLIER,
+            Extension.MULTIPLIER: body.multiplier != defaults.MULTIPLIER,
             Extension.JITTER: body.jitter,
         },
     )
@@ -91,7 +89,7 @@ def _pace(region: Region, body: graph.Rule) -> tuple[Entry, ...]:
         (region.key(*calls), region.node(body.attempts, *calls) if body.attempts else None),
         (region.key(*delay), emit_duration(region, body.delay, *delay)),
         (region.key("backoff"), _unless(body.backoff, "none")),
-        (region.key("multiplier", "backoff_multiplier"), _unless(body.multiplier, _MULTIPLIER)),
+        (region.key("multiplier", "backoff_multiplier"), _unless(body.multiplier, defaults.MULTIPLIER)),
         (region.key("max_delay"), emit_duration(region, body.max_delay, "max_delay")),
         (region.key("jitter"), _unless(body.jitter, False)),
     ).entries

@@ -7,9 +7,10 @@ from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.source_lookup import NOWHERE, Region, scalar
 from noetl_compiler.emission.values import emit_assigns, emit_condition, emit_names
 from noetl_compiler.graph import Template
-from noetl_compiler.lowering.routes import boundary
+from noetl_compiler.language import keys
 from noetl_compiler.nodes import MappingNode, SequenceNode
 from noetl_compiler.syntax import Arc, Next
+from noetl_compiler.templating.boundary import boundary
 
 __all__ = ["emit_next"]
 
@@ -60,7 +61,7 @@ def _arc(draft: Draft, around: Region, arc: Arc, when: Template | None) -> Mappi
         (scalar("step", begins), scalar(arc.to.text, arc.to.span)),
         (region.key("when"), emit_condition(when)),
         (scalar("on_status"), scalar(on) if on else None),
-        (region.key("input", "args", "with"), emit_names(region, arc.args, "input", "args", "with", "data")),
+        (region.key(*keys.INPUT), emit_names(region, arc.args, *keys.INPUT, "data")),
         (region.key("set", "set_ctx"), emit_assigns(draft, region, arc.set)),
         span=arc.span,
     )

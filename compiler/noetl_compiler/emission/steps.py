@@ -11,6 +11,7 @@ from noetl_compiler.emission.routes import emit_next
 from noetl_compiler.emission.source_lookup import Region, scalar
 from noetl_compiler.emission.tasks import emit_sinks, emit_tool
 from noetl_compiler.emission.values import emit_assigns, emit_names, emit_timeout
+from noetl_compiler.language import keys
 from noetl_compiler.nodes import MappingNode, Node
 from noetl_compiler.syntax import Step
 
@@ -24,7 +25,7 @@ def emit_step(draft: Draft, step: Step) -> MappingNode:
         (scalar("step", step.span), scalar(step.name.text, step.name.span)),
         (region.key("desc", "description"), region.scalar(step.desc, "desc", "description") if step.desc else None),
         (region.key("spec"), _spec(draft, region, step)),
-        (region.key("input", "args", "with"), emit_names(region, step.args, "input", "args", "with")),
+        (region.key(*keys.INPUT), emit_names(region, step.args, *keys.INPUT)),
         (region.key("loop"), emit_loop(draft, region, step.loop) if step.loop else None),
         (region.key("tool"), emit_tool(draft, region, step)),
         (region.key("set", "set_ctx", "vars"), emit_assigns(draft, region, step.set)),

@@ -12,6 +12,7 @@ from noetl_compiler.emission.policies import emit_policy
 from noetl_compiler.emission.source_lookup import NOWHERE, Entry, Region, scalar
 from noetl_compiler.emission.values import emit_assigns, emit_auth, emit_names, emit_timeout
 from noetl_compiler.graph import Sink
+from noetl_compiler.language import keys
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode
 from noetl_compiler.syntax import Step, Task
 
@@ -67,7 +68,7 @@ def _task(draft: Draft, around: Region, task: Task, default_name: str = "") -> M
         (scalar("kind"), scalar(task.kind.text, task.kind.span)),
         (region.key("name", "task"), scalar(task.workbook.text, task.workbook.span) if task.workbook else None),
         (region.key(*AUTHS), emit_auth(region, task.auth, task.kind.text)),
-        (region.key("input", "args", "with"), emit_names(region, task.input, "input", "args", "with", "data")),
+        (region.key(*keys.INPUT), emit_names(region, task.input, *keys.INPUT, "data")),
         *region.entries(task.config),
         (region.key("timeout", "timeout_seconds"), emit_timeout(region, task.timeout)),
         (region.key("output", "result"), emit_output(draft, region, task.output)),

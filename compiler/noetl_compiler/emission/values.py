@@ -7,8 +7,8 @@ from noetl_compiler.emission.context import Draft, mapping
 from noetl_compiler.emission.extensions import Extension
 from noetl_compiler.emission.source_lookup import NOWHERE, Region, scalar
 from noetl_compiler.graph import Assign, Template, Timeout, Value
+from noetl_compiler.language.quantities import duration
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from noetl_compiler.numerals import duration
 
 __all__ = ["emit_assigns", "emit_auth", "emit_condition", "emit_duration", "emit_names", "emit_timeout", "emit_value"]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from noetl_compiler.forecasting.static_scope import Count, rendered
 from noetl_compiler.graph import Json, Rule, Step, Task
+from noetl_compiler.language import defaults
 
-__all__ = ["DEFAULT_ATTEMPTS", "DEFAULT_PAGES", "attempts_of", "calls_of", "delays_of", "repeats_itself"]
+__all__ = ["attempts_of", "calls_of", "delays_of", "repeats_itself"]
 
-DEFAULT_PAGES, DEFAULT_ATTEMPTS = 100, 3
 _EVERY_PAGE = "all pages allowed are counted (--pages)"
 _PASSED_ONCE = "passes unknown, counted as 1 (--pages)"
 
@@ -25,7 +25,7 @@ def calls_of(step: Step, pages: int | None, names: Mapping[str, Any]) -> list[Co
 
 
 def _paged(task: Task, pages: int | None, names: Mapping[str, Any]) -> Count:
-    bounds = [_bound(rule, names, DEFAULT_PAGES) for rule in _rules(task) if rule.do == "again"]
+    bounds = [_bound(rule, names, defaults.PAGES) for rule in _rules(task) if rule.do == "again"]
     if not bounds:
         return Count(1, 1)
     return Count(max(bounds), 1, _EVERY_PAGE) if pages is None else Count(pages, pages)
@@ -65,7 +65,7 @@ def repeats_itself(step: Step) -> bool:
 
 def attempts_of(task: Task, names: Mapping[str, Any]) -> int:
     """The most calls that a rule's retry allows, the first included."""
-    return max([1, *(_bound(rule, names, DEFAULT_ATTEMPTS) for rule in _rules(task) if rule.do == "retry")])
+    return max([1, *(_bound(rule, names, defaults.ATTEMPTS) for rule in _rules(task) if rule.do == "retry")])
 
 
 def _jumps(step: Step) -> Iterator[tuple[int, Rule]]:

@@ -15,11 +15,12 @@ from typing import Literal, NamedTuple
 from noetl_compiler.forecasting.call_counts import attempts_of, calls_of, delays_of, repeats_itself
 from noetl_compiler.forecasting.reachability import Successors, always_run, beside_others, cycles, successors_of
 from noetl_compiler.forecasting.static_scope import Count, items_of, known_names, rendered
-from noetl_compiler.graph import FRAME_DEFAULTS, Frame, Graph, Json, Step
+from noetl_compiler.graph import Frame, Graph, Json, Step
+from noetl_compiler.language import defaults
 
-__all__ = ["DEFAULT_IN_FLIGHT", "MAX_IN_FLIGHT", "Counts", "Rows", "Sizes", "Work", "count", "loops_around"]
+__all__ = ["MAX_IN_FLIGHT", "Counts", "Rows", "Sizes", "Work", "count", "loops_around"]
 
-DEFAULT_IN_FLIGHT, MAX_IN_FLIGHT = 16, 500
+MAX_IN_FLIGHT = 500
 _ONCE = Count(1, 1)
 _CYCLE = "in a cycle, counted once (--pages)"
 
@@ -160,7 +161,7 @@ def _in_flight(step: Step, names: Mapping[str, Json]) -> int:
     if step.loop is None or step.loop.mode != "parallel":
         return 1
     asked: Json = rendered(step.loop.max_in_flight, names)
-    return min(MAX_IN_FLIGHT, max(1, asked if isinstance(asked, int) else DEFAULT_IN_FLIGHT))
+    return min(MAX_IN_FLIGHT, max(1, asked if isinstance(asked, int) else defaults.IN_FLIGHT))
 
 
 def _rows(frame: Frame, in_flight: int, names: Mapping[str, Json]) -> Rows:
@@ -170,7 +171,7 @@ def _rows(frame: Frame, in_flight: int, names: Mapping[str, Json]) -> Rows:
 
 def _asked(frame: Frame, name: str, names: Mapping[str, Json]) -> int:
     asked: Json = rendered(getattr(frame, name), names)
-    return max(1, asked if isinstance(asked, int) else FRAME_DEFAULTS[name])
+    return max(1, asked if isinstance(asked, int) else defaults.FRAME[name])
 
 
 def _loops(graph: Graph) -> Iterator[Step]:

@@ -11,13 +11,12 @@ is a template if and only if its pointer is in that table, so Python code with `
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from noetl_compiler.graph.calls import Action, Circuit, Collect, Guard, Output, Policy, Rule, Select, Sink, Task
+from noetl_compiler.graph.calls import Circuit, Collect, Guard, Output, Policy, Rule, Select, Sink, Task
 from noetl_compiler.graph.steps import (
-    FRAME_DEFAULTS,
     AdmitRule,
     Arc,
     Cursor,
@@ -28,11 +27,10 @@ from noetl_compiler.graph.steps import (
     Step,
 )
 from noetl_compiler.graph.values import Assign, Json, Span, Template, Timeout, Value
+from noetl_compiler.language.words import BranchFailure, Dialect
 
 __all__ = [
-    "FRAME_DEFAULTS",
     "VERSION",
-    "Action",
     "AdmitRule",
     "Arc",
     "Assign",
@@ -85,7 +83,7 @@ class SourceRef(msgspec.Struct, frozen=True):
     path: str
     name: str
     version: str
-    dialect: Literal["v1", "legacy", "case", "v10"]
+    dialect: Dialect
 
 
 class Graph(msgspec.Struct, frozen=True):
@@ -99,7 +97,7 @@ class Graph(msgspec.Struct, frozen=True):
     steps: dict[str, Step]
     workload: Value = Value({})
     keychain: tuple[KeychainEntry, ...] = ()
-    failure: Literal["best_effort", "fail_fast"] = "best_effort"
+    failure: BranchFailure = "best_effort"
     timeout: Timeout | None = None
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
-
 import msgspec
 
 from noetl_compiler.graph.values import Assign, Span, Template, Timeout, Value
+from noetl_compiler.language.defaults import COLLECTED_AS, MULTIPLIER
+from noetl_compiler.language.words import Action, Backoff, OnStatus, SinkLevel, SinkMode, Strategy, Unmatched
 
-__all__ = ["Action", "Circuit", "Collect", "Guard", "Output", "Policy", "Rule", "Select", "Sink", "Task"]
-
-Action: TypeAlias = Literal["continue", "retry", "again", "jump", "break", "fail"]
+__all__ = ["Circuit", "Collect", "Guard", "Output", "Policy", "Rule", "Select", "Sink", "Task"]
 
 
 class Collect(msgspec.Struct, frozen=True):
@@ -20,9 +18,9 @@ class Collect(msgspec.Struct, frozen=True):
     maps, ``replace`` keeps the last. ``into`` names the running value in templates.
     """
 
-    strategy: Literal["append", "replace", "collect", "merge"] = "append"
+    strategy: Strategy = "append"
     path: str = ""
-    into: str = "pages"
+    into: str = COLLECTED_AS
 
 
 class Guard(msgspec.Struct, frozen=True):
@@ -31,7 +29,7 @@ class Guard(msgspec.Struct, frozen=True):
     An undefined name makes a predicate not hold, in ``unless`` as well (dev/decisions/0011).
     """
 
-    on: Literal["any", "ok", "error"] = "ok"
+    on: OnStatus = "ok"
     when: Template | None = None
     unless: tuple[Template, ...] = ()
 
@@ -46,11 +44,11 @@ class Rule(msgspec.Struct, frozen=True):
 
     do: Action
     span: Span
-    on: Literal["any", "ok", "error"] = "any"
+    on: OnStatus = "any"
     when: Template | None = None
     attempts: Value | None = None
-    backoff: Literal["none", "linear", "exponential"] = "none"
-    multiplier: float = 2.0
+    backoff: Backoff = "none"
+    multiplier: float = MULTIPLIER
     delay: Value | None = None
     max_delay: Value | None = None
     jitter: bool = False
@@ -78,7 +76,7 @@ class Policy(msgspec.Struct, frozen=True):
     """First matching rule wins. ``unmatched`` decides an error that no rule covers (semantics.md 17)."""
 
     rules: tuple[Rule, ...] = ()
-    unmatched: Literal["continue", "fail"] = "continue"
+    unmatched: Unmatched = "continue"
     circuit: Circuit | None = None
 
 
@@ -114,8 +112,8 @@ class Sink(msgspec.Struct, frozen=True):
     config: Value
     span: Span
     auth: Value | None = None
-    mode: Literal["insert", "append", "upsert", "replace", "merge"] = "insert"
-    level: Literal["attempt", "task"] = "attempt"
+    mode: SinkMode = "insert"
+    level: SinkLevel = "attempt"
     guard: Guard | None = None
 
 

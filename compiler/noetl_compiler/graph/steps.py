@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Literal
-
 import msgspec
 
 from noetl_compiler.graph.calls import Guard, Task
 from noetl_compiler.graph.values import Assign, Span, Template, Timeout, Value
-
-__all__ = ["FRAME_DEFAULTS", "AdmitRule", "Arc", "Cursor", "EnterRule", "Frame", "Loop", "Route", "Step"]
-
-FRAME_DEFAULTS: Mapping[str, int] = MappingProxyType(
-    {"max_rows": 1_000, "max_seconds": 60, "max_bytes": 16_000_000, "row_concurrency": 16}
+from noetl_compiler.language.words import (
+    BranchFailure,
+    ItemError,
+    Join,
+    LoopFailure,
+    LoopMode,
+    NoMatch,
+    OnStatus,
+    RouteMode,
 )
-"""What a frame has that says nothing else."""
+
+__all__ = ["AdmitRule", "Arc", "Cursor", "EnterRule", "Frame", "Loop", "Route", "Step"]
 
 
 class Cursor(msgspec.Struct, frozen=True):
@@ -50,14 +51,14 @@ class Loop(msgspec.Struct, frozen=True):
     span: Span
     collection: Value | None = None
     cursor: Cursor | None = None
-    mode: Literal["sequential", "parallel", "chunked"] = "sequential"
+    mode: LoopMode = "sequential"
     max_in_flight: Value | None = None
     chunk_size: Value | None = None
     limit: Value | None = None
     where: Template | None = None
     order_by: Template | None = None
-    on_error: Literal["continue", "fail_fast"] = "continue"
-    failure: Literal["fail", "best_effort"] = "fail"
+    on_error: ItemError = "continue"
+    failure: LoopFailure = "fail"
     frame: Frame | None = None
     region: tuple[str, ...] = ()
     enter: Route | None = None
@@ -69,7 +70,7 @@ class Arc(msgspec.Struct, frozen=True):
 
     to: str
     span: Span
-    on: Literal["any", "ok", "error"] = "ok"
+    on: OnStatus = "ok"
     when: Template | None = None
     set: tuple[Assign, ...] = ()
 
@@ -77,8 +78,8 @@ class Arc(msgspec.Struct, frozen=True):
 class Route(msgspec.Struct, frozen=True):
     """``exclusive``: the first matching arc in YAML order; ``inclusive``: all of them."""
 
-    mode: Literal["exclusive", "inclusive"] = "exclusive"
-    on_no_match: Literal["end", "complete", "quiet"] = "end"
+    mode: RouteMode = "exclusive"
+    on_no_match: NoMatch = "end"
     arcs: tuple[Arc, ...] = ()
 
 
@@ -109,7 +110,7 @@ class Step(msgspec.Struct, frozen=True):
     desc: str = ""
     injected: bool = False
     admit: tuple[AdmitRule, ...] = ()
-    join: Literal["wave", "any", "each"] = "wave"
+    join: Join = "wave"
     args: Value = Value({})
     loop: Loop | None = None
     tasks: tuple[Task, ...] = ()
@@ -118,7 +119,7 @@ class Step(msgspec.Struct, frozen=True):
     route: Route = Route()
     timeout: Timeout | None = None
     enter: tuple[EnterRule, ...] = ()
-    failure: Literal["best_effort", "fail_fast"] | None = None
+    failure: BranchFailure | None = None
 
     @property
     def is_synthetic(self) -> bool:

@@ -14,16 +14,14 @@ from dataclasses import dataclass
 from noetl_compiler import syntax
 from noetl_compiler.graph import Assign, Route, Span, Step, Value
 from noetl_compiler.graph.contents import pointer, templates_in
+from noetl_compiler.language.names import ALL_RESULTS, START, WORKLOAD, results_name
 from noetl_compiler.templating.check import examine
 from noetl_compiler.value_merge import names_in, overlay, picked
 
-__all__ = ["ALL_RESULTS", "Ending", "arrival_name", "ending_of", "results_name"]
+__all__ = ["Ending", "arrival_name", "ending_of"]
 
 _NO_NAME = re.compile(r"\W")
-ALL_RESULTS = "loop_results"
-"""The same by a name that is no loop's own."""
-
-_OF_THE_RUN = frozenset({"workload", "work", "job", "execution_id", "payload", "env"})
+_OF_THE_RUN = (START | WORKLOAD) - {"now", "keychain"}
 """Names that every iteration shares, so a result that reads no other is rendered once."""
 
 
@@ -57,11 +55,6 @@ def ending_of(loop: str, end: syntax.Step, passed: Value) -> Ending:
     )
     result = overlay(asked, _templates({name: f"{{{{ {name} }}}}" for name in left}, end.span))
     return Ending(arrival, _closing_args(loop, end, left), result, _published(end, result))
-
-
-def results_name(loop: str) -> str:
-    """How the end of a loop calls the results of its iterations."""
-    return f"{_NO_NAME.sub('_', loop)}_results"
 
 
 def _everything(loop: str, span: Span) -> Value:

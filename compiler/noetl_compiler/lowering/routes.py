@@ -12,18 +12,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
 
 from noetl_compiler import syntax
-from noetl_compiler.graph import Arc, Assign, Route, Span, Step, Template, Value
+from noetl_compiler.graph import Arc, Assign, Route, Span, Step, Value
 from noetl_compiler.graph.contents import pointer
-from noetl_compiler.reserved_names import PASSED
-from noetl_compiler.templating.check import examine
+from noetl_compiler.language.names import PASSED
+from noetl_compiler.templating.boundary import boundary
 from noetl_compiler.value_merge import names_in
 
-__all__ = ["Ways", "boundary", "passed_names", "routers_of"]
-
-_OUTCOME_NAMES = frozenset({"event", "error", "output", "outcome", "_outcome"})
+__all__ = ["Ways", "passed_names", "routers_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +96,6 @@ def _router_name(step: syntax.Step, index: int) -> str:
 
 def _unconditional(arc: syntax.Arc) -> syntax.Arc:
     return syntax.Arc(arc.to, arc.span)
-
-
-def boundary(when: Template | None) -> Literal["any", "ok"]:
-    """An arc can follow a failure only if it asks about the outcome (dev/decisions/0007)."""
-    if when is None:
-        return "ok"
-    names = {path.partition(".")[0] for path in examine(when.source).reads}
-    return "any" if names & _OUTCOME_NAMES else "ok"
 
 
 def passed_names(playbook: syntax.Playbook) -> dict[str, Value]:

@@ -4,39 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
 
 import msgspec
 
 from noetl_compiler import graph, syntax
 from noetl_compiler.graph import Span, Value
 from noetl_compiler.graph.contents import pointer
-from noetl_compiler.tools import sends_headers
+from noetl_compiler.language.keys import PREVIOUS
+from noetl_compiler.language.tools import sends_headers
+from noetl_compiler.language.words import Dialect, Unmatched
 from noetl_compiler.value_merge import names_in, overlay, without
 
-__all__ = ["PREVIOUS", "calls_of", "lower_tasks", "workbook_of"]
-
-PREVIOUS = frozenset({"previous", "prev", "_previous", "@previous"})
-"""Ways to say "the task before this one" in a jump."""
-
-
-def workbook_of(playbook: syntax.Playbook) -> dict[str, syntax.Task]:
-    """The workbook's tasks by name."""
-    return {task.label.text: task for task in playbook.workbook}
-
-
-def calls_of(task: syntax.Task, workbook: Mapping[str, syntax.Task]) -> tuple[syntax.Task, ...]:
-    """The task and those of the workbook it stands for, each once, as far as they exist."""
-    found = [task]
-    while task.workbook is not None and (called := workbook.get(task.workbook.text)) is not None:
-        if any(called is one for one in found):
-            break
-        found.append(task := called)
-    return tuple(found)
+__all__ = ["lower_tasks"]
 
 
 def lower_tasks(
-    step: syntax.Step, args: Value, dialect: syntax.Dialect, workbook: Mapping[str, syntax.Task]
+    step: syntax.Step, args: Value, dialect: Dialect, workbook: Mapping[str, syntax.Task]
 ) -> tuple[graph.Task, ...]:
     """A step's pipeline. ``args`` are what the step binds; they are given to each task.
 
@@ -87,7 +70,7 @@ def _resolve(task: syntax.Task, workbook: Mapping[str, syntax.Task], args: Value
     return task, given
 
 
-def _lower(task: syntax.Task, given: Value, dialect: syntax.Dialect, before: list[str]) -> graph.Task:
+def _lower(task: syntax.Task, given: Value, dialect: Dialect, before: list[str]) -> graph.Task:
     policy, key = task.policy, task.idempotency_key
     return graph.Task(
         task.label.text,
@@ -109,8 +92,8 @@ def _lower(task: syntax.Task, given: Value, dialect: syntax.Dialect, before: lis
     )
 
 
-def _lower_policy(policy: syntax.Policy, before: list[str], dialect: syntax.Dialect) -> graph.Policy:
-    unmatched: Literal["continue", "fail"] = "continue" if dialect == "v10" else "fail"
+def _lower_policy(policy: syntax.Policy, before: list[str], dialect: Dialect) -> graph.Policy:
+    unmatched: Unmatched = "continue" if dialect == "v10" else "fail"
     rules = tuple(_lower_rule(rule, before) for rule in policy.rules)
     return graph.Policy(rules, policy.unmatched or unmatched, policy.circuit)
 

@@ -12,11 +12,11 @@ from typing import cast
 
 from noetl_compiler.conditions import bare
 from noetl_compiler.graph import Json, Task
+from noetl_compiler.language.tools import SQL_COMMANDS, SQL_KINDS
 
 __all__ = ["call_in_words"]
 
 _LONGEST = 80
-_STATEMENTS = ("command", "commands", "query", "queries", "cmd", "cmds")
 _COMMENT = re.compile(r"\s*(?:--[^\n]*\n|/\*.*?\*/|\{#.*?#\})", re.DOTALL)
 _STATEMENT_END = re.compile(r"[('\";]|\s+(?:values|set|as|with)\b", re.IGNORECASE)
 _SELECT = re.compile(r"\s*(?:select|with)\b[^;]*?\bfrom\s+([\w.]+)", re.IGNORECASE)
@@ -39,7 +39,7 @@ def _address(config: Mapping[str, Json]) -> str:
 
 def _statement(config: Mapping[str, Json]) -> str:
     """The first of several, and how many more there are."""
-    field = next((field for field in _STATEMENTS if _text(config, field)), "")
+    field = next((field for field in SQL_COMMANDS if _text(config, field)), "")
     others = len(_all(config, field)) - 1
     return f"{_beginning(_text(config, field))}{f' and {others} more' if others else ''}"
 
@@ -71,7 +71,7 @@ def _all(config: Mapping[str, Json], field: str) -> list[Json]:
 
 _CALLS: Mapping[str, Callable[[Mapping[str, Json]], str]] = {
     "http": _address,
-    **dict.fromkeys(("postgres", "duckdb", "ducklake", "snowflake", "shell"), _statement),
+    **dict.fromkeys((*sorted(SQL_KINDS), "shell"), _statement),
     "playbook": _named("path"),
     "secrets": _named("secret_name", "name"),
     "container": _named("image"),

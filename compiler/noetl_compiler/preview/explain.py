@@ -8,7 +8,7 @@ from noetl_compiler.conditions import read_condition
 from noetl_compiler.forecasting.counts import loops_around
 from noetl_compiler.graph import AdmitRule, Arc, Assign, Graph, Json, Loop, Rule, Sink, Step, Task
 from noetl_compiler.guarantees import of_call, of_rows
-from noetl_compiler.lowering.routes import boundary
+from noetl_compiler.language.names import CHOSEN, PASSED
 from noetl_compiler.preview.order import falls_to_final
 from noetl_compiler.preview.origins import Origins
 from noetl_compiler.preview.outline import Line, takes_every_error
@@ -26,7 +26,7 @@ from noetl_compiler.preview.phrases import (
     sink_in_words,
 )
 from noetl_compiler.preview.tree import drawn
-from noetl_compiler.reserved_names import CHOSEN, PASSED
+from noetl_compiler.templating.boundary import boundary
 from noetl_compiler.value_merge import names_in
 
 __all__ = ["Explainer", "explain"]

@@ -8,6 +8,7 @@ from noetl_compiler.conditions import Condition, Moment, read_condition
 from noetl_compiler.credential_names import credential_names
 from noetl_compiler.graph import Arc, Assign, EnterRule, Graph, Loop, Policy, Sink, Step, Task
 from noetl_compiler.guarantees import of_call, of_rows
+from noetl_compiler.language.names import CHOSEN
 from noetl_compiler.preview.calls import call_in_words
 from noetl_compiler.preview.order import falls_to_final
 from noetl_compiler.preview.phrases import (
@@ -23,7 +24,6 @@ from noetl_compiler.preview.phrases import (
     sets_in_words,
     sink_in_words,
 )
-from noetl_compiler.reserved_names import CHOSEN
 
 __all__ = ["Line", "content", "heading", "takes_every_error", "ways"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from noetl_compiler.conditions import Condition, Moment, OutcomeFilter, bare, read_condition
-from noetl_compiler.forecasting.call_counts import DEFAULT_ATTEMPTS, DEFAULT_PAGES
+from noetl_compiler.conditions import Condition, Moment, bare, read_condition
 from noetl_compiler.graph import (
     Assign,
     Circuit,
@@ -21,7 +20,9 @@ from noetl_compiler.graph import (
     Timeout,
     Value,
 )
-from noetl_compiler.reserved_names import CHOSEN, PASSED
+from noetl_compiler.language import defaults
+from noetl_compiler.language.names import CHOSEN, PASSED
+from noetl_compiler.language.words import OnStatus
 from noetl_compiler.value_merge import names_in
 
 __all__ = [
@@ -130,7 +131,7 @@ def limit_in_words(limit: Timeout) -> str:
 def _calls(rule: Rule) -> str:
     if rule.do not in ("retry", "again"):
         return ""
-    number = shown(rule.attempts) if rule.attempts else str(DEFAULT_ATTEMPTS if rule.do == "retry" else DEFAULT_PAGES)
+    number = shown(rule.attempts) if rule.attempts else str(defaults.ATTEMPTS if rule.do == "retry" else defaults.PAGES)
     return f"up to {number} call{'s' * (number != '1')}"
 
 
@@ -140,7 +141,7 @@ def _delay(rule: Rule) -> list[str]:
     growth = {
         "none": " apart",
         "linear": " more each time",
-        "exponential": " doubling" if rule.multiplier == 2 else f" times {rule.multiplier:g}",
+        "exponential": " doubling" if rule.multiplier == defaults.MULTIPLIER else f" times {rule.multiplier:g}",
     }[rule.backoff]
     limit = [f"at most {seconds(rule.max_delay)}"] if rule.max_delay and rule.backoff != "none" else []
     return [f"{seconds(rule.delay)}{growth}", *limit, *(["with jitter"] if rule.jitter else [])]
@@ -215,6 +216,6 @@ def guard_in_words(guard: Guard, moment: Moment = "call") -> str:
     return ", ".join(part for part in (outcome, asked(found), exceptions and f"unless {exceptions}") if part)
 
 
-def _exception(unless: Template, on: OutcomeFilter) -> str:
+def _exception(unless: Template, on: OnStatus) -> str:
     found = read_condition(unless, on)
     return asked(found).removeprefix("when ") or shown(unless.source)

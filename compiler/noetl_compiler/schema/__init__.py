@@ -1,7 +1,7 @@
 """The JSON Schema of each dialect, for editors: completion, a sentence on hover, mistakes underlined while typing.
 
 Tables, one file a part of the language, say of every key what it means and what its value may be (model.py has their
-words, values.py the values); the fields of tools come from noetl_compiler.tools. A schema is made from them on demand.
+words, values.py the values); the fields of tools come from language/tools.py. A schema is made from them on demand.
 That they and the front ends know the same is held by tests, which ask both.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from noetl_compiler.language.words import Dialect
 from noetl_compiler.schema import case, legacy, v1, v10
 from noetl_compiler.schema.calls import Calls
 from noetl_compiler.schema.loops import LOOPS
@@ -26,7 +27,6 @@ from noetl_compiler.schema.tasks import tasks
 from noetl_compiler.schema.to_json_schema import definitions
 from noetl_compiler.schema.v1_calls import CALLS
 from noetl_compiler.schema.workbook import workbook
-from noetl_compiler.syntax import Dialect
 
 __all__ = ["DIALECTS", "Schema", "json_schema", "models_of", "schema_of_all"]
 

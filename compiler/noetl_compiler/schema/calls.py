@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from noetl_compiler.graph import Json
+from noetl_compiler.language import keys
+from noetl_compiler.language.tools import PSEUDO_KINDS, ToolKind
+from noetl_compiler.language.words import V1_ON_ERROR
 from noetl_compiler.schema.model import Model, Property, Schema
 from noetl_compiler.schema.policies import GUARD
 from noetl_compiler.schema.results import OUTPUTS
@@ -18,7 +21,6 @@ from noetl_compiler.schema.routes import SET
 from noetl_compiler.schema.sinks import sink_and_save
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS, kind_of, tool_fields
 from noetl_compiler.schema.values import NAME, NAMES, TEXT, TIMEOUT, ref, told_words, words
-from noetl_compiler.tools import PSEUDO_KINDS, ToolKind
 
 __all__ = [
     "ASSERT",
@@ -39,9 +41,7 @@ CALLED = Property("name", "The name of the workbook task to run.", NAME, older=(
 
 ASSERT = Property("assert", "The names that the call expects to be bound.", ref("assert"))
 RETURN = Property("return", "What the call yields in place of its result.")
-ON_ERROR = Property(
-    "on_error", 'Whether a failed call is as good as any other ("continue").', words("continue", "fail", "stop")
-)
+ON_ERROR = Property("on_error", 'Whether a failed call is as good as any other ("continue").', words(*V1_ON_ERROR))
 RETURN_AND_ON_ERROR = (RETURN, ON_ERROR)
 """What the calls of v1 say of their own outcome."""
 
@@ -76,7 +76,7 @@ INPUT = Property(
     "input",
     "Names with their values that the tool can use: in Python code they are variables.",
     NAMES,
-    older=("args", "with", "data", "params", "payload"),
+    older=(*keys.INPUT[1:], *keys.LOOSE_INPUT),
 )
 
 _SPEC = ref("task_spec")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from noetl_compiler.language import keys
+from noetl_compiler.language.words import CASE_ON_ERROR, ROUTE_MODES
 from noetl_compiler.schema.calls import CALLED, DESC, KIND_WORDS, Calls, by_kind
 from noetl_compiler.schema.case_actions import CASE_ACTIONS
 from noetl_compiler.schema.model import Model, Models, Property, Schema, without_effect
@@ -21,13 +23,13 @@ _SPEC = (
     Property(
         "case_mode",
         'At each event the first rule that matches decides ("exclusive", the default) or all ("inclusive").',
-        words("exclusive", "inclusive"),
+        words(*ROUTE_MODES),
     ),
     Property(
         "on_error",
         'What follows an error that no rule decides: the step fails ("fail", the default), goes on '
         '("continue") or calls again ("retry").',
-        words("fail", "continue", "retry"),
+        words(*CASE_ON_ERROR),
     ),
     without_effect("eval_mode", "each event of a step is evaluated once, when it happens"),
 )
@@ -42,7 +44,7 @@ _STEP = Model(
             "case", "Rules about the events of the step, tried in order at each event.", list_of(ref("case_rule"))
         ),
         Property("loop", "Runs the step's tool once for each item of a list.", ref("loop")),
-        Property("input", "Names with their values that the tool can use.", NAMES, older=("args", "with")),
+        Property("input", "Names with their values that the tool can use.", NAMES, older=keys.INPUT[1:]),
         Property("vars", "Names to set when the step is done, usually out of its result.", MAPPING),
         *SET,
         Property("result", "What the step yields in place of its tool's result."),

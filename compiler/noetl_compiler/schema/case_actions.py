@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_KINDS
+from noetl_compiler.language import keys
+from noetl_compiler.language.sinks import EVENT_KINDS, STORES
+from noetl_compiler.language.tools import KINDS
+from noetl_compiler.language.words import GATHERINGS
 from noetl_compiler.schema.calls import DESC, Calls, by_kind
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.policies import BACKOFF, COLLECT
@@ -24,7 +27,6 @@ from noetl_compiler.schema.values import (
     ref,
     words,
 )
-from noetl_compiler.tools import KINDS
 
 __all__ = ["CASE_ACTIONS"]
 
@@ -49,7 +51,7 @@ _BARE_TASK: Schema = {
     "if": {"propertyNames": {"enum": ["tool", *DESC.names]}},
     "then": {"properties": {"tool": ref("tool")}},
 }
-_RUN = frozenset(KINDS) - SINK_KINDS - EVENT_KINDS | {"http", "python"}
+_RUN = frozenset(KINDS) - STORES - EVENT_KINDS
 """Sinks that only run a tool; the others store rows with the call."""
 
 
@@ -93,7 +95,7 @@ CASE_ACTIONS: Models = (
         "What a rule does, and the step that it goes on to.",
         (
             Property("step", "The step to go on to.", NAME, required=True),
-            Property("input", "Names with their values that the next step can use.", NAMES, older=("args", "with")),
+            Property("input", "Names with their values that the next step can use.", NAMES, older=keys.INPUT[1:]),
             *_ACTIONS,
         ),
         open=True,
@@ -161,7 +163,7 @@ CASE_ACTIONS: Models = (
                 "mode",
                 'Append the value as one item ("append", the default), append its items ("extend"), or replace what '
                 'was there ("replace").',
-                words("append", "extend", "replace"),
+                words(*GATHERINGS),
             ),
         ),
     ),

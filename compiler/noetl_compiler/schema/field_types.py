@@ -1,13 +1,13 @@
-"""What a field of a tool may be, by the types that its table in noetl_compiler.tools tells."""
+"""What a field of a tool may be, by the types that its table in noetl_compiler.language.tools tells."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
+from noetl_compiler.language.tools import METHODS
 from noetl_compiler.schema.model import Schema
 from noetl_compiler.schema.values import TEMPLATE
-from noetl_compiler.tools import METHODS
 
 __all__ = ["field_value"]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from noetl_compiler.language import keys
+from noetl_compiler.language.tools import PSEUDO_KINDS
 from noetl_compiler.schema.calls import CALLED, DESC, KIND_WORDS, Calls, by_kind
 from noetl_compiler.schema.model import Model, Models, Property, Schema, without_effect
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
 from noetl_compiler.schema.values import MAPPING, NAME, NAMES, any_of, ref
-from noetl_compiler.tools import PSEUDO_KINDS
 
 __all__ = ["OWN_WORDS", "STEPS"]
 
@@ -35,7 +36,7 @@ _STEP = Model(
 
 
 _BOUND = Property(
-    "input", "Names with their values that the next steps can use.", NAMES, older=("args", "with", "data")
+    "input", "Names with their values that the next steps can use.", NAMES, older=(*keys.INPUT[1:], "data")
 )
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from noetl_compiler.dialects.cursors import FRAME_WORDS
 from noetl_compiler.dialects.reducers import REDUCERS
+from noetl_compiler.language import defaults
+from noetl_compiler.language.defaults import FRAME
+from noetl_compiler.language.words import ITEM_ERRORS, LOOP_FAILURES, LOOP_MODES
 from noetl_compiler.schema.model import Model, Models, Property, Shape, without_effect
-from noetl_compiler.schema.policies import STRATEGIES
+from noetl_compiler.schema.policies import STRATEGY
 from noetl_compiler.schema.results import DEFAULTS, POLICY_DEFAULTS
 from noetl_compiler.schema.values import (
     AMOUNT,
@@ -23,16 +26,7 @@ from noetl_compiler.schema.values import (
 
 __all__ = ["LOOPS", "LOOP_PROPERTIES"]
 
-_MODES = told_words(
-    {
-        "sequential": "One iteration after the other, in order; the default.",
-        "parallel": "Several iterations at once, as many as max_in_flight says.",
-        "chunked": "Several items in each iteration, as many as chunk_size says.",
-        "cursor": "For a cursor: several claimers at once, as many as max_in_flight says.",
-        "async": 'An older word for "parallel".',
-        "concurrent": 'An older word for "parallel".',
-    }
-)
+_MODES = told_words(LOOP_MODES.about)
 
 _ABOUT_FRAME = (
     "How many items run in one activity, which is much faster than one activity each; with a cursor, how many rows a "
@@ -48,7 +42,7 @@ LOOP_PROPERTIES = (
     ),
     Property(
         "iterator",
-        'The name of the item in each iteration, "item" unless given.',
+        f'The name of the item in each iteration, "{defaults.ITERATOR}" unless given.',
         NAME,
         older=("element", "as"),
     ),
@@ -61,7 +55,7 @@ LOOP_PROPERTIES = (
     ),
     Property(
         "max_in_flight",
-        "How many iterations of a parallel loop run at once, 16 unless given.",
+        f"How many iterations of a parallel loop run at once, {defaults.IN_FLIGHT} unless given.",
         AMOUNT,
         older=("concurrency",),
     ),
@@ -72,13 +66,7 @@ LOOP_PROPERTIES = (
     Property(
         "on_error",
         'Whether a failed iteration lets the others go on ("continue", the default) or stops them ("fail_fast").',
-        told_words(
-            {
-                "continue": "The other iterations go on; the default.",
-                "fail_fast": "The first failed iteration ends the loop.",
-                "fail": 'An older word for "fail_fast".',
-            }
-        ),
+        told_words(ITEM_ERRORS.about),
     ),
     Property("policy", "What failed iterations mean for the step as a whole.", ref("loop_policy")),
     without_effect("distribution", "iterations always run where there is room"),
@@ -92,10 +80,12 @@ _SETTINGS = (
 )
 
 _FRAME = {
-    "max_rows": "At most so many items or rows, 1000 of a list unless given.",
+    "max_rows": f"At most so many items or rows, {FRAME['max_rows']} of a list unless given.",
     "lease_seconds": "For how long the rows are the claimer's own.",
     "heartbeat_seconds": "How often the claimer says that it is alive.",
-    "row_concurrency": "How many items or rows of a frame are worked on at once, 16 of a list unless given.",
+    "row_concurrency": (
+        f"How many items or rows of a frame are worked on at once, {FRAME['row_concurrency']} of a list unless given."
+    ),
     "max_attempts": "How often a frame is tried.",
 }
 _ROW_OR_FRAME = "Whether this is done for each row or for the frame as a whole."
@@ -130,9 +120,9 @@ LOOPS: Models = (
                 required=True,
             ),
             Property("next_page", "The fields of the tool that are other for the next page, such as params.", MAPPING),
-            Property("merge_strategy", "How the pages become one result.", STRATEGIES),
+            Property("merge_strategy", "How the pages become one result.", STRATEGY),
             Property("merge_path", "Where in each page its items are, such as data.items.", TEXT),
-            Property("max_iterations", "At most so many pages, 100 unless given.", AMOUNT),
+            Property("max_iterations", f"At most so many pages, {defaults.PAGES} unless given.", AMOUNT),
             Property("retry", "When to ask for a page once more.", ref("retry")),
         ),
     ),
@@ -162,13 +152,7 @@ LOOPS: Models = (
                 "mode",
                 'The step fails with its iterations ("fail", the default) or completes with those that '
                 'succeeded ("best_effort").',
-                told_words(
-                    {
-                        "fail": "The step fails when any iteration has failed; the default.",
-                        "best_effort": "The step completes with the iterations that succeeded.",
-                        "fail_fast": 'Another word for "fail".',
-                    }
-                ),
+                told_words(LOOP_FAILURES.about),
             ),
         ),
     ),
@@ -178,7 +162,11 @@ LOOPS: Models = (
         _ABOUT_FRAME,
         (
             *(Property(name, about, AMOUNT) for name, about in _FRAME.items()),
-            Property("max_seconds", "After this no further item begins, 60 s for a list unless given.", SECONDS),
+            Property(
+                "max_seconds",
+                f"After this no further item begins, {FRAME['max_seconds']} s for a list unless given.",
+                SECONDS,
+            ),
             Property("max_bytes", "Once the results have so many bytes no further item begins.", AMOUNT),
             *(Property(name, _ROW_OR_FRAME, words(*meanings)) for name, meanings in FRAME_WORDS.items()),
         ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from noetl_compiler.language import defaults
+from noetl_compiler.language.words import ACTIONS, BACKOFFS, BRANCH_FAILURES, ROUTE_MODES, STRATEGIES, UNMATCHED
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.routes import ON_STATUS, SET
 from noetl_compiler.schema.values import (
@@ -31,24 +33,14 @@ __all__ = [
     "GUARDS",
     "POLICIES",
     "RULES",
-    "STRATEGIES",
+    "STRATEGY",
 ]
 
-BACKOFF: Schema = told_words(
-    {
-        "none": "Every delay is as long as the first; the default.",
-        "linear": "The delay grows by itself each time: 2, 4, 6 seconds.",
-        "exponential": "The delay doubles each time: 2, 4, 8 seconds.",
-        "fixed": 'Another word for "none".',
-        "constant": 'Another word for "none".',
-    }
-)
+BACKOFF: Schema = told_words(BACKOFFS.about)
 """How a delay grows from call to call."""
 
 _UNEVALUATED = "only rules are evaluated"
-_MODE = Property(
-    "mode", "The first rule that matches decides, whatever is written here.", words("exclusive", "inclusive")
-)
+_MODE = Property("mode", "The first rule that matches decides, whatever is written here.", words(*ROUTE_MODES))
 _WHEN = Property("when", "The condition under which the rule matches; without one it always does.", CONDITION)
 
 _JUMPS_NEED_TO: Schema = {
@@ -56,7 +48,7 @@ _JUMPS_NEED_TO: Schema = {
     "then": has("to", "target"),
 }
 
-STRATEGIES = words("append", "extend", "replace", "collect", "merge")
+STRATEGY: Schema = words(*STRATEGIES)
 
 COLLECT = (
     Property("collect", "How the results of all calls become one.", ref("collect")),
@@ -69,27 +61,24 @@ _ACTION = (
         "do",
         'Go on with the next task ("continue"), call again after a failure ("retry") or a success ("again"), go to '
         'another task ("jump"), end the tasks of the step in success ("break") or in failure ("fail").',
-        told_words(
-            {
-                "continue": "Go on with the next task, also after an error.",
-                "retry": "Make the call again after a failure, at most attempts times in all.",
-                "again": "Make the call again after a success: the next page, or another look.",
-                "jump": "Go on with the task that to names.",
-                "break": "End the tasks of the step, in success.",
-                "fail": "End the tasks of the step, in failure.",
-            }
-        ),
+        told_words(ACTIONS.about),
         required=True,
     ),
     Property("to", 'The name of the task to jump to, or "previous".', NAME, older=("target",)),
-    Property("attempts", "How often a retry may call in total, the first call included; 3 unless given.", AMOUNT),
+    Property(
+        "attempts",
+        f"How often a retry may call in total, the first call included; {defaults.ATTEMPTS} unless given.",
+        AMOUNT,
+    ),
     Property(
         "backoff",
         'How the delay grows: not at all ("none", the default), by itself each time ("linear"), or doubling '
         '("exponential").',
         BACKOFF,
     ),
-    Property("multiplier", "By what an exponential delay grows each time, 2 unless given.", NUMBER),
+    Property(
+        "multiplier", f"By what an exponential delay grows each time, {defaults.MULTIPLIER:g} unless given.", NUMBER
+    ),
     Property("delay", "How long to wait before the next call: seconds, or a text with a unit.", SECONDS),
     Property("max_delay", "The longest that a growing delay may become.", SECONDS),
     Property("jitter", "Whether delays are varied at random, so that many callers do not return at once.", FLAG),
@@ -116,12 +105,7 @@ RULES = (
     Property(
         "on_unmatched",
         'What follows an error that no rule matches: go on ("continue", the default) or fail ("fail").',
-        told_words(
-            {
-                "continue": "Go on with the next task, as if there had been no error; the default.",
-                "fail": "The task fails, and its step with it.",
-            }
-        ),
+        told_words(UNMATCHED.about),
     ),
     Property("circuit", "When calls fail at once, because those before them did.", ref("circuit")),
 )
@@ -168,12 +152,7 @@ POLICIES: Models = (
             Property(
                 "mode",
                 'They go on ("best_effort", the default) or are cancelled ("fail_fast").',
-                told_words(
-                    {
-                        "best_effort": "Other branches go on and meet at the final step; the default.",
-                        "fail_fast": "Other branches are cancelled.",
-                    }
-                ),
+                told_words(BRANCH_FAILURES.about),
             ),
         ),
     ),
@@ -249,13 +228,17 @@ COLLECTING: Models = (
                 "strategy",
                 'Append the items to a list ("append"), keep the last result ("replace"), list whole results '
                 '("collect"), or merge mappings ("merge").',
-                STRATEGIES,
+                STRATEGY,
             ),
             Property("path", "Where in each result its items are, such as data.items.", TEXT, older=("merge_path",)),
-            Property("into", 'The name under which templates see what was collected, "pages" unless given.', TEXT),
+            Property(
+                "into",
+                f'The name under which templates see what was collected, "{defaults.COLLECTED_AS}" unless given.',
+                TEXT,
+            ),
         ),
     ),
-    Shape("collect", any_of(ref("collect_mapping"), STRATEGIES)),
+    Shape("collect", any_of(ref("collect_mapping"), STRATEGY)),
 )
 
 GUARD = Property("guard", "In which cases this is done; after every success unless given.", ref("guard"))

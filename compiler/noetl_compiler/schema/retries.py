@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noetl_compiler.language import defaults
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.policies import BACKOFF, COLLECT
 from noetl_compiler.schema.sinks import sink_and_save
@@ -30,20 +31,28 @@ _RETRY_WHEN = Property(
 _DELAYS = (
     Property(
         "initial_delay",
-        "How long to wait before the second call, 1 second unless given.",
+        f"How long to wait before the second call, {defaults.DELAY:g} second unless given.",
         SECONDS,
         older=("delay", "backoff_seconds", "base_seconds"),
     ),
     Property(
-        "backoff_multiplier", "By what the delay grows each time, 2 unless given.", NUMBER, ("multiplier", "factor")
+        "backoff_multiplier",
+        f"By what the delay grows each time, {defaults.MULTIPLIER:g} unless given.",
+        NUMBER,
+        ("multiplier", "factor"),
     ),
     Property(
-        "max_delay", "The longest that a growing delay may become, 60 seconds unless given.", SECONDS, ("max_seconds",)
+        "max_delay",
+        f"The longest that a growing delay may become, {defaults.RETRY_MAX_DELAY:g} seconds unless given.",
+        SECONDS,
+        ("max_seconds",),
     ),
     Property("jitter", "Whether delays are varied at random.", FLAG),
 )
 _FAILURE = (
-    Property("max_attempts", "How often to call in total, 3 unless given.", AMOUNT, older=("attempts",)),
+    Property(
+        "max_attempts", f"How often to call in total, {defaults.ATTEMPTS} unless given.", AMOUNT, older=("attempts",)
+    ),
     Property("stop_when", "The condition under which the outcome stands, good or bad.", CONDITION),
     Property("retry_on_status", "The HTTP statuses after which to call again.", list_of({"examples": [429, 503]})),
     Property(
@@ -58,7 +67,9 @@ _FAILURE = (
 _WHILE = Property("while", "As long as this holds after a success, there is another call.", CONDITION, older=("when",))
 _REPETITION = (
     Property("next_call", "The fields of the tool that are other in the next call, such as params.", MAPPING),
-    Property("max_attempts", "How often to call in total, 100 unless given.", AMOUNT, older=("max_iterations",)),
+    Property(
+        "max_attempts", f"How often to call in total, {defaults.PAGES} unless given.", AMOUNT, older=("max_iterations",)
+    ),
     Property("initial_delay", "How long to wait before the next call.", SECONDS, older=("delay", "interval")),
     *COLLECT,
     Property("per_iteration", "What is done with each single result.", ref("per_iteration")),

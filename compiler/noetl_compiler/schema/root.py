@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from noetl_compiler.dialects.executor import PROFILES
+from noetl_compiler.language.defaults import FINAL_STEP
+from noetl_compiler.language.words import DIALECTS
 from noetl_compiler.schema.calls import DESC
 from noetl_compiler.schema.model import Model, Models, Property, without_effect
 from noetl_compiler.schema.policies import FAILURE
@@ -91,7 +93,7 @@ ROOT: Models = (
         "Where the playbook begins and ends, and what a failure means for it.",
         (
             Property("entry_step", "The step that a run begins with.", TEXT),
-            Property("final_step", 'The step where all routes meet, "end" unless given.', TEXT),
+            Property("final_step", f'The step where all routes meet, "{FINAL_STEP}" unless given.', TEXT),
             Property("no_next_is_error", "Whether a step without a route is an error.", FLAG),
             Property("timeout", "How long a run may take.", TIMEOUT),
             Property("policy", "What a failure means for the rest of the run.", ref("executor_policy")),
@@ -99,7 +101,7 @@ ROOT: Models = (
             Property(
                 "dialect",
                 "The dialect that the playbook was migrated from, whose names and defaults count in it.",
-                words("v1", "legacy", "case", "v10"),
+                words(*DIALECTS),
             ),
         ),
     ),

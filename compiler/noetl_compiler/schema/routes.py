@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from noetl_compiler.language import keys
+from noetl_compiler.language.words import NO_MATCH, ROUTE_MODES
+from noetl_compiler.language.words import ON_STATUS as STATUSES
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.values import (
     CONDITION,
@@ -36,14 +39,14 @@ SET = (
 ON_STATUS = Property(
     "on_status",
     'Only after a success ("ok"), only after a failure ("error"), or after both ("any").',
-    told_words({"ok": "Only after a success.", "error": "Only after a failure.", "any": "After both."}),
+    told_words(STATUSES.about),
 )
 _WHEN = Property("when", "The condition under which this route is followed; without one it always is.", CONDITION)
 _INPUT = Property(
     "input",
     "Names with their values that the next step can use.",
     NAMES,
-    older=("args", "with", "data", "payload"),
+    older=keys.ROUTE_INPUT[1:],
 )
 
 _IS_ENTRY: Schema = {**has("step", "next", "when", "then", "else"), "not": has("arcs", "spec")}
@@ -98,24 +101,13 @@ _ROUTES: Models = (
             Property(
                 "mode",
                 'Follow the first route whose condition holds ("exclusive", the default) or all of them ("inclusive").',
-                told_words(
-                    {
-                        "exclusive": "Follow the first route whose condition holds; the default.",
-                        "inclusive": "Follow all routes whose condition holds, in parallel.",
-                    }
-                ),
+                told_words(ROUTE_MODES.about),
             ),
             Property(
                 "on_no_match",
                 'What happens when no condition holds: go to the final step ("end", the default), complete here '
                 '("complete"), or end this branch silently ("quiet").',
-                told_words(
-                    {
-                        "end": "Go to the final step; the default.",
-                        "complete": "The run completes here.",
-                        "quiet": "This branch ends silently.",
-                    }
-                ),
+                told_words(NO_MATCH.about),
             ),
             without_effect("policy", "a route has no policy"),
         ),

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_KINDS
+from noetl_compiler.language.sinks import AUTH_KEYS, EVENT_KINDS, KIND_KEYS, KINDS, VALUE_KEYS
+from noetl_compiler.language.words import SINK_LEVELS, SINK_MODES
 from noetl_compiler.schema.model import Model, Models, Property, Shape, without_effect
 from noetl_compiler.schema.policies import GUARD
 from noetl_compiler.schema.values import CONDITION, any_of, has, list_of, one_or_more, open_words, ref, told_words
 
-__all__ = ["SINKS", "SINK_PROPERTIES", "STORE_KEYS", "sink_and_save"]
+__all__ = ["SINKS", "SINK_PROPERTIES", "sink_and_save"]
 
-STORE_KEYS = ("tool", "type", "kind", "storage", "backend")
-"""Where a sink may say what it stores in."""
-
-_KIND = open_words(*sorted(SINK_KINDS | EVENT_KINDS - {""}))
+_KIND = open_words(*sorted(KINDS | EVENT_KINDS - {""}))
 _KINDS = Property("kind", "The kind of store.", _KIND, older=("type", "backend"))
 _INNER_KINDS = replace(_KINDS, older=(*_KINDS.older, "tool"))
+
+_MEANINGS = {
+    "table": "The table that rows are stored in.",
+    "key": "The column or columns that tell one row from another.",
+    "data": "What is stored, usually a template; the whole result unless given.",
+    "statement": "The statement to run in place of one made for the table.",
+    "params": "The values bound to the statement's parameters.",
+    "batch": "How many rows are stored at a time.",
+    "url": "The address that the data is sent to.",
+    "method": "The HTTP method to send the data with.",
+    "headers": "The HTTP headers to send along.",
+    "code": "The Python code that stores the data.",
+    "database": "The name or file of the database.",
+}
 
 SINK_PROPERTIES = (
     Property(
@@ -29,47 +41,14 @@ SINK_PROPERTIES = (
         "mode",
         'How rows are stored: added ("insert", the default, or "append"), updated where the key is there already '
         '("upsert"), in place of all others ("replace"), or merged by key ("merge").',
-        told_words(
-            {
-                "insert": "Rows are added; the default.",
-                "append": "Rows are added.",
-                "upsert": "A row whose key is there already is updated, any other is added.",
-                "replace": "The new rows stand in place of all others.",
-                "merge": "Rows are merged with those of the same key.",
-                "update": 'An older word for "upsert".',
-                "overwrite": 'An older word for "replace".',
-            }
-        ),
+        told_words(SINK_MODES.about),
     ),
-    Property("auth", "The name of the credential to store with.", older=("credential", "connection")),
-    Property("table", "The table that rows are stored in."),
-    Property("key", "The column or columns that tell one row from another.", older=("keys", "key_columns")),
-    Property(
-        "data",
-        "What is stored, usually a template; the whole result unless given.",
-        older=("args", "payload", "values", "with", "from"),
-    ),
-    Property(
-        "statement",
-        "The statement to run in place of one made for the table.",
-        older=("command", "commands", "sql", "query"),
-    ),
-    Property("params", "The values bound to the statement's parameters."),
-    Property("batch", "How many rows are stored at a time.", older=("chunk_size",)),
-    Property("url", "The address that the data is sent to.", older=("endpoint",)),
-    Property("method", "The HTTP method to send the data with."),
-    Property("headers", "The HTTP headers to send along."),
-    Property("code", "The Python code that stores the data."),
-    Property("database", "The name or file of the database."),
+    Property(AUTH_KEYS[0], "The name of the credential to store with.", older=AUTH_KEYS[1:]),
+    *(Property(name, _MEANINGS[name], older=spellings[1:]) for name, spellings in VALUE_KEYS.items()),
     Property(
         "level",
         'Whether each call\'s result is stored ("attempt", the default) or that of all calls together ("task").',
-        told_words(
-            {
-                "attempt": "Each call's result is stored, so each page; the default.",
-                "task": "The result of all calls together is stored, once.",
-            }
-        ),
+        told_words(SINK_LEVELS.about),
     ),
     GUARD,
     Property("when", 'The condition under which rows are stored; write "guard" instead.', CONDITION, deprecated=True),
@@ -96,7 +75,7 @@ SINKS: Models = (
             _KINDS,
             *SINK_PROPERTIES,
         ),
-        needs=(STORE_KEYS,),
+        needs=(KIND_KEYS,),
     ),
     Model(
         "sink_tool",
@@ -105,5 +84,5 @@ SINKS: Models = (
         needs=((*_INNER_KINDS.names, "storage"),),
     ),
     Shape("sinks", one_or_more(ref("sink"))),
-    Shape("saves", any_of({"type": "object", "if": has(*STORE_KEYS), "then": ref("sink")}, list_of(ref("sink")))),
+    Shape("saves", any_of({"type": "object", "if": has(*KIND_KEYS), "then": ref("sink")}, list_of(ref("sink")))),
 )

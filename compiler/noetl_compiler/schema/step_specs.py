@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noetl_compiler.language.words import JOINS, ROUTE_MODES
 from noetl_compiler.schema.model import Model, Models, Property, without_effect
 from noetl_compiler.schema.policies import ADMISSION, FAILURE, GUARD
 from noetl_compiler.schema.results import DEFAULTS, POLICY_DEFAULTS
@@ -18,13 +19,7 @@ STEP_SPEC = (
         "join",
         'When a step that several arcs lead to runs: once, when no other route can still reach it ("wave", the '
         'default), once for the first ("any"), or for each ("each").',
-        told_words(
-            {
-                "wave": "Once, when no other route can still reach it; the default.",
-                "any": "Once, for the first token that reaches it.",
-                "each": "Once for each token that reaches it.",
-            }
-        ),
+        told_words(JOINS.about),
     ),
     Property("enter", "Names to set before the step's loop or its first task.", list_of(ref("enter"))),
     Property("returns", "What the step yields in place of its tool's result."),
@@ -32,7 +27,7 @@ STEP_SPEC = (
     Property(
         "next_mode",
         'Whether one route of "next" is followed or all; write it below "spec" of "next".',
-        words("exclusive", "inclusive"),
+        words(*ROUTE_MODES),
         deprecated=True,
     ),
     *DEFAULTS,

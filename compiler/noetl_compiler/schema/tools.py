@@ -1,4 +1,4 @@
-"""What the kinds of tools and their fields mean, for people; which fields a kind has stands in noetl_compiler.tools."""
+"""What the fields of tools mean, for people; which fields a kind has is in ``language/tools.py``."""
 
 from __future__ import annotations
 
@@ -6,45 +6,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from noetl_compiler.graph import Json
+from noetl_compiler.language.tools import CALLED, KINDS, PSEUDO_KINDS, SQL_COMMANDS, ToolKind
 from noetl_compiler.schema.field_types import field_value
 from noetl_compiler.schema.model import Property, Schema, without_effect
-from noetl_compiler.tools import CALLED, KINDS, PSEUDO_KINDS, ToolKind
 
 __all__ = ["ALL_KINDS", "KIND_MEANINGS", "kind_of", "tool_fields"]
 
 KIND_MEANINGS: Mapping[str, str] = MappingProxyType(
     {
-        "http": "Calls a web API and yields its answer.",
-        "postgres": "Runs SQL in PostgreSQL and yields the rows of the last statement.",
-        "duckdb": "Runs SQL in DuckDB and yields the rows of the last statement.",
-        "python": 'Runs Python code and yields its variable "result", or what its function "main" returns.',
-        "noop": "Calls nothing; its rules, names and routes still count.",
-        "playbook": "Runs another playbook and yields its result.",
-        "workbook": "Runs a task of the workbook.",
-        "ducklake": "Runs SQL on a DuckLake catalog.",
-        "shell": "Runs commands in a shell.",
-        "rhai": "Runs a script in the Rhai language.",
-        "container": "Runs a container as a job of Kubernetes.",
-        "script": "Runs a stored script as a job of Kubernetes.",
-        "secrets": "Reads a secret from a secret manager.",
-        "snowflake": "Runs SQL in Snowflake.",
-        "transfer": "Copies rows from one database to another.",
-        "snowflake_transfer": "Copies rows between Snowflake and another database.",
-        "gcs": "Copies a file to or from Google Cloud Storage.",
-        "nats": "Reads or writes a NATS bucket or stream.",
-        "artifact": "Stores or fetches a large result.",
-        "result_fetch": "Fetches a large result by its reference.",
-        "quantum": "Runs a quantum circuit.",
-        "agent": "Asks an agent of the platform.",
-        "mcp": "Calls a tool of an MCP server.",
-        "gateway": "Calls the platform's gateway.",
-        "task_sequence": "Runs the tasks of a step, as the platform writes it for itself.",
-        "cursor_worker": "Claims the rows of a cursor, as the platform writes it for itself.",
-        "subscription": "Listens to a subscription of the platform.",
-        "wasm": "Runs a WebAssembly module.",
-        "provider": "Calls a provider of the platform.",
-        "event": "Writes to the event log.",
-        "event_log": "Writes to the event log.",
+        **{name: kind.about for name, kind in KINDS.items()},
+        "workbook": CALLED.about,
         **dict.fromkeys(sorted(PSEUDO_KINDS), "Only marks a step; it calls nothing."),
     }
 )
@@ -55,7 +26,7 @@ _SQL = 'The SQL to run; several statements are separated by ";", and templates i
 _ENCODED = "The SQL to run, in base64."
 _FIELD_MEANINGS: Mapping[str, str] = MappingProxyType(
     {
-        **dict.fromkeys(("command", "commands", "cmd", "cmds", "query", "queries", "script"), _SQL),
+        **dict.fromkeys((*SQL_COMMANDS, "script"), _SQL),
         **dict.fromkeys(("command_b64", "commands_b64"), _ENCODED),
         "account": "The account of Snowflake.",
         "action": "Whether to store or to fetch: put or get.",

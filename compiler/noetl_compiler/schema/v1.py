@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from noetl_compiler.language.words import V1_ON_ERROR
 from noetl_compiler.schema.calls import DESC, INPUT
 from noetl_compiler.schema.loops import LOOP_PROPERTIES
 from noetl_compiler.schema.model import Model, Models, Property, Schema, without_effect
@@ -50,7 +51,7 @@ _STEP = Model(
         Property(
             "on_error",
             'Where to go on when the step has failed; "continue" goes on as after a success.',
-            any_of(words("continue", "fail", "stop"), list_of(ref("entry"))),
+            any_of(words(*V1_ON_ERROR), list_of(ref("entry"))),
         ),
         Property("case", 'Where to go on when the step is done; write "next" instead.', ref("next"), deprecated=True),
     ),

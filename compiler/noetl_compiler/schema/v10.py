@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.graph import Json
+from noetl_compiler.language import keys
 from noetl_compiler.schema.calls import DESC
 from noetl_compiler.schema.model import Model, Models, Property
 from noetl_compiler.schema.results import OUTPUTS, RESULT
@@ -27,7 +28,7 @@ STEPS: Models = (
             DESC,
             Property("spec", "When the step may begin, and how long it may take.", ref("step_spec")),
             Property(
-                "input", "Names with their values that all tasks of the step can use.", NAMES, older=("args", "with")
+                "input", "Names with their values that all tasks of the step can use.", NAMES, older=keys.INPUT[1:]
             ),
             Property("loop", "Runs the step's tasks once for each item of a list.", ref("loop"), snippet=_LOOP),
             Property("tool", "The task of the step, or the list of its tasks.", ref("tool"), snippet={"kind": "$1"}),

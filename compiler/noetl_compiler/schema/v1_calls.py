@@ -10,23 +10,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_FIELDS
+from noetl_compiler.language.sinks import EVENT_KINDS, FLAT_KEYS, KIND_KEYS
+from noetl_compiler.language.tools import PSEUDO_KINDS, V1_KIND_KEYS, V1_KINDS, V1_MARKS, V1_SAVES
 from noetl_compiler.schema.calls import CALLED, INPUT, RETURN_AND_ON_ERROR, Calls, by_kind
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape
-from noetl_compiler.schema.sinks import SINK_PROPERTIES, STORE_KEYS
+from noetl_compiler.schema.sinks import SINK_PROPERTIES
 from noetl_compiler.schema.tools import ALL_KINDS, KIND_MEANINGS
 from noetl_compiler.schema.values import NAME, any_of, first_of, has, one_or_more, ref, told_words, words
-from noetl_compiler.tools import PSEUDO_KINDS
 
 __all__ = ["CALLS", "NESTED_CALLS", "Form"]
 
 CALLS = Calls(binds=True)
 
 _OLDER_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"playbook": ("playbooks",), "secrets": ("secret",), "workbook": ("task",)}
+    {kind: tuple(word for word, meant in V1_KINDS.items() if meant == kind) for kind in V1_KINDS.values()}
 )
-_SAVES = ("save", "sink")
-_MARKS = ("start", "end", "router")
+_SAVES = tuple(sorted(V1_SAVES))
 _SAVING_WORDS = words(*_SAVES, *ALL_KINDS)
 """Beside "type" the tool is the kind of store."""
 _NAME = Property("name", "A name by which the result is known beside that of the step.", NAME)
@@ -75,14 +74,14 @@ class Form:
 
     def _saving(self) -> Model:
         told = (Property(key, "Says that this only stores something.", _SAVING_WORDS) for key in self.keys)
-        flat = (one for one in SINK_PROPERTIES if SINK_FIELDS.issuperset(one.names))
+        flat = (one for one in SINK_PROPERTIES if FLAT_KEYS.issuperset(one.names))
         nested = Property("save", "What to store, and where.", one_or_more(ref("saved")), older=("sink",))
         about = "Only stores something; without a kind of store, what is stored is the step's result."
         own = () if self.around else RETURN_AND_ON_ERROR
         return Model(f"saving_{self.name}", about, (*told, _NAME, nested, *flat, *own), self.around)
 
     def _only_saves(self) -> Schema:
-        marked: Schema = {"allOf": [_says(self.keys, _MARKS), has(*_SAVES)]}
+        marked: Schema = {"allOf": [_says(self.keys, V1_MARKS), has(*_SAVES)]}
         unnamed: Schema = {"allOf": [has(*_SAVES), {"not": has(*self.keys, "path", "name", "task")}]}
         return any_of(_says(self.keys, _SAVES), marked, unnamed)
 
@@ -91,9 +90,9 @@ def _says(keys: tuple[str, ...], kinds: tuple[str, ...]) -> Schema:
     return any_of(*({"required": [key], "properties": {key: {"enum": list(kinds)}}} for key in keys))
 
 
-_NESTED = Form("call", ("type", "kind", "tool"))
+_NESTED = Form("call", V1_KIND_KEYS)
 _HAS_STORE = any_of(
-    *({"required": [key], "properties": {key: {"not": {"enum": sorted(EVENT_KINDS)}}}} for key in STORE_KEYS)
+    *({"required": [key], "properties": {key: {"not": {"enum": sorted(EVENT_KINDS)}}}} for key in KIND_KEYS)
 )
 
 NESTED_CALLS: Models = (

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from noetl_compiler.language.quantities import DURATION_PATTERN, NUMERAL_PATTERN, list_units
+from noetl_compiler.language.tools import HEADER_NAME
 from noetl_compiler.schema.model import Schema
-from noetl_compiler.tools import HEADER_NAME
 
 __all__ = [
     "AMOUNT",
@@ -70,7 +71,7 @@ NAMES: Schema = {
 AMOUNT: Schema = {
     "type": ["number", "string"],
     "minimum": 0,
-    "pattern": rf"^\s*\d+(\.\d+)?\s*$|{TEMPLATE}",
+    "pattern": rf"^\s*{NUMERAL_PATTERN}\s*$|{TEMPLATE}",
     "patternErrorMessage": "expected a number, or a template that yields one",
     "examples": [3, "{{ workload.limit }}"],
 }
@@ -78,8 +79,8 @@ AMOUNT: Schema = {
 SECONDS: Schema = {
     "type": ["number", "string"],
     "minimum": 0,
-    "pattern": rf"^\s*\d+(\.\d+)?\s*(ms|s|m|h|d)?\s*$|{TEMPLATE}",
-    "patternErrorMessage": 'expected a duration such as 30 or "30s"; units are ms, s, m, h and d',
+    "pattern": rf"^\s*{DURATION_PATTERN}\s*$|{TEMPLATE}",
+    "patternErrorMessage": f'expected a duration such as 30 or "30s"; units are {list_units()}',
     "examples": [30, "500ms", "5m"],
 }
 

@@ -7,36 +7,18 @@ each other.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from jinja2 import nodes
 
+from noetl_compiler.language.events import AFTER_CALL, AFTER_LOOP, NAMES, SKIPPED, names_of
+from noetl_compiler.language.names import EVENT, STATUS
+from noetl_compiler.language.words import Status
 from noetl_compiler.templating.truth import ABSENT, PRESENT, Known, Synonyms, truth
 
-__all__ = ["NO_TRUTHS", "WORDS", "OutcomeStatus", "Truths", "truths_of", "truths_of_path"]
+__all__ = ["NO_TRUTHS", "WORDS", "Truths", "truths_of", "truths_of_path"]
 
-OutcomeStatus: TypeAlias = Literal["ok", "error"]
-
-EVENTS_OF_CALLS: Mapping[OutcomeStatus, frozenset[str]] = MappingProxyType(
-    {
-        "ok": frozenset({"step.done", "call.done", "step.exit", "loop.item"}),
-        "error": frozenset({"step.failed", "call.error", "step.exit"}),
-    }
-)
-EVENTS_OF_LOOPS: Mapping[OutcomeStatus, frozenset[str]] = MappingProxyType(
-    {
-        "ok": frozenset({"loop.done", "step.done", "step.exit"}),
-        "error": frozenset({"loop.failed", "step.failed", "call.error", "step.exit"}),
-    }
-)
-"""The names that ``event.name`` equals after a call, and after a whole loop."""
-
-SKIPPED = frozenset({"step.skipped", "step.enter"})
-"""The same where no call is made."""
-
-WORDS = frozenset({"ok", "error", *SKIPPED}).union(*EVENTS_OF_CALLS.values(), *EVENTS_OF_LOOPS.values())
+WORDS = frozenset({*AFTER_CALL, *NAMES})
 """What a status or an event may be."""
 
 
@@ -59,18 +41,18 @@ _TELLING = re.compile(r"\b(?:_?outcome|output|success|error|event|or|and|not|tru
 """Without one of these words a condition that names anything depends on other things."""
 
 
-def _known(outcome: OutcomeStatus, names: frozenset[str]) -> Known:
+def _known(outcome: Status, boundary: str) -> Known:
     envelope = dict.fromkeys(("output.status", "outcome.status", "_outcome.status"), outcome)
     error = PRESENT if outcome == "error" else ABSENT
-    return {**envelope, "success": outcome == "ok", "error": error, "event.name": Synonyms(names)}
+    return {**envelope, "success": outcome == "ok", "error": error, "event.name": Synonyms(names_of(boundary))}
 
 
 _CASES: tuple[Known, ...] = (
-    _known("ok", EVENTS_OF_CALLS["ok"]),
-    _known("error", EVENTS_OF_CALLS["error"]),
-    _known("ok", EVENTS_OF_LOOPS["ok"]),
-    _known("error", EVENTS_OF_LOOPS["error"]),
-    {"event.name": Synonyms(SKIPPED), **dict.fromkeys(("error", "output", "outcome", "_outcome"), ABSENT)},
+    _known("ok", AFTER_CALL["ok"]),
+    _known("error", AFTER_CALL["error"]),
+    _known("ok", AFTER_LOOP["ok"]),
+    _known("error", AFTER_LOOP["error"]),
+    {"event.name": Synonyms(names_of(SKIPPED)), **dict.fromkeys(STATUS - EVENT, ABSENT)},
     {},
 )
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl_compiler import templates
-from noetl_compiler.graph import FRAME_DEFAULTS, Frame, Loop, Value
+from noetl_compiler.graph import Frame, Loop, Value
+from noetl_compiler.language import defaults
 from noetl_temporal.machine import quantities
 from noetl_temporal.machine.commands import FrameLimits
 
@@ -40,4 +41,4 @@ def _rendered(frame: Frame, name: str, scope: Mapping[str, Any]) -> Any:
     """A template that gives none says nothing."""
     value: Value | None = getattr(frame, name)
     found = None if value is None else templates.render(value, scope)
-    return FRAME_DEFAULTS[name] if found is None else found
+    return defaults.FRAME[name] if found is None else found

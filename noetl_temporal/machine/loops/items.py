@@ -10,6 +10,7 @@ import msgspec
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Loop, Step
 from noetl_compiler.graph.contents import templates_in
+from noetl_compiler.language import defaults
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine import quantities
 from noetl_temporal.machine.budget import MAX_PENDING, Budget
@@ -17,8 +18,6 @@ from noetl_temporal.machine.scope import Chain
 from noetl_temporal.machine.undefined import Mistake, is_reported, left_out, undefined_name
 
 __all__ = ["Selection", "body_paths", "collection_of", "in_flight", "mistake_of", "selected"]
-
-DEFAULT_IN_FLIGHT = 16
 
 ITEM_WORK = 6
 """Of one item looked at (budget.py)."""
@@ -138,7 +137,7 @@ def in_flight(loop: Loop, scope: Mapping[str, Any]) -> int:
     """How many iterations may run at once."""
     if loop.mode != "parallel":
         return 1
-    return min(MAX_PENDING, max(1, _count(loop, "max_in_flight", scope) or DEFAULT_IN_FLIGHT))
+    return min(MAX_PENDING, max(1, _count(loop, "max_in_flight", scope) or defaults.IN_FLIGHT))
 
 
 def body_paths(step: Step) -> tuple[str, ...]:

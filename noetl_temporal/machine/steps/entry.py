@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Step
+from noetl_compiler.language.events import ENTERED
 from noetl_temporal.machine.ids import escaped, fitted
 from noetl_temporal.machine.policy import allows
 from noetl_temporal.machine.routing import Admission, admit
@@ -34,7 +35,7 @@ def is_admitted(execution: Execution, step: Step, run: StepRun) -> bool:
     if not step.admit:
         return True
     host = execution.host(step, run)
-    scope = host.scope(event_names("step.enter", step.name, None))
+    scope = host.scope(event_names(ENTERED, step.name, None))
     found: Admission = admit(step.admit, scope)
     execution.journal.emit(
         "policy.admit.evaluated",
@@ -87,7 +88,7 @@ def enter(execution: Execution, step: Step, run: StepRun) -> float | None:
     args: dict[str, Json] = templates.render(step.args, host.scope()) or {}
     run.args = {**args, "input": args, "args": args} if args else {}
     if step.enter:
-        scope = host.scope(event_names("step.enter", step.name, None))
+        scope = host.scope(event_names(ENTERED, step.name, None))
         assigns = [one for rule in step.enter if allows(rule.guard, "ok", scope) for one in rule.set]
         host.assign([(one.target, templates.render(one.value, scope)) for one in assigns])
     return seconds_of(step.timeout.total, host.scope(), "timeout") if step.timeout else None

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Step
+from noetl_compiler.language.events import AFTER_CALL, AFTER_LOOP, SKIPPED
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.failures import failure_at, template_outcome
 from noetl_temporal.machine.loops.result import ITEMS_FAILED
@@ -23,8 +24,6 @@ __all__ = ["OK", "StepExit", "Way", "decide", "route"]
 
 OK: PlainOutcome = {"status": "ok", "result": None}
 """What a step comes to that called nothing."""
-
-_BOUNDARIES = {"completed": "step.done", "failed": "step.failed", "skipped": "step.skipped"}
 
 
 class StepExit(NamedTuple):
@@ -99,8 +98,10 @@ def _names(execution: Execution, step: Step, status: str, end: End, kind: str) -
 
 
 def _boundary(step: Step, status: str) -> str:
-    name = _BOUNDARIES[status]
-    return name.replace("step.", "loop.") if step.loop is not None and status != "skipped" else name
+    if status == "skipped":
+        return SKIPPED
+    after = AFTER_CALL if step.loop is None else AFTER_LOOP
+    return after["error" if status == "failed" else "ok"]
 
 
 def _emit(execution: Execution, step: Step, run: StepRun, way: Way) -> None:

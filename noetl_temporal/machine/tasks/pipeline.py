@@ -25,6 +25,7 @@ from typing import Any, Literal, NamedTuple
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Rule, Span
+from noetl_compiler.language import defaults
 from noetl_temporal.machine import json_merge, quantities
 from noetl_temporal.machine.call import PlainOutcome, ToolReport
 from noetl_temporal.machine.errors import ProtocolError
@@ -44,9 +45,6 @@ __all__ = ["MAX_EXECUTIONS", "End", "Pipeline"]
 
 MAX_EXECUTIONS = 1_000_000
 """Task executions of one pipeline (semantics.md 20)."""
-
-DEFAULT_PAGES = 100
-"""Pages of a task whose ``again`` rule has no ``attempts``."""
 
 FOLLOWS: Mapping[str, tuple[str, ...]] = {
     "ready": ("call", "done"),
@@ -219,7 +217,7 @@ class Pipeline:
 
     def _more_pages(self, rule: Rule, names: Mapping[str, Any]) -> bool:
         if rule.attempts is None:
-            return self.state.page < DEFAULT_PAGES
+            return self.state.page < defaults.PAGES
         return self.state.page < quantities.count(templates.render(rule.attempts, names), "attempts", rule.span)
 
     def _fail(self, plan: TaskPlan, outcome: PlainOutcome) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from noetl_compiler.language.events import names_of
 
 __all__ = ["EventName"]
 
@@ -11,17 +11,9 @@ class EventName(str):
     """A boundary event's name; it equals every name that was ever used for the boundary (semantics.md 8)."""
 
     __slots__ = ()
-    _SYNONYMS: ClassVar[dict[str, frozenset[str]]] = {
-        "step.done": frozenset({"call.done", "step.exit", "loop.item"}),
-        "step.failed": frozenset({"call.error", "step.exit"}),
-        "step.skipped": frozenset({"step.enter"}),
-        "loop.done": frozenset({"step.done", "step.exit"}),
-        "loop.failed": frozenset({"step.failed", "call.error", "step.exit"}),
-    }
 
     def __eq__(self, other: object) -> bool:
-        name = str.__str__(self)
-        return name == other or other in self._SYNONYMS.get(name, ())
+        return isinstance(other, str) and other in names_of(str.__str__(self))
 
     def __ne__(self, other: object) -> bool:
         return not self == other

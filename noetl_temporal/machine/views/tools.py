@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from noetl_compiler.graph import Json
+from noetl_compiler.language.tools import SQL_KINDS
 from noetl_temporal.machine.views.http import CallView, HttpView, body_view
 from noetl_temporal.machine.views.plain import ListView, ResultView
 from noetl_temporal.machine.views.rows import RowsView
 
 __all__ = ["call_view", "response_view", "result_view"]
-
-_ROW_KINDS = frozenset({"postgres", "duckdb", "ducklake", "snowflake"})
 
 
 def result_view(kind: str, result: Json, extra: Mapping[str, Any] | None = None) -> Any:
@@ -27,7 +26,7 @@ def result_view(kind: str, result: Json, extra: Mapping[str, Any] | None = None)
 def _map_view(kind: str, result: Mapping[str, Json], extra: Mapping[str, Any] | None) -> ResultView:
     if kind == "http" and "status_code" in result:
         return HttpView(result, extra)
-    if kind in _ROW_KINDS and "rows" in result:
+    if kind in SQL_KINDS and "rows" in result:
         return RowsView(result, extra)
     return ResultView(result, extra)
 

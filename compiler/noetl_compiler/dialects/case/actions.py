@@ -21,18 +21,20 @@ from noetl_compiler.dialects.case.collect import read_collecting
 from noetl_compiler.dialects.case.repeats import Repeat, read_call, read_repeat
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.routes import read_next
-from noetl_compiler.dialects.sinks import EVENT_KINDS, SINK_KINDS, read_sinks
-from noetl_compiler.dialects.tasks import INPUTS, ParseContext, read_tool
+from noetl_compiler.dialects.sinks import read_sinks
+from noetl_compiler.dialects.tasks import ParseContext, read_tool
 from noetl_compiler.dialects.values import assigns
 from noetl_compiler.graph import Assign, Collect, Sink, Value
+from noetl_compiler.language import keys
+from noetl_compiler.language.sinks import EVENT_KINDS, STORES
+from noetl_compiler.language.tools import KINDS
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.syntax import Arc, Name, Task
-from noetl_compiler.tools import KINDS
 
 __all__ = ["Actions", "read_actions"]
 
 _OUTER_NAMES = frozenset({"ctx", "vars", "workload"})
-_TOOL_SINKS = frozenset(KINDS) - SINK_KINDS - EVENT_KINDS | {"http", "python"}
+_TOOL_SINKS = frozenset(KINDS) - STORES - EVENT_KINDS
 """Sinks that only run a tool; the others store rows with the call, once."""
 _KNOWN = ("next", "step", "set", "vars", "result", "fail", "skip", "collect", "retry", "call", "sink")
 
@@ -102,9 +104,9 @@ def _targets(fields: Fields) -> tuple[Arc, ...]:
     if found is not None:
         nodes.append(found)
     if "step" in fields:
-        entries = tuple(entry for entry in fields.node.entries if entry[0].text in ("step", *INPUTS))
+        entries = tuple(entry for entry in fields.node.entries if entry[0].text in ("step", *keys.INPUT))
         fields.node_of("step")
-        fields.node_of(*INPUTS)
+        fields.node_of(*keys.INPUT)
         nodes.append(MappingNode(entries, fields.span))
     following = [read_next(node, fields.report) for node in nodes]
     return tuple(arc for one in following if one for group in one.groups for arc in group)

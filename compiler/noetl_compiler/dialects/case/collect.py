@@ -9,22 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.collecting import read_collect
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.graph import Assign, Collect, Span, Value
+from noetl_compiler.language.words import GATHERINGS, Gathering, Strategy
 from noetl_compiler.nodes import MappingNode, ScalarNode
 from noetl_compiler.report import Report
 
 __all__ = ["as_assignment", "read_collecting"]
 
-Mode = Literal["append", "extend", "replace"]
-
-_MODES: Mapping[str, Mode] = MappingProxyType({"append": "append", "extend": "extend", "replace": "replace"})
-_TARGETS: Mapping[Mode, str] = MappingProxyType({"append": "[]", "extend": "[*]", "replace": ""})
-_STRATEGIES: Mapping[str, Mode] = MappingProxyType({"append": "extend", "collect": "append", "replace": "replace"})
+_TARGETS: Mapping[Gathering, str] = MappingProxyType({"append": "[]", "extend": "[*]", "replace": ""})
+_STRATEGIES: Mapping[Strategy, Gathering] = MappingProxyType(
+    {"append": "extend", "collect": "append", "replace": "replace"}
+)
 
 
 def read_collecting(fields: Fields) -> tuple[tuple[Assign, ...], Collect | None]:
@@ -48,14 +47,14 @@ def as_assignment(collect: Collect, span: Span, report: Report) -> Assign | None
 
 def _read_gathering(fields: Fields) -> tuple[Assign, ...]:
     source, into = fields.scalar("from"), fields.required_name("into")
-    mode = fields.choice("mode", _MODES) or "append"
+    mode = fields.choice("mode", GATHERINGS) or "append"
     fields.close()
     if source is None or into is None:
         return ()
     return (_gathered(into.text, _expression_of(source), mode, source.template_span or source.span),)
 
 
-def _gathered(into: str, expression: str, mode: Mode, span: Span) -> Assign:
+def _gathered(into: str, expression: str, mode: Gathering, span: Span) -> Assign:
     name = into.removeprefix("ctx.").removeprefix("vars.")
     return Assign(f"ctx.{name}{_TARGETS[mode]}", Value(f"{{{{ {expression} }}}}", {"": span}), span)
 

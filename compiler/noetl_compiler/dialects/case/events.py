@@ -13,34 +13,31 @@ when ``call.done`` came after a failed call as well: ``event.name == 'call.done'
 from __future__ import annotations
 
 import re
-from typing import Literal, TypeAlias
 
 from jinja2 import nodes
 
 from noetl_compiler.graph import Template
+from noetl_compiler.language.events import CASE_EVENTS, CaseEvent
 from noetl_compiler.templates import TemplateFailure, paths
 from noetl_compiler.templating.truth import ABSENT, PRESENT, read_expression, truth
 
-__all__ = ["EVENTS", "Event", "also_at", "answered_events", "reads"]
+__all__ = ["also_at", "answered_events", "reads"]
 
-Event: TypeAlias = Literal["step.enter", "call.done", "call.error", "step.exit", "loop.item", "loop.done"]
-
-EVENTS: tuple[Event, ...] = ("step.enter", "call.done", "call.error", "step.exit", "loop.item", "loop.done")
-_OF_CALLS: tuple[Event, ...] = ("call.done",)
+_OF_CALLS: tuple[CaseEvent, ...] = ("call.done",)
 """Where a condition is evaluated that does not ask for the event."""
 
 _NAME_IS = re.compile(r"event\.name\s*==\s*(['\"])([\w.]+)\1")
 
 
-def answered_events(when: Template | None) -> frozenset[Event]:
+def answered_events(when: Template | None) -> frozenset[CaseEvent]:
     """The events at which a condition may hold. One that does not ask for the event answers to calls."""
     expression = read_expression(when.source) if when else None
     about_error = reads(when, "error")
-    asked = EVENTS if reads(when, "event") else _OF_CALLS
+    asked = CASE_EVENTS if reads(when, "event") else _OF_CALLS
     if expression is None:
         return frozenset({"call.done", "call.error"} if about_error else {"call.done"})
-    found: set[Event] = {event for event in asked if _may_hold(expression, event, failed=event == "call.error")}
-    after_calls: tuple[Event, ...] = ("call.done", "step.exit", "call.error")
+    found: set[CaseEvent] = {event for event in asked if _may_hold(expression, event, failed=event == "call.error")}
+    after_calls: tuple[CaseEvent, ...] = ("call.done", "step.exit", "call.error")
     if about_error and any(_may_hold(expression, event, failed=True) for event in after_calls):
         found.add("call.error")
     return frozenset(found)
@@ -54,7 +51,7 @@ def reads(when: Template | None, *names: str) -> bool:
         return False  # the check of templates tells what is wrong with it
 
 
-def also_at(when: Template, event: Event, other: Event) -> Template:
+def also_at(when: Template, event: CaseEvent, other: CaseEvent) -> Template:
     """The condition, where it asks for ``event``, letting ``other`` pass as well."""
 
     def both(found: re.Match[str]) -> str:
@@ -63,5 +60,5 @@ def also_at(when: Template, event: Event, other: Event) -> Template:
     return Template(_NAME_IS.sub(both, when.source), when.span)
 
 
-def _may_hold(expression: nodes.Expr, event: Event, *, failed: bool) -> bool:
+def _may_hold(expression: nodes.Expr, event: CaseEvent, *, failed: bool) -> bool:
     return truth(expression, {"event.name": event, "error": PRESENT if failed else ABSENT}) is not False

@@ -13,14 +13,14 @@ from dataclasses import replace
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.case.rules import CaseRule
 from noetl_compiler.graph import Sink, Value
+from noetl_compiler.language.sinks import STORES
+from noetl_compiler.language.tools import SQL_COMMANDS
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Task
-from noetl_compiler.tools import SQL_COMMANDS
 from noetl_compiler.value_merge import names_in
 
 __all__ = ["storing_pages"]
 
-_STORES = frozenset({"postgres", "duckdb"})
 _STATEMENT = "statement"
 _ALIKE = frozenset({"params", "database"})
 """Fields that a sink has under the same name."""
@@ -46,7 +46,7 @@ def _as_sink(task: Task) -> Sink | None:
     config = names_in(task.config)
     commands = [name for name in config if name in SQL_COMMANDS]
     is_plain = task == Task(task.label, task.kind, task.span, config=task.config, auth=task.auth, texts=task.texts)
-    if task.kind.text not in _STORES or len(commands) != 1 or config.keys() - commands - _ALIKE or not is_plain:
+    if task.kind.text not in STORES or len(commands) != 1 or config.keys() - commands - _ALIKE or not is_plain:
         return None
     return Sink(task.kind.text, _renamed(task.config, commands[0]), task.span, task.auth)
 

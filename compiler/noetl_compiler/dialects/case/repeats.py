@@ -6,17 +6,17 @@ After a failure it is a retry with its delays. After a success, or with other va
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from noetl_compiler.dialects.fields import Fields
-from noetl_compiler.dialects.policies import BACKOFFS
 from noetl_compiler.dialects.retry import warn_of_unsaid_pages
 from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.values import amount, seconds
 from noetl_compiler.graph import Span, Value
+from noetl_compiler.language import defaults, keys
+from noetl_compiler.language.tools import KINDS
+from noetl_compiler.language.words import BACKOFFS, Backoff
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.syntax import Arc
-from noetl_compiler.tools import KINDS
 
 __all__ = ["Repeat", "read_call", "read_repeat"]
 
@@ -30,8 +30,8 @@ class Repeat:
     span: Span
     attempts: Value | None = None
     delay: Value | None = None
-    backoff: Literal["none", "linear", "exponential"] = "none"
-    multiplier: float = 2.0
+    backoff: Backoff = "none"
+    multiplier: float = defaults.MULTIPLIER
     max_delay: Value | None = None
     jitter: bool = False
     patch: Value | None = None
@@ -73,7 +73,7 @@ def _read(fields: Fields, kind: str) -> Repeat:
     multiplier = fields.number("backoff_multiplier", "multiplier")
     backoff = fields.choice("backoff", BACKOFFS)
     limit, jitter = seconds(fields.node_of("max_delay"), report), fields.flag("jitter")
-    args = fields.mapping("args", "with", "input")
+    args = fields.mapping(*keys.INPUT)
     entries = (*(args.entries if args else ()), *fields.rest(_CONFIG))
     fields.close(("args", *_CONFIG))
     patch = _value(tuple(entry for entry in entries if entry[0].text in own), fields.span)
@@ -85,7 +85,7 @@ def _read(fields: Fields, kind: str) -> Repeat:
         attempts,
         delay,
         backoff or ("exponential" if multiplier is not None else "none"),
-        multiplier or 2.0,
+        multiplier or defaults.MULTIPLIER,
         limit,
         jitter or False,
         patch,

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Literal
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.case.rules import CaseRule, Subject
@@ -21,7 +20,8 @@ from noetl_compiler.dialects.case.tasks import reads_assigned, sets_on_arcs
 from noetl_compiler.dialects.tasks import ParseContext
 from noetl_compiler.graph import Assign, EnterRule, Template, Value
 from noetl_compiler.graph.contents import pointer
-from noetl_compiler.reserved_names import CHOSEN
+from noetl_compiler.language.names import CHOSEN
+from noetl_compiler.language.words import OnStatus
 from noetl_compiler.source import expressions
 from noetl_compiler.syntax import Arc, Name, Next
 from noetl_compiler.value_merge import names_in, overlay, picked
@@ -88,7 +88,7 @@ def _ways(rule: CaseRule, own: tuple[Group, ...], subject: Subject) -> list[Grou
     return [_with_sets(group, rule, subject) for group in groups]
 
 
-def _under(when: Template | None, on: Literal["any", "ok", "error"], arcs: Group) -> Group:
+def _under(when: Template | None, on: OnStatus, arcs: Group) -> Group:
     return tuple(replace(arc, when=when, on=on) for arc in arcs)
 
 

@@ -17,21 +17,23 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.dialects.case.actions import Actions, read_actions
 from noetl_compiler.dialects.case.collect import as_assignment
-from noetl_compiler.dialects.case.events import EVENTS, Event, also_at, answered_events, reads
+from noetl_compiler.dialects.case.events import also_at, answered_events, reads
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.tasks import ParseContext
 from noetl_compiler.dialects.values import condition
 from noetl_compiler.graph import Span, Template
+from noetl_compiler.language.events import CASE_EVENTS, CaseEvent
+from noetl_compiler.language.names import OF_THE_CALL
+from noetl_compiler.language.words import OnStatus, Status
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.templates import TemplateFailure, paths
 from noetl_compiler.templating.truth import texts_in
 
-__all__ = ["Boundary", "CaseRule", "Subject", "read_rules"]
+__all__ = ["CaseRule", "Subject", "read_rules"]
 
-Boundary = Literal["ok", "error"]
 Moment = Literal["enter", "call", "end"]
 
-_CALL_NAMES = ("response", "result", "data", "output", "this")
+_CALL_NAMES = OF_THE_CALL.keys() - {"outcome", "_outcome"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class CaseRule:
     span: Span
     actions: Actions
     moment: Moment
-    boundaries: tuple[Boundary, ...]
+    boundaries: tuple[Status, ...]
     when: Template | None
     unless: tuple[Template, ...] = ()
 
@@ -64,7 +66,7 @@ class CaseRule:
         return self.when is None and bool(self.unless)
 
     @property
-    def on(self) -> Literal["any", "ok", "error"]:
+    def on(self) -> OnStatus:
         return self.boundaries[0] if len(self.boundaries) == 1 else "any"
 
 
@@ -124,7 +126,9 @@ def _placed(entry: _Entry, subject: Subject, entries: list[_Entry], around: Pars
     if not events:
         message = "this condition matches no event of a step"
         asked = texts_in(entry.when.source) if entry.when else ()
-        hint = next(filter(None, (nearest(word, EVENTS) for word in asked)), f"events are {', '.join(EVENTS)}")
+        hint = next(
+            filter(None, (nearest(word, CASE_EVENTS) for word in asked)), f"events are {', '.join(CASE_EVENTS)}"
+        )
         around.report.warning(Code.IGNORED_FIELD, entry.when.span if entry.when else entry.span, message, hint)
         return []
     rule = CaseRule(entry.span, entry.actions, "call", _boundaries(events), _condition(entry.when, events))
@@ -140,11 +144,11 @@ def _placed(entry: _Entry, subject: Subject, entries: list[_Entry], around: Pars
     return _in_loop(rule, events, subject)
 
 
-def _boundaries(events: frozenset[Event]) -> tuple[Boundary, ...]:
+def _boundaries(events: frozenset[CaseEvent]) -> tuple[Status, ...]:
     return (*(("ok",) if events - {"call.error"} else ()), *(("error",) if "call.error" in events else ()))
 
 
-def _condition(when: Template | None, events: frozenset[Event]) -> Template | None:
+def _condition(when: Template | None, events: frozenset[CaseEvent]) -> Template | None:
     """A rule of the first weeks asks for ``call.done`` and for an error."""
     return also_at(when, "call.done", "call.error") if when and "call.error" in events else when
 
@@ -156,7 +160,7 @@ def _at_enter(rule: CaseRule, subject: Subject) -> CaseRule:
     return replace(rule, when=also_at(rule.when, "step.enter", "step.exit"))
 
 
-def _in_loop(rule: CaseRule, events: frozenset[Event], subject: Subject) -> list[CaseRule]:
+def _in_loop(rule: CaseRule, events: frozenset[CaseEvent], subject: Subject) -> list[CaseRule]:
     """``step.exit`` or ``loop.done`` of a step with a loop."""
     at_item, at_end = replace(rule, moment="call"), replace(rule, moment="end")
     if "step.exit" not in events:

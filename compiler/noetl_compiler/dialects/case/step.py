@@ -6,10 +6,8 @@ policy, sinks and tasks of them and routes.py arcs. A step may also have what ot
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from noetl_compiler import graph
 from noetl_compiler.codes import Code
@@ -21,25 +19,21 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.policies import read_assigns
 from noetl_compiler.dialects.routes import read_next
-from noetl_compiler.dialects.tasks import INPUTS, ParseContext, read_task, read_tool
+from noetl_compiler.dialects.tasks import ParseContext, read_task, read_tool
 from noetl_compiler.dialects.v10 import StepSpec, read_step_spec, with_older_wrappers
 from noetl_compiler.dialects.values import assigns, mapping_value, timeout
 from noetl_compiler.graph import AdmitRule, EnterRule, Value
+from noetl_compiler.language import defaults, keys
+from noetl_compiler.language.words import CASE_ON_ERROR, ROUTE_MODES, CaseOnError
 from noetl_compiler.nodes import MappingNode, ScalarNode, value_of
 from noetl_compiler.syntax import Name, Policy, Rule, Step, Task
 
 __all__ = ["read_step"]
 
-OnError = Literal["fail", "continue", "retry"]
-"""``spec.on_error``: what becomes of an error that no rule decides."""
-
-_CASE_MODES: Mapping[str, bool] = MappingProxyType({"exclusive": False, "inclusive": True})
-_ON_ERROR: Mapping[str, OnError] = MappingProxyType({"fail": "fail", "continue": "continue", "retry": "retry"})
-
 
 class _Spec(NamedTuple):
     is_inclusive: bool = False
-    on_error: OnError = "fail"
+    on_error: CaseOnError = "fail"
     step: StepSpec = StepSpec()
 
 
@@ -62,7 +56,7 @@ def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
         fields.text("desc", "description"),
         admit=(*spec.step.admit, *_admissions(rules, subject)),
         join=spec.step.join,
-        args=mapping_value(fields.node_of(*INPUTS), report, "args"),
+        args=mapping_value(fields.node_of(*keys.INPUT), report, "args"),
         loop=loop,
         tasks=_with_rules(tasks, rules, subject, spec.on_error, name),
         set=(*assigns(fields.mapping("vars"), "ctx", report), *read_assigns(fields, "ctx")),
@@ -99,8 +93,8 @@ def _read_spec(fields: Fields) -> _Spec:
     if spec is None:
         return _Spec()
     found = _Spec(
-        spec.choice("case_mode", _CASE_MODES) or False,
-        spec.choice("on_error", _ON_ERROR) or "fail",
+        spec.choice("case_mode", ROUTE_MODES) == "inclusive",
+        spec.choice("on_error", CASE_ON_ERROR) or "fail",
         read_step_spec(spec),
     )
     spec.ignore("eval_mode", why="each event of a step is evaluated once, when it happens")
@@ -157,7 +151,7 @@ def _enter_rules(rules: tuple[CaseRule, ...]) -> tuple[EnterRule, ...]:
 
 
 def _with_rules(
-    tasks: tuple[Task, ...], rules: tuple[CaseRule, ...], subject: Subject, on_error: OnError, step: Name
+    tasks: tuple[Task, ...], rules: tuple[CaseRule, ...], subject: Subject, on_error: CaseOnError, step: Name
 ) -> tuple[Task, ...]:
     """The step's tasks with what the rules ask of its last call, which is the one that they are about."""
     working = any(rule.actions.needs_call for rule in rules if rule.moment != "enter")
@@ -173,11 +167,17 @@ def _with_rules(
     return (*tasks[:-1], own, *asides(rules, subject, step))
 
 
-def _last_rules(on_error: OnError, task: Task) -> tuple[Rule, ...]:
+def _last_rules(on_error: CaseOnError, task: Task) -> tuple[Rule, ...]:
     match on_error:
         case "fail":
             return ()
         case "continue":
             return (Rule(graph.Rule("continue", task.span, "error")),)
         case "retry":
-            return (Rule(graph.Rule("retry", task.span, "error", attempts=Value(3), delay=Value(1.0))),)
+            return (
+                Rule(
+                    graph.Rule(
+                        "retry", task.span, "error", attempts=Value(defaults.ATTEMPTS), delay=Value(defaults.DELAY)
+                    )
+                ),
+            )

@@ -14,15 +14,15 @@ from msgspec import structs
 
 from noetl_compiler import graph
 from noetl_compiler.dialects.case.repeats import Repeat
-from noetl_compiler.dialects.case.rules import Boundary, CaseRule, Subject
+from noetl_compiler.dialects.case.rules import CaseRule, Subject
 from noetl_compiler.graph import Assign, Guard, Sink, Span, Value
 from noetl_compiler.graph.contents import at
+from noetl_compiler.language import defaults
+from noetl_compiler.language.words import Status
 from noetl_compiler.syntax import Name, Policy, Rule, Task
 from noetl_compiler.templates import TemplateFailure, paths
 
 __all__ = ["asides", "guard_of", "guarded_sinks", "policy_of", "reads_assigned", "sets_on_arcs"]
-
-_ATTEMPTS, _PAGES = Value(3), Value(100)
 
 
 def policy_of(rules: tuple[CaseRule, ...], subject: Subject, span: Span, last: tuple[Rule, ...]) -> Policy | None:
@@ -40,7 +40,7 @@ def _is_after_loop(rule: CaseRule, subject: Subject) -> bool:
 
 
 def _in_turn(turns: list[CaseRule], subject: Subject) -> list[Rule]:
-    decided: list[tuple[CaseRule, Boundary, graph.Rule | None]] = [
+    decided: list[tuple[CaseRule, Status, graph.Rule | None]] = [
         (rule, on, _decision(rule, on, subject)) for rule in turns for on in rule.boundaries
     ]
     while decided and decided[-1][2] is None:
@@ -53,11 +53,11 @@ def _in_turn(turns: list[CaseRule], subject: Subject) -> list[Rule]:
     return [*sure, *standing, *otherwise] if otherwise else sure
 
 
-def _standing(rule: CaseRule, on: Boundary) -> graph.Rule:
+def _standing(rule: CaseRule, on: Status) -> graph.Rule:
     return graph.Rule("continue" if on == "ok" else "fail", rule.span, on, rule.when)
 
 
-def _decision(rule: CaseRule, on: Boundary, subject: Subject) -> graph.Rule | None:
+def _decision(rule: CaseRule, on: Status, subject: Subject) -> graph.Rule | None:
     actions = rule.actions
     assigned = () if sets_on_arcs(rule, subject) or _sets_alone(rule, subject) else actions.set
     if actions.repeat is not None:
@@ -70,7 +70,7 @@ def _decision(rule: CaseRule, on: Boundary, subject: Subject) -> graph.Rule | No
     return graph.Rule("fail", rule.span, on, rule.when, set=assigned) if assigned else None
 
 
-def _repetition(rule: CaseRule, repeat: Repeat, on: Boundary, assigned: tuple[Assign, ...]) -> graph.Rule:
+def _repetition(rule: CaseRule, repeat: Repeat, on: Status, assigned: tuple[Assign, ...]) -> graph.Rule:
     """``retry`` keeps to the activity and its delays; a call with other values, or after ok, is the next page."""
     is_next = on == "ok" or repeat.changes
     return graph.Rule(
@@ -78,10 +78,10 @@ def _repetition(rule: CaseRule, repeat: Repeat, on: Boundary, assigned: tuple[As
         rule.span,
         on,
         rule.when,
-        attempts=repeat.attempts or (_PAGES if is_next and repeat.changes else _ATTEMPTS),
+        attempts=repeat.attempts or (Value(defaults.PAGES) if is_next and repeat.changes else Value(defaults.ATTEMPTS)),
         backoff="none" if is_next else repeat.backoff,
         multiplier=repeat.multiplier,
-        delay=repeat.delay or (None if is_next else Value(1.0)),
+        delay=repeat.delay or (None if is_next else Value(defaults.DELAY)),
         max_delay=repeat.max_delay,
         jitter=repeat.jitter,
         set=assigned,

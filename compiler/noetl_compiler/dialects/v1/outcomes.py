@@ -6,21 +6,15 @@ on_error: continue        a failed call is as good as one that went well
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Literal
 
 from noetl_compiler import graph
 from noetl_compiler.dialects.fields import Fields
+from noetl_compiler.language.words import V1_ON_ERROR
 from noetl_compiler.nodes import ScalarNode, value_of
 from noetl_compiler.syntax import Policy, Rule, Task
 
 __all__ = ["with_on_error", "with_outcome"]
-
-_ON_ERROR: Mapping[str, Literal["continue", "fail"]] = MappingProxyType(
-    {"continue": "continue", "fail": "fail", "stop": "fail"}
-)
 
 
 def with_outcome(tasks: tuple[Task, ...], fields: Fields) -> tuple[Task, ...]:
@@ -38,7 +32,7 @@ def with_on_error(tasks: tuple[Task, ...], fields: Fields) -> tuple[Task, ...]:
         return tasks
     if not tasks:
         fields.ignore("on_error", why="what calls nothing cannot fail")
-    goes_on = fields.choice("on_error", _ON_ERROR) == "continue"
+    goes_on = fields.choice("on_error", V1_ON_ERROR) == "continue"
     return tuple(_with_rules(task, (Rule(graph.Rule("continue", found.span, "error")),) * goes_on) for task in tasks)
 
 

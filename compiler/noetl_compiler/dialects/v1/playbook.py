@@ -17,11 +17,11 @@ from dataclasses import replace
 
 from noetl_compiler.graph import Assign, Value
 from noetl_compiler.graph.contents import pointer
-from noetl_compiler.lowering.endings import results_name
+from noetl_compiler.language.names import results_name
+from noetl_compiler.language.tools import KINDS, ToolKind
 from noetl_compiler.syntax import Arc, Playbook, Step, Task
 from noetl_compiler.templating.check import examine
 from noetl_compiler.templating.template_sites import uses
-from noetl_compiler.tools import KINDS, ToolKind
 from noetl_compiler.value_merge import names_in, overlay, picked, without
 
 __all__ = ["settle"]

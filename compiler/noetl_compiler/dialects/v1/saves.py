@@ -6,18 +6,17 @@ What is meant for the event log is the step's result, for every result is there.
 from __future__ import annotations
 
 from noetl_compiler.dialects.fields import Fields
-from noetl_compiler.dialects.sinks import EVENT_KINDS, KIND_KEYS, SINK_FIELDS, read_sink, sink_kind, with_tool_fields
+from noetl_compiler.dialects.sinks import read_sink, sink_kind, with_tool_fields
 from noetl_compiler.dialects.tasks import ParseContext
 from noetl_compiler.dialects.values import condition
 from noetl_compiler.graph import Guard, Sink, Value
+from noetl_compiler.language.sinks import EVENT_KINDS, FLAT_KEYS, KIND_KEYS
+from noetl_compiler.language.tools import V1_SAVES
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import NOTHING, Name, Task
 
-__all__ = ["SAVES", "read_saving"]
-
-SAVES = frozenset({"save", "sink"})
-"""The keys under which a step says what it stores."""
+__all__ = ["read_saving"]
 
 
 def read_saving(fields: Fields, step: Name, around: ParseContext) -> Task:
@@ -35,9 +34,9 @@ def read_saving(fields: Fields, step: Name, around: ParseContext) -> Task:
 
 def _saved(fields: Fields) -> tuple[Node, ...]:
     """One store or a list of them; without either the fields of one lie flat on the step."""
-    found = fields.node_of(*sorted(SAVES))
+    found = fields.node_of(*sorted(V1_SAVES))
     if found is None:
-        return (MappingNode(fields.rest(SINK_FIELDS), fields.span),)
+        return (MappingNode(fields.rest(FLAT_KEYS), fields.span),)
     return found.items if isinstance(found, SequenceNode) else (found,)
 
 
@@ -45,7 +44,7 @@ def _logged(node: MappingNode, report: Report) -> tuple[Value, Guard | None]:
     fields = Fields(with_tool_fields(node), report, "a save into the event log")
     fields.rest(KIND_KEYS)
     data, when = fields.node_of("data", "args", "payload", "with"), condition(fields.node_of("when"), report)
-    others = (key.text for key, _ in fields.rest(SINK_FIELDS))
+    others = (key.text for key, _ in fields.rest(FLAT_KEYS))
     fields.ignore(*others, why="the event log has the result of every task anyway")
     fields.close()
     guard = Guard("ok", when) if when else None

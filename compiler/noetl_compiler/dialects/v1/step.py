@@ -21,12 +21,13 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.pagination import read_pages
 from noetl_compiler.dialects.sinks import read_sinks
-from noetl_compiler.dialects.tasks import INPUTS, LOOSE_INPUTS, ParseContext, known_fields, read_tool
+from noetl_compiler.dialects.tasks import ParseContext, known_fields, read_tool
 from noetl_compiler.dialects.v1.outcomes import with_on_error
 from noetl_compiler.dialects.v1.routes import read_ways
 from noetl_compiler.dialects.v1.tasks import read_call, read_flat, read_iterated
 from noetl_compiler.dialects.values import condition, mapping_value
 from noetl_compiler.graph import AdmitRule, Sink, Value
+from noetl_compiler.language import keys
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.syntax import NOTHING, Loop, Name, Step, Task
 from noetl_compiler.value_merge import overlay
@@ -153,6 +154,6 @@ def _read_admission(fields: Fields) -> tuple[AdmitRule, ...]:
 def _bound(fields: Fields) -> Value:
     """``with`` and its synonyms, of a step whose task does not take them itself."""
     bound = Value({})
-    for key in (*LOOSE_INPUTS, *INPUTS):
+    for key in (*keys.LOOSE_INPUT, *keys.INPUT):
         bound = overlay(bound, mapping_value(fields.node_of(key), fields.report, key))
     return bound

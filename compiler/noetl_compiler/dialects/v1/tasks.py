@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.tasks import ParseContext, known_fields, read_task
 from noetl_compiler.dialects.v1.outcomes import with_outcome
-from noetl_compiler.dialects.v1.saves import SAVES, read_saving
+from noetl_compiler.dialects.v1.saves import read_saving
 from noetl_compiler.graph import Value
+from noetl_compiler.language.tools import KINDS, V1_KIND_KEYS, V1_KINDS, V1_MARKS, V1_SAVES
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.syntax import Name, Task
-from noetl_compiler.tools import KINDS
 from noetl_compiler.value_merge import overlay
 
 __all__ = ["read_call", "read_flat", "read_iterated"]
-
-_KINDS: Mapping[str, str] = MappingProxyType({"playbooks": "playbook", "secret": "secrets", "task": "workbook"})
-"""Older words for a tool kind."""
-
-_CALLED = ("type", "kind", "tool")
 
 
 def read_call(node: Node, step: Name, around: ParseContext) -> tuple[Task, ...]:
@@ -66,7 +59,7 @@ def _read_nested(node: Node, place: str, step: Name, around: ParseContext) -> tu
         around.report.error(Code.WRONG_TYPE, node.span, f"{place} must be a mapping, not {kind_of(node)}")
         return ()
     fields = Fields(node, around.report, place)
-    kind = fields.name(*_CALLED) or _implied(fields)
+    kind = fields.name(*V1_KIND_KEYS) or _implied(fields)
     tasks = read_flat(fields, kind, step, around)
     tasks = with_outcome(tasks, fields)
     if not tasks:
@@ -80,8 +73,8 @@ def read_flat(fields: Fields, kind: Name | None, step: Name, around: ParseContex
     kind = kind or _implied(fields)
     if kind is None:
         return ()
-    kind = Name(_KINDS.get(kind.text, kind.text), kind.span)
-    if kind.text in SAVES or (kind.text in ("start", "end", "router") and not SAVES.isdisjoint(_keys(fields))):
+    kind = Name(V1_KINDS.get(kind.text, kind.text), kind.span)
+    if kind.text in V1_SAVES or (kind.text in V1_MARKS and not V1_SAVES.isdisjoint(_keys(fields))):
         return (read_saving(fields, step, around),)
     task = read_task(fields, kind, _label(fields, kind, step), around)
     return (task,) if task else ()
@@ -91,7 +84,7 @@ def _implied(fields: Fields) -> Name | None:
     """The kind of what has none: a playbook by its path, a workbook task by its name, a sink alone."""
     keys = _keys(fields)
     kind = "playbook" if "path" in keys else "workbook" if keys & {"name", "task"} else ""
-    kind = kind or ("save" if keys & SAVES else "")
+    kind = kind or ("save" if keys & V1_SAVES else "")
     return Name(kind, fields.span) if kind else None
 
 

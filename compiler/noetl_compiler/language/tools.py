@@ -20,8 +20,15 @@ __all__ = [
     "METHODS",
     "PSEUDO_KINDS",
     "SAFE_METHODS",
+    "SEVERAL_CREDENTIALS",
     "SQL_COMMANDS",
     "SQL_FIELDS",
+    "SQL_KINDS",
+    "SQL_LANGUAGES",
+    "V1_KINDS",
+    "V1_KIND_KEYS",
+    "V1_MARKS",
+    "V1_SAVES",
     "Effect",
     "ToolKind",
     "sends_headers",
@@ -38,7 +45,7 @@ class ToolKind:
     """One kind. ``fields`` None accepts any. ``needs`` holds groups of fields of which one must be there,
     ``renamed`` older names of fields, ``ignored`` fields that playbooks have but no engine ever read, ``bound`` those
     that v1 playbooks give among the names bound for the call, ``types`` what some fields must be. ``effect`` is None
-    for a kind that nothing runs here."""
+    for a kind that nothing runs here, ``about`` tells people what a call does."""
 
     fields: frozenset[str] | None = None
     needs: tuple[tuple[str, ...], ...] = ()
@@ -50,9 +57,11 @@ class ToolKind:
     bound: frozenset[str] = frozenset()
     types: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     effect: Effect | None = None
+    about: str = ""
 
 
 def _kind(
+    about: str,
     fields: str,
     *needs: str,
     code: str = "",
@@ -76,11 +85,12 @@ def _kind(
         frozenset(bound.split()),
         {name: tuple(kinds.split("|")) for name, _, kinds in (pair.partition("=") for pair in types.split())},
         effect,
+        about,
     )
 
 
 _SQL = "command commands cmd cmds query queries command_b64 commands_b64 script params"
-SQL_COMMANDS = frozenset({"command", "commands", "cmd", "cmds", "query", "queries"})
+SQL_COMMANDS = ("command", "commands", "query", "queries", "cmd", "cmds")
 """Where the SQL of a task may stand as it is."""
 
 SQL_FIELDS = frozenset(_SQL.removesuffix(" params").split())
@@ -108,6 +118,7 @@ HEADER_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 KINDS: Mapping[str, ToolKind] = MappingProxyType(
     {
         "http": _kind(
+            "Calls a web API and yields its answer.",
             "method url headers params query payload body data json form verify_ssl follow_redirects response_type",
             "url",
             executor=True,
@@ -117,6 +128,7 @@ KINDS: Mapping[str, ToolKind] = MappingProxyType(
             effect="request",
         ),
         "postgres": _kind(
+            "Runs SQL in PostgreSQL and yields the rows of the last statement.",
             f"{_SQL} {_CONNECTION} pool database schema as_objects",
             _ANY_SQL,
             executor=True,
@@ -125,6 +137,7 @@ KINDS: Mapping[str, ToolKind] = MappingProxyType(
             effect="transaction",
         ),
         "duckdb": _kind(
+            "Runs SQL in DuckDB and yields the rows of the last statement.",
             f"{_SQL} database db_path as_objects gcs_credential",
             _ANY_SQL,
             executor=True,
@@ -133,6 +146,7 @@ KINDS: Mapping[str, ToolKind] = MappingProxyType(
             effect="transaction",
         ),
         "python": _kind(
+            'Runs Python code and yields its variable "result", or what its function "main" returns.',
             "code code_b64 script libs deps env cwd",
             "code|code_b64|script",
             code="code",
@@ -141,49 +155,73 @@ KINDS: Mapping[str, ToolKind] = MappingProxyType(
             types="code=text code_b64=text libs=mapping|list deps=list env=mapping cwd=text",
             effect="code",
         ),
-        "noop": _kind("message result", executor=True, effect="none"),
+        "noop": _kind(
+            "Calls nothing; its rules, names and routes still count.", "message result", executor=True, effect="none"
+        ),
         "playbook": _kind(
+            "Runs another playbook and yields its result.",
             "path catalog_id version return_step return_result result_step poll_interval wait parallel",
             "path|catalog_id",
             renamed="return=return_step",
             ignored="task",
             types="path=text wait=flag return_result=flag poll_interval=number",
         ),
-        "ducklake": _kind(f"{_SQL} catalog_connection catalog_name data_path database", _ANY_SQL),
+        "ducklake": _kind(
+            "Runs SQL on a DuckLake catalog.", f"{_SQL} catalog_connection catalog_name data_path database", _ANY_SQL
+        ),
         "shell": _kind(
+            "Runs commands in a shell.",
             "cmds command env cwd",
             "cmds|command",
             commands="cmds command",
             types="cmds=text|list command=text|list env=mapping",
         ),
-        "rhai": _kind("code", "code", code="code"),
+        "rhai": _kind("Runs a script in the Rhai language.", "code", "code", code="code"),
         "container": _kind(
-            "runtime image namespace command args env resources service_account restart_policy backoff_limit script"
+            "Runs a container as a job of Kubernetes.",
+            "runtime image namespace command args env resources service_account restart_policy backoff_limit script",
         ),
-        "script": _kind("script job", "script"),
-        "secrets": _kind("provider secret_name name project project_id version"),
+        "script": _kind("Runs a stored script as a job of Kubernetes.", "script job", "script"),
+        "secrets": _kind(
+            "Reads a secret from a secret manager.", "provider secret_name name project project_id version"
+        ),
         "snowflake": _kind(
+            "Runs SQL in Snowflake.",
             f"{_SQL} account user role warehouse database schema",
             _ANY_SQL,
             bound=f"{_COMMANDS} account warehouse database schema",
         ),
-        "transfer": _kind("source target chunk_size mode mapping", "source", "target"),
-        "snowflake_transfer": _kind("source target direction chunk_size mode mapping", "source", "target"),
-        "gcs": _kind("source destination bucket object operation content_type metadata"),
-        "nats": _kind("operation bucket key value ttl stream subject payload encoding", "operation"),
-        "artifact": _kind("action result_ref uri", "action"),
-        "result_fetch": _kind("ref result_ref uri"),
-        "quantum": _kind("provider backend circuit shots params seed tags"),
-        "agent": ToolKind(),
-        "mcp": ToolKind(),
-        "gateway": ToolKind(),
-        "subscription": ToolKind(),
-        "wasm": ToolKind(),
-        "provider": ToolKind(),
-        "task_sequence": ToolKind(),
-        "cursor_worker": ToolKind(),
-        "event": ToolKind(),
-        "event_log": ToolKind(),
+        "transfer": _kind(
+            "Copies rows from one database to another.", "source target chunk_size mode mapping", "source", "target"
+        ),
+        "snowflake_transfer": _kind(
+            "Copies rows between Snowflake and another database.",
+            "source target direction chunk_size mode mapping",
+            "source",
+            "target",
+        ),
+        "gcs": _kind(
+            "Copies a file to or from Google Cloud Storage.",
+            "source destination bucket object operation content_type metadata",
+        ),
+        "nats": _kind(
+            "Reads or writes a NATS bucket or stream.",
+            "operation bucket key value ttl stream subject payload encoding",
+            "operation",
+        ),
+        "artifact": _kind("Stores or fetches a large result.", "action result_ref uri", "action"),
+        "result_fetch": _kind("Fetches a large result by its reference.", "ref result_ref uri"),
+        "quantum": _kind("Runs a quantum circuit.", "provider backend circuit shots params seed tags"),
+        "agent": ToolKind(about="Asks an agent of the platform."),
+        "mcp": ToolKind(about="Calls a tool of an MCP server."),
+        "gateway": ToolKind(about="Calls the platform's gateway."),
+        "subscription": ToolKind(about="Listens to a subscription of the platform."),
+        "wasm": ToolKind(about="Runs a WebAssembly module."),
+        "provider": ToolKind(about="Calls a provider of the platform."),
+        "task_sequence": ToolKind(about="Runs the tasks of a step, as the platform writes it for itself."),
+        "cursor_worker": ToolKind(about="Claims the rows of a cursor, as the platform writes it for itself."),
+        "event": ToolKind(about="Writes to the event log."),
+        "event_log": ToolKind(about="Writes to the event log."),
     }
 )
 """Kind -> what it takes. Common fields (auth, input, timeout, spec ...) belong to the dialects."""
@@ -191,8 +229,33 @@ KINDS: Mapping[str, ToolKind] = MappingProxyType(
 PSEUDO_KINDS = frozenset({"start", "end", "router", "route"})
 """Kinds that only mark a step; they call nothing."""
 
-CALLED = ToolKind(frozenset[str]().union(*(kind.bound for kind in KINDS.values())))
+CALLED = ToolKind(
+    frozenset[str]().union(*(kind.bound for kind in KINDS.values())), about="Runs a task of the workbook."
+)
 """What the call of a workbook task may say of the tool it does not name: its connection and its commands."""
+
+V1_KINDS: Mapping[str, str] = MappingProxyType({"playbooks": "playbook", "secret": "secrets", "task": "workbook"})
+"""Other words of the v1 dialect -> the kind that each means."""
+
+V1_KIND_KEYS = ("type", "kind", "tool")
+"""Where a call of the v1 dialect may say what it calls."""
+
+V1_MARKS = ("start", "end", "router")
+"""Kinds of the v1 dialect that only mark a step and may still store something."""
+
+V1_SAVES = frozenset({"save", "sink"})
+"""Words of the v1 dialect for what only stores something."""
+
+SQL_KINDS = frozenset(name for name, kind in KINDS.items() if kind.fields and kind.fields >= SQL_FIELDS)
+"""Kinds that run SQL and yield its rows."""
+
+SQL_LANGUAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {"postgres": ("Postgres", "$1"), "duckdb": ("DuckDB", "?"), "snowflake": ("Snowflake", "%s")}
+)
+"""Those whose SQL is checked: the name of the database, and how it writes a parameter."""
+
+SEVERAL_CREDENTIALS = frozenset({"duckdb", "ducklake", "transfer", "snowflake_transfer"})
+"""Kinds that take several credentials and tell them apart by alias."""
 
 
 def sends_headers(kind: str) -> bool:

@@ -1,0 +1,17 @@
+"""Keys under which a document binds names, the canonical one first, and words that stand for the name of a task."""
+
+from __future__ import annotations
+
+__all__ = ["INPUT", "LOOSE_INPUT", "PREVIOUS", "ROUTE_INPUT"]
+
+INPUT = ("input", "args", "with")
+"""Names for a task or a step."""
+
+LOOSE_INPUT = ("data", "params", "payload")
+"""Names for a task whose tool has no field of that name."""
+
+ROUTE_INPUT = (*INPUT, "data", "payload")
+"""Names that a route passes to the step it leads to."""
+
+PREVIOUS = frozenset({"previous", "prev", "_previous", "@previous"})
+"""Names for the task before this one, as the target of a jump."""

@@ -1,0 +1,53 @@
+"""Texts that mean a number, a duration or a truth: one grammar for documents, JSON Schema and templates."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = [
+    "DURATION_PATTERN",
+    "FALSE_WORDS",
+    "NUMERAL_PATTERN",
+    "TRUE_WORDS",
+    "UNITS",
+    "duration",
+    "list_units",
+    "numeral",
+]
+
+UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+"""Unit of a duration -> seconds."""
+
+NUMERAL_PATTERN = r"\d+(\.\d+)?"
+"""A number without a sign."""
+
+DURATION_PATTERN = rf"{NUMERAL_PATTERN}\s*({'|'.join(UNITS)})?"
+"""A number and its unit, seconds where there is none."""
+
+TRUE_WORDS = frozenset({"true", "yes", "1"})
+FALSE_WORDS = frozenset({"false", "no", "0"})
+"""Texts in small letters that mean a truth."""
+
+_NUMERAL = re.compile(NUMERAL_PATTERN)
+_DURATION = re.compile(DURATION_PATTERN)
+
+
+def numeral(text: str) -> float | None:
+    """The number that a text such as ``3`` or ``2.5`` means, None when it is none. Infinite when it is too long."""
+    found = _NUMERAL.fullmatch(text.strip())
+    return float(found[0]) if found else None
+
+
+def duration(text: str) -> float | None:
+    """The seconds that a text such as ``30s``, ``1.5m`` or ``2 h`` means, None when it is none."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        return None
+    number, unit = found[0].removesuffix(found[2] or ""), found[2] or "s"
+    return float(number) * UNITS[unit]
+
+
+def list_units(quote: str = "") -> str:
+    """The units for a message: ``ms, s, m, h and d``."""
+    *most, last = (f"{quote}{unit}{quote}" for unit in UNITS)
+    return f"{', '.join(most)} and {last}"

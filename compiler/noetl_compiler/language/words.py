@@ -1,0 +1,240 @@
+"""The words that a playbook writes where it has a choice: each with what it means, and with what that does.
+
+A table is read as a mapping from word to meaning, which is how front ends read a document. ``about`` tells people the
+same, in the JSON Schema and in ``noetl explain``. A word whose meaning is another word is an older spelling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Generic, Literal, TypeAlias, TypeVar
+
+__all__ = [
+    "ACTIONS",
+    "BACKOFFS",
+    "BRANCH_FAILURES",
+    "CASE_ON_ERROR",
+    "DIALECTS",
+    "GATHERINGS",
+    "ITEM_ERRORS",
+    "JOINS",
+    "LOOP_FAILURES",
+    "LOOP_MODES",
+    "NO_MATCH",
+    "ON_STATUS",
+    "ROUTE_MODES",
+    "SINK_LEVELS",
+    "SINK_MODES",
+    "STRATEGIES",
+    "UNMATCHED",
+    "V1_ON_ERROR",
+    "Action",
+    "Backoff",
+    "BranchFailure",
+    "CaseOnError",
+    "Dialect",
+    "Gathering",
+    "ItemError",
+    "Join",
+    "LoopFailure",
+    "LoopMode",
+    "NoMatch",
+    "OnStatus",
+    "RouteMode",
+    "SinkLevel",
+    "SinkMode",
+    "Status",
+    "Strategy",
+    "Unmatched",
+    "Words",
+]
+
+Meaning = TypeVar("Meaning")
+
+
+class Words(Mapping[str, Meaning], Generic[Meaning]):
+    """Word -> meaning. ``about`` is word -> a sentence about what it does, in the same order."""
+
+    __slots__ = ("_meanings", "about")
+
+    def __init__(self, *words: tuple[str, Meaning, str]) -> None:
+        self._meanings = {word: meaning for word, meaning, _ in words}
+        self.about: Mapping[str, str] = MappingProxyType({word: about for word, _, about in words})
+
+    def __getitem__(self, word: str) -> Meaning:
+        return self._meanings[word]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._meanings)
+
+    def __len__(self) -> int:
+        return len(self._meanings)
+
+
+# ---- calls and what follows them ------------------------------------------------------------------------------------
+
+Status: TypeAlias = Literal["ok", "error"]
+"""How a call ended."""
+
+OnStatus: TypeAlias = Literal["any", "ok", "error"]
+ON_STATUS: Words[OnStatus] = Words(
+    ("ok", "ok", "Only after a success."),
+    ("error", "error", "Only after a failure."),
+    ("any", "any", "After both."),
+)
+"""After which status a rule, a route or a guard applies."""
+
+Action: TypeAlias = Literal["continue", "retry", "again", "jump", "break", "fail"]
+ACTIONS: Words[Action] = Words(
+    ("continue", "continue", "Go on with the next task, also after an error."),
+    ("retry", "retry", "Make the call again after a failure, at most attempts times in all."),
+    ("again", "again", "Make the call again after a success: the next page, or another look."),
+    ("jump", "jump", "Go on with the task that to names."),
+    ("break", "break", "End the tasks of the step, in success."),
+    ("fail", "fail", "End the tasks of the step, in failure."),
+)
+"""What a policy rule does (semantics.md 17)."""
+
+Unmatched: TypeAlias = Literal["continue", "fail"]
+UNMATCHED: Words[Unmatched] = Words(
+    ("continue", "continue", "Go on with the next task, as if there had been no error; the default."),
+    ("fail", "fail", "The task fails, and its step with it."),
+)
+"""What follows an error that no rule matches."""
+
+Backoff: TypeAlias = Literal["none", "linear", "exponential"]
+BACKOFFS: Words[Backoff] = Words(
+    ("none", "none", "Every delay is as long as the first; the default."),
+    ("linear", "linear", "The delay grows by itself each time: 2, 4, 6 seconds."),
+    ("exponential", "exponential", "The delay doubles each time: 2, 4, 8 seconds."),
+    ("fixed", "none", 'Another word for "none".'),
+    ("constant", "none", 'Another word for "none".'),
+)
+"""How a delay grows from call to call."""
+
+Strategy: TypeAlias = Literal["append", "replace", "collect", "merge"]
+STRATEGIES: Words[Strategy] = Words(
+    ("append", "append", "The items are appended to a list."),
+    ("extend", "append", 'Another word for "append".'),
+    ("replace", "replace", "The last result is kept."),
+    ("collect", "collect", "Whole results are listed."),
+    ("merge", "merge", "Mappings are merged."),
+)
+"""How the results of repeated calls become one."""
+
+Gathering: TypeAlias = Literal["append", "extend", "replace"]
+GATHERINGS: Words[Gathering] = Words(
+    ("append", "append", "The value is appended as one item; the default."),
+    ("extend", "extend", "The items of the value are appended."),
+    ("replace", "replace", "What was there is replaced."),
+)
+"""How a rule of the case dialect adds a value to a name."""
+
+CaseOnError: TypeAlias = Literal["fail", "continue", "retry"]
+CASE_ON_ERROR: Words[CaseOnError] = Words(
+    ("fail", "fail", "The step fails; the default."),
+    ("continue", "continue", "The step goes on."),
+    ("retry", "retry", "The call is made again."),
+)
+"""What follows an error that no rule of the case dialect decides."""
+
+V1_ON_ERROR: Words[Unmatched] = Words(
+    ("continue", "continue", "A failed call is as good as any other."),
+    ("fail", "fail", "The step fails."),
+    ("stop", "fail", 'Another word for "fail".'),
+)
+"""What follows a failed call of the v1 dialect."""
+
+# ---- routes and branches --------------------------------------------------------------------------------------------
+
+RouteMode: TypeAlias = Literal["exclusive", "inclusive"]
+ROUTE_MODES: Words[RouteMode] = Words(
+    ("exclusive", "exclusive", "Follow the first route whose condition holds; the default."),
+    ("inclusive", "inclusive", "Follow all routes whose condition holds, in parallel."),
+)
+"""Whether one or all that match are followed; of routes, and of the rules of the case dialect."""
+
+NoMatch: TypeAlias = Literal["end", "complete", "quiet"]
+NO_MATCH: Words[NoMatch] = Words(
+    ("end", "end", "Go to the final step; the default."),
+    ("complete", "complete", "The run completes here."),
+    ("quiet", "quiet", "This branch ends silently."),
+)
+"""What happens when no route matches."""
+
+Join: TypeAlias = Literal["wave", "any", "each"]
+JOINS: Words[Join] = Words(
+    ("wave", "wave", "Once, when no other route can still reach it; the default."),
+    ("any", "any", "Once, for the first token that reaches it."),
+    ("each", "each", "Once for each token that reaches it."),
+)
+"""When a step that several routes lead to runs."""
+
+BranchFailure: TypeAlias = Literal["best_effort", "fail_fast"]
+BRANCH_FAILURES: Words[BranchFailure] = Words(
+    ("best_effort", "best_effort", "Other branches go on and meet at the final step; the default."),
+    ("fail_fast", "fail_fast", "Other branches are cancelled."),
+)
+"""What an unhandled failure means for the other branches."""
+
+# ---- loops ----------------------------------------------------------------------------------------------------------
+
+LoopMode: TypeAlias = Literal["sequential", "parallel", "chunked"]
+LOOP_MODES: Words[LoopMode] = Words(
+    ("sequential", "sequential", "One iteration after the other, in order; the default."),
+    ("parallel", "parallel", "Several iterations at once, as many as max_in_flight says."),
+    ("chunked", "chunked", "Several items in each iteration, as many as chunk_size says."),
+    ("cursor", "parallel", "For a cursor: several claimers at once, as many as max_in_flight says."),
+    ("async", "parallel", 'An older word for "parallel".'),
+    ("concurrent", "parallel", 'An older word for "parallel".'),
+)
+"""How the iterations of a loop run."""
+
+ItemError: TypeAlias = Literal["continue", "fail_fast"]
+ITEM_ERRORS: Words[ItemError] = Words(
+    ("continue", "continue", "The other iterations go on; the default."),
+    ("fail_fast", "fail_fast", "The first failed iteration ends the loop."),
+    ("fail", "fail_fast", 'An older word for "fail_fast".'),
+)
+"""What a failed iteration means for the others."""
+
+LoopFailure: TypeAlias = Literal["fail", "best_effort"]
+LOOP_FAILURES: Words[LoopFailure] = Words(
+    ("fail", "fail", "The step fails when any iteration has failed; the default."),
+    ("best_effort", "best_effort", "The step completes with the iterations that succeeded."),
+    ("fail_fast", "fail", 'Another word for "fail".'),
+)
+"""What failed iterations mean for the step."""
+
+# ---- sinks ----------------------------------------------------------------------------------------------------------
+
+SinkMode: TypeAlias = Literal["insert", "append", "upsert", "replace", "merge"]
+SINK_MODES: Words[SinkMode] = Words(
+    ("insert", "insert", "Rows are added; the default."),
+    ("append", "append", "Rows are added."),
+    ("upsert", "upsert", "A row whose key is there already is updated, any other is added."),
+    ("replace", "replace", "The new rows stand in place of all others."),
+    ("merge", "merge", "Rows are merged with those of the same key."),
+    ("update", "upsert", 'An older word for "upsert".'),
+    ("overwrite", "replace", 'An older word for "replace".'),
+)
+"""How a sink stores rows."""
+
+SinkLevel: TypeAlias = Literal["attempt", "task"]
+SINK_LEVELS: Words[SinkLevel] = Words(
+    ("attempt", "attempt", "Each call's result is stored, so each page; the default."),
+    ("task", "task", "The result of all calls together is stored, once."),
+)
+"""Which results a sink stores."""
+
+# ---- playbooks ------------------------------------------------------------------------------------------------------
+
+Dialect: TypeAlias = Literal["v1", "legacy", "case", "v10"]
+DIALECTS: Words[Dialect] = Words(
+    ("v1", "v1", "May to November 2025"),
+    ("legacy", "legacy", "December 2025"),
+    ("case", "case", "January 2026"),
+    ("v10", "v10", "since February 2026"),
+)
+"""The dialects of playbooks, oldest first, and when they were written."""

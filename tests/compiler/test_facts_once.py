@@ -1,0 +1,100 @@
+"""Facts of the language are declared in ``noetl_compiler.language`` and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import noetl_compiler
+import noetl_temporal
+from noetl_activities.sinks import KINDS as STORES_OF_WORKERS
+from noetl_activities.tool import BUILT_IN
+from noetl_compiler.language.sinks import STORES
+from noetl_compiler.language.tools import KINDS
+from tests.compiler.declarations import declared_again
+
+COMPILER, TEMPORAL = (Path(one.__path__[0]) for one in (noetl_compiler, noetl_temporal))
+LANGUAGE = COMPILER / "language"
+MODULES = sorted(
+    path
+    for root in (COMPILER, TEMPORAL)
+    for path in root.rglob("*.py")
+    if path.parent not in (LANGUAGE, TEMPORAL / "mirror")  # the mirror reads history without the compiler
+)
+
+ALLOWED: Mapping[str, str] = {
+    "noetl_compiler/schema/tools.py tools.METHODS": "examples for editors, the most usual first",
+    "noetl_compiler/templating/sandbox.py names.COUNTS": "the attributes of Jinja's own loop",
+}
+"""Literals that look like a table and are another fact -> which."""
+
+
+def test_no_fact_is_declared_twice() -> None:
+    found = {
+        f"{path.relative_to(COMPILER.parent if COMPILER in path.parents else TEMPORAL.parent)} {one.table}": one.line
+        for path in MODULES
+        for one in declared_again(path.read_text())
+    }
+    assert {place: line for place, line in found.items() if place not in ALLOWED} == {}
+    assert found.keys() >= ALLOWED.keys(), "an exception that nothing needs"
+
+
+def test_all_modules_are_looked_at() -> None:
+    assert {COMPILER / "dialects" / "sinks.py", TEMPORAL / "machine" / "policy.py"} <= set(MODULES)
+
+
+@pytest.mark.parametrize(
+    ("source", "table"),
+    [
+        ('STORES = frozenset({"postgres", "duckdb"})', "sinks.STORES"),
+        ('SINKS = ["http", "python", "postgres", "duckdb", "gcs"]', "sinks.KINDS"),
+        ('if kind in ("postgres", "duckdb"): pass', "sinks.STORES"),
+        ('STORE_KEYS = ("tool", "type", "kind", "storage", "backend")', "sinks.KIND_KEYS"),
+        ('CONFIG = {"key": ("key", "keys", "key_columns")}', "sinks.VALUE_KEYS[key]"),
+        ('MODES = {"insert": "insert", "append": "append", "upsert": "upsert", "merge": "merge"}', "words.SINK_MODES"),
+        ('Mode = Literal["sequential", "parallel", "chunked", "async"]', "words.LOOP_MODES"),
+        ('BACKOFF = told_words({"none": "No growth.", "linear": "More.", "exponential": "Twice."})', "words.BACKOFFS"),
+        ('Property("mode", "Which routes.", words("exclusive", "inclusive"))', "words.ROUTE_MODES"),
+        ('failed = {"step.failed", "call.error", "step.exit"}', "events.names_of(step.failed)"),
+        ('EVENTS = "step.enter call.done call.error step.exit loop.item loop.done".split()', "events.CASE_EVENTS"),
+        ('_WORKLOAD = frozenset({"workload", "work"})', "names.WORKLOAD"),
+        ('_SOMETIMES = {"error", "last_error", "status_code"}', "names.OF_SOME_OUTCOMES"),
+        ('_ROWS = {"postgres", "duckdb", "ducklake", "snowflake"}', "tools.SQL_KINDS"),
+        ('IDEMPOTENT = ("http", "shell", "nats")', "tools.KINDS"),
+        ('older=("args", "with", "data", "payload")', "keys.ROUTE_INPUT"),
+        ("DEFAULT_PAGES, DEFAULT_ATTEMPTS = 100, 3", "defaults.ATTEMPTS"),
+        ("DEFAULT_PAGES = 100", "defaults.PAGES"),
+        ("rule = Rule(attempts=Value(3))", "defaults.ATTEMPTS"),
+        ("rule = Rule(multiplier=fields.number('multiplier') or 2.0)", "defaults.MULTIPLIER"),
+        ("class Rule:\n    multiplier: float = 2.0", "defaults.MULTIPLIER"),
+        ("IN_FLIGHT = 16", "defaults.IN_FLIGHT"),
+        ('about = "How often to call in total, 3 unless given."', "defaults"),
+        ('_DURATION = r"\\d+(ms|s|m|h|d)?"', "quantities"),
+        ('_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}', "quantities.UNITS"),
+    ],
+)
+def test_a_second_declaration_is_found(source: str, table: str) -> None:
+    assert table in {one.table for one in declared_again(source)}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'RUNNERS = {"postgres": run_postgres, "duckdb": run_duckdb}',
+        'PHRASES: Mapping[Backoff, str] = {"none": "", "linear": "more", "exponential": "twice"}',
+        'if event in ("call.done", "call.error"): pass',
+        'NAMES = frozenset({"table", "row", "column"})',
+        "PORT, LIMIT = 100, 3",
+        "attempts = 1",
+    ],
+)
+def test_other_literals_are_no_declarations(source: str) -> None:
+    assert declared_again(source) == []
+
+
+def test_workers_have_the_stores_and_the_tools_that_the_language_says_can_run() -> None:
+    """Tools do not import the compiler, so they have lists of their own."""
+    assert set(STORES_OF_WORKERS) == STORES
+    assert {name for name, kind in KINDS.items() if kind.executor} == BUILT_IN
