@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
 
 import msgspec
 from temporalio import activity
@@ -52,7 +51,6 @@ class AttemptLog(CallLog):
         self._first, self._older = told.first, told.older
         self._add_silent(info, told.temporal)
         self.begin()
-        self._details = self._told()
         self._is_told = False
 
     def _add_silent(self, info: activity.Info, temporal: int) -> None:
@@ -83,7 +81,7 @@ class AttemptLog(CallLog):
     def beat(self) -> None:
         """Tell Temporal that the attempt lives, and leave it the log."""
         self._is_told = True
-        activity.heartbeat(self._details)
+        activity.heartbeat(self._told())
 
     def tell_first(self) -> None:
         """Beat before a call is made that must not be repeated. Temporal forgets the number of an attempt when a person
@@ -91,7 +89,7 @@ class AttemptLog(CallLog):
         if not self._is_told:
             self.beat()
 
-    def beating(self) -> AbstractAsyncContextManager[None]:
+    def beating(self) -> AbstractContextManager[None]:
         """Beat regularly until the block ends; at once only where attempts before this one are to be told of."""
         return beating(self.beat, at_once=len(self._records) > 1 or bool(self._before.total))
 
@@ -103,16 +101,10 @@ class AttemptLog(CallLog):
 
     # ---- the end of the attempt -------------------------------------------------------------------------------------
 
-    def end(self, **fields: Any) -> None:
-        """Complete this attempt's record."""
-        super().end(**fields)
-        self._details = self._told()
-
     async def hand_on(self) -> None:
         """Leave the log to the next attempt: store what is too much for a heartbeat, and beat."""
         if self._values.is_available and split(self._records):
             await self._store(split(self._records, SEGMENT_FROM))
-        self._details = self._told()
         self.beat()
 
     async def _store(self, gone: int) -> None:

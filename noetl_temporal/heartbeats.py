@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from datetime import timedelta
 
 __all__ = ["BEAT", "beating"]
@@ -13,19 +13,26 @@ BEAT = timedelta(seconds=2)
 """A call learns that it is cancelled by the answer to a heartbeat: this is how long a person waits for it."""
 
 
-@asynccontextmanager
-async def beating(beat: Callable[[], None], *, at_once: bool) -> AsyncGenerator[None]:
-    """Call ``beat`` every BEAT until the block ends; and first ``at_once``."""
+@contextmanager
+def beating(beat: Callable[[], None], *, at_once: bool) -> Generator[None]:
+    """Call ``beat`` every BEAT until the block ends; and first ``at_once``.
+
+    By timers, as most calls end before the first beat, and a task for each of them costs more.
+    """
+    loop = asyncio.get_running_loop()
+
+    def wait() -> asyncio.TimerHandle:
+        return loop.call_later(BEAT.total_seconds(), repeat)
+
+    def repeat() -> None:
+        nonlocal timer
+        timer = wait()
+        beat()
+
     if at_once:
         beat()
-    task = asyncio.create_task(_keep_beating(beat))
+    timer = wait()
     try:
         yield
     finally:
-        task.cancel()
-
-
-async def _keep_beating(beat: Callable[[], None]) -> None:
-    while True:
-        await asyncio.sleep(BEAT.total_seconds())
-        beat()
+        timer.cancel()

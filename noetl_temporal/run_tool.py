@@ -33,7 +33,7 @@ from temporalio.exceptions import ApplicationError
 
 from noetl_activities import sinks
 from noetl_activities.credentials import Credentials, CredentialSource
-from noetl_activities.once import Answer, Once, OnceTool
+from noetl_activities.once import Answer, Once, keeps_outcomes
 from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import Sinks
 from noetl_activities.tool import Credential, Json, Request, Tool
@@ -76,7 +76,7 @@ def tool_activity(
     async def run(call: ToolCall) -> ToolReport:
         log = AttemptLog(values)
         is_called = asyncio.Event()
-        async with log.beating():
+        with log.beating():
             try:
                 found = await _read(call, values)
                 if isinstance(found, str):
@@ -210,14 +210,14 @@ class Attempt:
         return _Answer(found)
 
     async def _run_tool(self) -> _Answer:
-        if not isinstance(self.tool, OnceTool):
+        if not keeps_outcomes(self.tool):
             return _Answer(plain(await self.tool.run(self._request(), self._context)))
         return self._adopt(await self.tool.run_once(self._request(), self._context, self._once()))
 
     async def _found(self) -> _Answer | None:
         """What the tool itself has kept of a call that is not made again."""
         tool = self.tool
-        if not isinstance(tool, OnceTool):
+        if not keeps_outcomes(tool):
             return None
         found, failure = await attempted(
             lambda: tool.find(self._request(), self._context, self._once()), self._deadline

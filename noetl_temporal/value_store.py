@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, cast
 
+import msgspec
 from temporalio import activity
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import (
@@ -24,6 +25,7 @@ from temporalio.converter import (
 )
 
 from noetl_temporal.codec import Unread, is_kept_outside, payload_limit
+from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.signed_converter import Refused
 
 __all__ = ["ValueStore", "until_done"]
@@ -31,6 +33,9 @@ __all__ = ["ValueStore", "until_done"]
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 5.0
 """Seconds between attempts."""
+
+METADATA_BYTES = 1_000
+"""More than a payload has beside its data."""
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -52,11 +57,18 @@ class ValueStore:
 
     async def keep(self, value: Any) -> None:
         """Store what Temporal would store of this value. Raises the driver's errors."""
+        if self._driver is None or self._is_short(value):
+            return
         payloads = self._payload_converter().to_payloads([value])
         if self.converter.payload_codec is not None:
             payloads = await self.converter.payload_codec.encode(payloads)
-        if self._driver is not None and is_kept_outside(payloads[0]):
+        if is_kept_outside(payloads[0]):
             await self._driver.store(StorageDriverStoreContext(), payloads)
+
+    def _is_short(self, value: Any) -> bool:
+        """Whether Temporal certainly leaves this value in history, told without signing it. A codec changes sizes."""
+        is_coded = self.converter.payload_codec is not None
+        return not is_coded and len(msgspec.json.encode(value)) < STORE_FROM_BYTES - METADATA_BYTES
 
     async def read(self, unread: Unread, kind: type[T]) -> T:
         """A value that could not be read before.

@@ -7,14 +7,14 @@ the workflow, finds it there: it is taken, and nothing runs again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 import msgspec
 
 from noetl_activities.outcome import Json, Outcome
-from noetl_activities.tool import Request, ToolContext, ToolSpec
+from noetl_activities.tool import Request, Tool, ToolContext, ToolSpec
 
-__all__ = ["Answer", "LedgerOutcome", "Once", "OnceTool", "taken"]
+__all__ = ["Answer", "LedgerOutcome", "Once", "OnceTool", "keeps_outcomes", "taken"]
 
 
 class LedgerOutcome(msgspec.Struct, frozen=True):
@@ -63,6 +63,11 @@ class OnceTool(Protocol):
     async def find(self, request: Request, context: ToolContext, once: Once) -> Answer | None:
         """The outcome that is kept; None when there is none. An error that nothing kept when nobody could be asked."""
         ...
+
+
+def keeps_outcomes(tool: Tool) -> TypeGuard[OnceTool]:
+    """Whether it is such a tool. Asked of every call, so without isinstance, which looks at all of the protocol."""
+    return hasattr(tool, "run_once")
 
 
 def taken(text: str) -> Answer:

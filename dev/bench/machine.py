@@ -6,19 +6,17 @@ Every shape is driven in memory, its calls answered at once and in the order in 
 thread in ``feed`` counts. A fact of a loop ends one item and begins another: four events and a call. The cost of a
 fact is to stay the same however long the shape is.
 
-Histories are those of ``tests/replay`` and, recorded by an embedded stack, a loop of LONG items; ``--histories`` keeps
-the latter in a folder, and takes it from there the next time. ``--profile`` prints where the time goes.
+What is replayed says replaying.py; ``--histories`` keeps what was recorded for it in a folder, and takes it from there
+the next time. ``--profile`` prints where the time goes.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import cProfile
 import pstats
 import random
 import statistics
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -27,17 +25,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from temporalio.client import WorkflowHistory
-
-from dev.histories.everything import RECORDINGS
-from dev.histories.files import FOLDER, recording_of
-from dev.histories.limits import limited
+from dev.bench.replaying import replays
 from dev.simulate.simulated_values import SimulatedValues
-from noetl_activities.credentials import CredentialSource
-from noetl_activities.noop import TOOL
 from noetl_compiler import compile_or_raise
-from noetl_temporal.client import NoetlClient
-from noetl_temporal.codec import data_converter
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.limits import STORED_BYTES
 from noetl_temporal.machine.call import AttemptCounts, AttemptRecord, ToolCall, ToolReport
@@ -53,13 +43,8 @@ from noetl_temporal.machine.events import (
 )
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
-from noetl_temporal.replay import histories_of, history_in, replay
-from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.owner import owned_stack
-from noetl_temporal.worker import serving
 
 IN_FLIGHT = 100
-LONG = 2_000
 WINDOW = 50
 PROFILE_LINES = 25
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: bench, path: bench/machine}\n"
@@ -212,59 +197,6 @@ def facts(only: str, is_profiled: bool) -> None:
         )
 
 
-# ---- replay ---------------------------------------------------------------------------------------------------------
-
-
-async def replayed(histories: Iterable[WorkflowHistory]) -> tuple[int, float]:
-    """Events and the processor's seconds in all threads of this process: other processes do not count."""
-    events, seconds, converter = 0, 0.0, data_converter()
-    for history in histories:
-        began = time.process_time()
-        verdict = await replay(history, converter)
-        seconds += time.process_time() - began
-        events += verdict.events
-        if verdict.problem is not None:
-            raise SystemExit(f"{verdict.workflow_id}: {verdict.problem}")
-    return events, seconds
-
-
-async def recorded(address: str) -> list[WorkflowHistory]:
-    """All runs of a loop of LONG items and of a sequence."""
-    noetl = await NoetlClient.connect(address, tools={"noop": TOOL})
-    found: list[WorkflowHistory] = []
-    async with serving(noetl.temporal, {"noop": TOOL}, CredentialSource()):
-        for text, items in ((loop(), LONG), (sequence(200), 0)):
-            handle = await noetl.submit(compile_or_raise(text), {"items": list(range(items))})
-            await handle.result()
-            found += [one async for one in histories_of(noetl.temporal, handle.workflow_id)]
-    return found
-
-
-def long_histories(folder: Path | None) -> list[WorkflowHistory]:
-    if folder is not None and (files := sorted(folder.glob("*.json"))):
-        return [history_in(file.read_text()) for file in files]
-    with tempfile.TemporaryDirectory() as home, owned_stack(Home(Path(home)), "run") as (_, addresses):
-        found = asyncio.run(recorded(addresses.temporal))
-    if folder is not None:
-        for index, history in enumerate(found):
-            (folder / f"{index}.json").write_text(history.to_json())
-    return found
-
-
-def replays(folder: Path | None, is_profiled: bool) -> None:
-    print(f"{'':34}{'events':>9}{'events/s':>12}")
-    events, seconds = 0, 0.0
-    for file in sorted(FOLDER.glob("*.json")):
-        with limited(RECORDINGS[recording_of(file)].limits):
-            count, took = asyncio.run(replayed([history_in(file.read_text())]))
-        events, seconds = events + count, seconds + took
-    print(f"{'tests/replay':34}{events:9,}{events / seconds:12,.0f}")
-    for history in sorted(long_histories(folder), key=lambda one: -len(one.events)):
-        with profiled(is_profiled):
-            events, seconds = asyncio.run(replayed([history] * 3))
-        print(f"{history.workflow_id[-30:]:34}{events // 3:9,}{events / seconds:12,.0f}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="shapes whose name has this, or 'replay'")
@@ -274,7 +206,8 @@ def main() -> None:
     if wanted.only != "replay":
         facts(wanted.only, wanted.profile)
     if wanted.only in ("", "replay"):
-        replays(wanted.histories, wanted.profile)
+        with profiled(wanted.profile):
+            replays(wanted.histories)
 
 
 if __name__ == "__main__":

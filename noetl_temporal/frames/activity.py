@@ -49,7 +49,7 @@ def frame_activity(tools: Mapping[str, Tool], source: CredentialSource, values: 
     @activity.defn(name=FRAME_ACTIVITY)
     async def run(given: FrameInput) -> FrameEnd:
         frame = _Frame(tools, source, values, sinks)
-        async with frame.heart.beating():
+        with frame.heart.beating():
             return await _driven(frame, given)
 
     return run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractContextManager
 
 import msgspec
 from temporalio import activity
@@ -24,6 +24,6 @@ class Heart:
         """Tell Temporal that the frame lives, and how far it has stored."""
         activity.heartbeat(self.details)
 
-    def beating(self) -> AbstractAsyncContextManager[None]:
+    def beating(self) -> AbstractContextManager[None]:
         """Beat at once and regularly until the block ends."""
         return beating(self.beat, at_once=True)

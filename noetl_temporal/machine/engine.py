@@ -147,7 +147,9 @@ class Engine(Intake[S, R], Generic[S, R]):
     def _tool_finished(self, event: ToolFinished) -> None:
         state, report = self.state, event.report
         state.stored_bytes += report.stored.bytes if report.stored is not None else 0
-        report = replace(report, outcome=with_stored(report.outcome, report.stored))
+        outcome = with_stored(report.outcome, report.stored)
+        if outcome is not report.outcome:
+            report = replace(report, outcome=outcome)
         run = self._runs[state.pending.pop(event.call_id).owner]
         pipeline = self._pipeline(run)
         state.sizes.add(report.outcome, self.budget.inline)
@@ -216,7 +218,8 @@ class Engine(Intake[S, R], Generic[S, R]):
                 waiting -= 1
                 continue
             is_stopped = self._is_stopped(run)
-            if self.state.phase != "running" or self.budget.is_spent or not (is_stopped or self._can_begin()):
+            may_begin = not self.budget.is_spent if is_stopped else self._can_begin()
+            if self.state.phase != "running" or not may_begin:
                 break
             begun += 1
             self._start_reading(run.id)

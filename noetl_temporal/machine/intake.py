@@ -79,11 +79,14 @@ class Intake(ABC, Generic[S, R]):
         self._broken = self._broken or unexpected(event, self.state)
         if self._broken is not None:
             raise ProtocolError(self._broken)
+        self.budget.open()
         try:
             return self._dispatch(event)
         except BaseException as error:
             self._broken = f"the machine failed before: {type(error).__name__}: {error}"
             raise
+        finally:
+            self.budget.close()
 
     def _dispatch(self, event: Event) -> list[Command]:
         """Apply a fact, and all those deferred that can be applied then; load what those need that cannot."""
@@ -135,7 +138,6 @@ class Intake(ABC, Generic[S, R]):
         With ``missing`` such a value fails the template that reads it instead.
         """
         before, size = self._checkpoint() if self.state.has_stored else None, self.budget.bytes
-        self.budget.open()
         try:
             with ReadingFrom(self._loads.readable(missing)):
                 change()
@@ -146,7 +148,6 @@ class Intake(ABC, Generic[S, R]):
             self.budget.bytes = size
             return found.stored
         finally:
-            self.budget.close()
             if before is not None:
                 before.close()
         return None

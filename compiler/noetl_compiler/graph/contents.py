@@ -19,7 +19,9 @@ def pointer(parent: str, key: str | int) -> str:
 
 def key_in(container: Json, token: str) -> str | int:
     """The key or index that a pointer's token means in a map or a list."""
-    return int(token) if isinstance(container, list) else token.replace("~1", "/").replace("~0", "~")
+    if isinstance(container, list):
+        return int(token)
+    return token.replace("~1", "/").replace("~0", "~") if "~" in token else token
 
 
 def at(data: Json, place: str) -> Json:

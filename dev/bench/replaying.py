@@ -1,0 +1,158 @@
+"""What a replay costs: history events a second, beside those of a workflow written by hand (dev/decisions/0039).
+
+Replayed are the histories of ``tests/replay`` and, recorded by an embedded stack, a loop of LONG items and a sequence,
+each as a playbook and by hand (dev/bench/overhead.py). The last column is how fast a playbook's history replays
+compared with that of the same shape by hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from temporalio.client import Client, WorkflowHistory
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
+
+from dev.bench.overhead import CHUNK, HandChunk, HandSequence, hand_activity, loop, sequence
+from dev.histories.everything import RECORDINGS
+from dev.histories.files import FOLDER, recording_of
+from dev.histories.limits import limited
+from noetl_activities.credentials import CredentialSource
+from noetl_activities.noop import TOOL
+from noetl_compiler import compile_or_raise
+from noetl_temporal.client import NoetlClient
+from noetl_temporal.codec import data_converter
+from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
+from noetl_temporal.replay import histories_of, history_in, replay
+from noetl_temporal.stack.home import Home
+from noetl_temporal.stack.owner import owned_stack
+from noetl_temporal.worker import serving
+
+__all__ = ["replays"]
+
+LONG = 2_000
+STEPS = 200
+IN_FLIGHT = 50
+"""Of the calls of one chunk."""
+MANY = 1_000
+"""Events from which a history says something of a replay's speed: below, most of the time is the beginning."""
+ROUNDS = 5
+BY_HAND = {LOOP_WORKFLOW: HandChunk, PLAYBOOK_WORKFLOW: HandSequence}
+"""What has the shape of a long history by hand. A playbook with a loop has a short one: its chunks have the events."""
+
+Replay = Callable[[WorkflowHistory], Awaitable[object]]
+
+
+def type_of(history: WorkflowHistory) -> str:
+    return history.events[0].workflow_execution_started_event_attributes.workflow_type.name
+
+
+def name_by_hand(kind: str) -> str | None:
+    """The type of the workflow by hand that has the shape of this one; None where this is by hand itself."""
+    return BY_HAND[kind].__name__ if kind in BY_HAND else None
+
+
+# ---- histories -------------------------------------------------------------------------------------------------------
+
+
+async def by_hand(client: Client) -> list[WorkflowHistory]:
+    """A chunk and a sequence."""
+    found: list[WorkflowHistory] = []
+    worker = Worker(
+        client,
+        task_queue="hand",
+        workflows=[HandChunk, HandSequence],
+        activities=[hand_activity],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+    )
+    async with worker:
+        for name, count in ((HandChunk.__name__, CHUNK), (HandSequence.__name__, STEPS)):
+            args: list[Any] = [count, IN_FLIGHT]
+            await client.execute_workflow(name, args=args, id=f"hand/{name}", task_queue="hand")
+            found += [one async for one in histories_of(client, f"hand/{name}")]
+    return found
+
+
+async def recorded(address: str) -> list[WorkflowHistory]:
+    """All runs of both sides. Those by hand have no converter of ours."""
+    noetl = await NoetlClient.connect(address, tools={"noop": TOOL})
+    found = await by_hand(await Client.connect(address))
+    async with serving(noetl.temporal, {"noop": TOOL}, CredentialSource()):
+        for text in (loop(LONG, 2 * IN_FLIGHT), sequence(STEPS)):
+            handle = await noetl.submit(compile_or_raise(text))
+            await handle.result()
+            found += [one async for one in histories_of(noetl.temporal, handle.workflow_id)]
+    return found
+
+
+def long_histories(folder: Path | None) -> list[WorkflowHistory]:
+    if folder is not None and (files := sorted(folder.glob("*.json"))):
+        return [history_in(file.read_text()) for file in files]
+    with tempfile.TemporaryDirectory() as home, owned_stack(Home(Path(home)), "run") as (_, addresses):
+        found = asyncio.run(recorded(addresses.temporal))
+    if folder is not None:
+        for index, history in enumerate(found):
+            (folder / f"{index}.json").write_text(history.to_json())
+    return found
+
+
+# ---- replays ---------------------------------------------------------------------------------------------------------
+
+
+async def replay_ours(history: WorkflowHistory) -> None:
+    verdict = await replay(history, data_converter())
+    if verdict.problem is not None:
+        raise SystemExit(f"{verdict.workflow_id}: {verdict.problem}")
+
+
+async def replay_by_hand(history: WorkflowHistory) -> None:
+    replayer = Replayer(workflows=[HandChunk, HandSequence], workflow_runner=UnsandboxedWorkflowRunner())
+    await replayer.replay_workflow(history)
+
+
+def seconds_of(run: Replay, histories: Iterable[WorkflowHistory]) -> float:
+    """The processor's seconds in all threads of this process: other processes do not count."""
+
+    async def all_of_them() -> float:
+        began = time.process_time()
+        for history in histories:
+            await run(history)
+        return time.process_time() - began
+
+    return asyncio.run(all_of_them())
+
+
+def rates(histories: list[WorkflowHistory]) -> list[float]:
+    """Events a second of each: the median of rounds in which all take turns, as the machine is never quiet."""
+    rounds = [
+        [
+            len(one.events) / seconds_of(replay_ours if name_by_hand(type_of(one)) else replay_by_hand, [one])
+            for one in histories
+        ]
+        for _ in range(ROUNDS)
+    ]
+    return [median(found) for found in zip(*rounds, strict=True)]
+
+
+def replays(folder: Path | None) -> None:
+    """Print the table; ``folder`` keeps what was recorded for it."""
+    print(f"{'':34}{'events':>9}{'events/s':>12}{'to by hand':>12}")
+    events, seconds = 0, 0.0
+    for file in sorted(FOLDER.glob("*.json")):
+        history = history_in(file.read_text())
+        with limited(RECORDINGS[recording_of(file)].limits):
+            seconds += seconds_of(replay_ours, [history])
+        events += len(history.events)
+    print(f"{'tests/replay':34}{events:9,}{events / seconds:12,.0f}")
+    histories = [one for one in long_histories(folder) if len(one.events) >= MANY]
+    found = rates(histories)
+    hand = {type_of(one): rate for one, rate in zip(histories, found, strict=True)}
+    for history, rate in zip(histories, found, strict=True):
+        name = name_by_hand(type_of(history))
+        ratio = f"{rate / hand[name]:12.2f}" if name else ""
+        print(f"{history.workflow_id[-30:]:34}{len(history.events):9,}{rate:12,.0f}{ratio}")
