@@ -20,6 +20,7 @@ def beating(beat: Callable[[], None], *, at_once: bool) -> Generator[None]:
     By timers, as most calls end before the first beat, and a task for each of them costs more.
     """
     loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle
 
     def wait() -> asyncio.TimerHandle:
         return loop.call_later(BEAT.total_seconds(), repeat)

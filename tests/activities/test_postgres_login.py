@@ -286,7 +286,8 @@ async def test_a_socket_is_reached_by_a_registered_credential_alone(kind: str, t
         "among hosts": fields | {"db_host": f"localhost,{tmp_path}", "db_port": "1,5432"},
         "alias": {"pg": fields | {"type": "postgres"}},
     }[kind]
-    asked = request("postgres", auth, query="select 1", **(fields if auth is None else {}))
+    given: dict[str, Any] = {"query": "select 1"} | (fields if auth is None else {})
+    asked = request("postgres", auth, **given)
     with pytest.raises(ConfigError, match="no Unix socket"):
         await postgres_tool.TOOL.run(asked, Context())
     outcome = await postgres_tool.TOOL.run(request("postgres", "pg", query="select 1"), Context(pg=fields))
