@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from noetl_compiler.language import defaults, events, keys, names, sinks, tools, words
 from noetl_compiler.language.quantities import UNITS
@@ -31,15 +31,19 @@ class Finding(NamedTuple):
 
 @cache
 def tables() -> tuple[Table, ...]:
-    choices = {name: table for name, table in vars(words).items() if isinstance(table, words.Words)}
+    choices = {
+        name: frozenset(cast("Mapping[str, object]", table))
+        for name, table in vars(words).items()
+        if isinstance(table, words.Words)
+    }
     boundaries = {one: events.names_of(one) for one in (*events.AFTER_CALL.values(), *events.AFTER_LOOP.values())}
     engine = {
-        name: frozenset[str](found)
+        name: frozenset(cast("Mapping[str, object]", found))
         for name, found in vars(names).items()
         if name != "BEFORE" and name in names.__all__ and isinstance(found, frozenset | Mapping)
     }
     sets = {
-        **{f"words.{name}": frozenset(table) for name, table in choices.items()},
+        **{f"words.{name}": found for name, found in choices.items()},
         **{f"events.names_of({name})": found for name, found in boundaries.items()},
         "events.CASE_EVENTS": frozenset(events.CASE_EVENTS),
         **{f"names.{name}": found for name, found in engine.items()},
