@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from noetl_compiler.graph import Template
 from noetl_compiler.language.events import AFTER_CALL, AFTER_LOOP, ENTERED, names_of
+from noetl_compiler.language.names import is_chosen_condition
 from noetl_compiler.language.words import OnStatus
 from noetl_compiler.source import expressions
 
@@ -58,7 +59,6 @@ _NOTHING = re.compile(r"(?!)")
 _NUMBERS = re.compile(r"\d+|[\[(][\d, ]+[\])]")
 _FROM = {"400": "4xx/5xx", "500": "5xx"}
 _RETRYABLE = re.compile(r"(?:_?outcome|output)\.error\.retryable(?: \| default\(false\))?(?: == true)?")
-_CHOSEN = re.compile(r"\(\(ctx\.chosen \| .*\.rule \| default\(-1\) == \d+$")
 _TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[\[({]|[\])}]|\b(?:and|or|if)\b")
 _WEAKER = {"and": ("or", "if"), "or": ("if",)}
 
@@ -69,7 +69,7 @@ def read_condition(when: Template | None, on: OnStatus = "any", moment: Moment =
     if when is None:
         return Condition(on)
     expression = bare(when.source)
-    if _CHOSEN.match(expression):
+    if is_chosen_condition(expression):
         return Condition(on, rest=f"the rule at line {when.span.line} was the last that an item matched")
     given = {on} if on != "any" else {"ok", "error"}
     cause, rest = "", list[str]()

@@ -71,3 +71,19 @@ def test_what_only_lowered_playbooks_know_is_not_shown() -> None:
             text = explain(graph, step)
             assert "ctx.passed" not in text
             assert "ctx.chosen" not in text
+
+
+def test_a_variable_of_the_author_is_not_taken_for_what_the_compiler_notes(tmp_path: Path) -> None:
+    """The compiler keeps notes under ``ctx.chosen``, and an author may call a variable so."""
+    path = tmp_path / "x.yaml"
+    path.write_text(
+        "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {name: x}\nworkflow:\n"
+        "  - step: start\n    tool: {kind: noop, set: {ctx.chosen: a}}\n"
+        "    next: {arcs: [{step: end, when: \"{{ ctx.chosen == 'a' and output.status == 'ok' }}\","
+        " input: {one: '{{ ctx.chosen }}', two: '{{ ctx.passed }}'}}]}\n"
+        "  - step: end\n    tool: {kind: noop}\n"
+    )
+    start = explain(graph_of(path), "start")
+    assert "-> end when ctx.chosen == 'a' and output.status == 'ok'" in start
+    assert "passes one = ctx.chosen" in start
+    assert "passes two = ctx.passed" in start

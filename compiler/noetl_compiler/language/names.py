@@ -31,6 +31,10 @@ __all__ = [
     "START",
     "STATUS",
     "WORKLOAD",
+    "chosen_condition",
+    "is_chosen_condition",
+    "kept",
+    "reads_kept",
     "results_name",
 ]
 
@@ -114,3 +118,24 @@ ALL_RESULTS = "loop_results"
 def results_name(loop: str) -> str:
     """The same by the loop's own name."""
     return re.sub(r"\W", "_", loop) + "_results"
+
+
+def kept(root: str, step: str) -> str:
+    """The expression that reads what is kept under PASSED or CHOSEN for a step, whose name is part of it."""
+    return f"(({root.rstrip('.')} | default({{}})).{step} | default({{}}))"
+
+
+def reads_kept(root: str, expression: str) -> bool:
+    """Whether an expression reads what is kept there. An author may have a variable of that name."""
+    return re.match(re.escape(kept(root, "STEP")).replace("STEP", r"\w+"), expression) is not None
+
+
+def chosen_condition(step: str, rule: int) -> str:
+    """The expression that holds where the rule of this index was noted last."""
+    return f"{kept(CHOSEN, step)}.rule | default(-1) == {rule}"
+
+
+def is_chosen_condition(expression: str) -> bool:
+    """Whether an expression is a ``chosen_condition``."""
+    pattern = re.escape(chosen_condition("STEP", 0)).removesuffix("0").replace("STEP", r"\w+")
+    return re.fullmatch(rf"{pattern}\d+", expression) is not None

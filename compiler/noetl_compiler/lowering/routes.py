@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from noetl_compiler import syntax
 from noetl_compiler.graph import Arc, Assign, Route, Span, Step, Value
 from noetl_compiler.graph.contents import pointer
-from noetl_compiler.language.names import PASSED
+from noetl_compiler.language.names import PASSED, kept
 from noetl_compiler.templating.boundary import boundary
 from noetl_compiler.value_merge import names_in
 
@@ -110,7 +110,7 @@ def passed_names(playbook: syntax.Playbook) -> dict[str, Value]:
 
 
 def _read_back(name: str, places: dict[str, Span]) -> Value:
-    source = f"((ctx.passed | default({{}})).{_slug(name)} | default({{}}))"
+    source = kept(PASSED, _slug(name))
     data = {key: f"{{{{ {source}[{key!r}] | default(none) }}}}" for key in places}
     return Value(data, {pointer("", key): span for key, span in places.items()})
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from noetl_compiler.conditions import read_condition
+from noetl_compiler.conditions import bare, read_condition
 from noetl_compiler.forecasting.counts import loops_around
 from noetl_compiler.graph import AdmitRule, Arc, Assign, Graph, Json, Loop, Rule, Sink, Step, Task
 from noetl_compiler.guarantees import of_call, of_rows
-from noetl_compiler.language.names import CHOSEN, PASSED
+from noetl_compiler.language.names import CHOSEN, PASSED, is_chosen_condition, reads_kept
 from noetl_compiler.preview.order import falls_to_final
 from noetl_compiler.preview.origins import Origins
 from noetl_compiler.preview.outline import Line, takes_every_error
@@ -186,7 +186,7 @@ class _Explanation:
 
     def _way(self, arc: Arc) -> Line:
         found = read_condition(arc.when, arc.on, "loop" if self._step.loop else "call")
-        is_chosen = arc.when is not None and CHOSEN.rstrip(".") in arc.when.source
+        is_chosen = arc.when is not None and is_chosen_condition(bare(arc.when.source))
         why = ", as it does not ask about the outcome" if arc.on == boundary(arc.when) == "ok" else ""
         line = self._at(f"-> {arc.to} {asked(found) if is_chosen else condition(arc.when)}".rstrip(), arc)
         line.below = [Line(f"{_BOUNDARIES[found.on]}{why}"), *map(Line, _sets(arc.set))]
@@ -234,8 +234,8 @@ def _sets(assigns: tuple[Assign, ...]) -> Iterator[str]:
 
 def _given(value: Json) -> str:
     """A value; what lowering keeps for itself is told as what it stands for."""
-    if isinstance(value, str) and PASSED.rstrip(".") in value:
+    if isinstance(value, str) and reads_kept(PASSED, bare(value)):
         return "what the way here passes"
-    if isinstance(value, str) and CHOSEN.rstrip(".") in value:
+    if isinstance(value, str) and reads_kept(CHOSEN, bare(value)):
         return "what that rule gave for the item"
     return shown(value)

@@ -20,7 +20,7 @@ from noetl_compiler.dialects.case.tasks import reads_assigned, sets_on_arcs
 from noetl_compiler.dialects.tasks import ParseContext
 from noetl_compiler.graph import Assign, EnterRule, Template, Value
 from noetl_compiler.graph.contents import pointer
-from noetl_compiler.language.names import CHOSEN
+from noetl_compiler.language.names import CHOSEN, chosen_condition, kept
 from noetl_compiler.language.words import OnStatus
 from noetl_compiler.source import expressions
 from noetl_compiler.syntax import Arc, Name, Next
@@ -152,8 +152,8 @@ def _with_args(note: Value, at: str, args: Value) -> Value:
 
 
 def _noted(rule: CaseRule, index: int, step: Name) -> Group:
-    note = f"((ctx.chosen | default({{}})).{_slug(step)} | default({{}}))"
-    when = Template(f"{{{{ {note}.rule | default(-1) == {index} }}}}", rule.span)
+    note = kept(CHOSEN, _slug(step))
+    when = Template(f"{{{{ {chosen_condition(_slug(step), index)} }}}}", rule.span)
     return tuple(
         replace(arc, when=when, on=rule.on, args=_noted_args(arc, rule, f"{note}.args['{at}']"))
         for at, arc in enumerate(rule.actions.next)
