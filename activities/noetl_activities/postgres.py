@@ -66,6 +66,8 @@ class PostgresTool:
         try:
             async with connected(request.auth, request.config, context, request.connect_timeout) as connection:
                 return await _made(connection, lambda: _all(connection, statements, params), once)
+        except RecursionError:
+            raise ConfigError("a value of the result is nested too deep: select its parts") from None
         except SQL_ERRORS as error:
             return Answer(sql_error(error))
 

@@ -31,6 +31,7 @@ import asyncpg
 from asyncpg import protocol
 
 from noetl_activities.errors import ConfigError
+from noetl_activities.postgres_records import MOST_RECORDS, RecordWatch
 
 __all__ = ["GuardedProtocol", "LoginRefusedError", "LoginWatch", "guard_logins", "receiving_at_most"]
 
@@ -64,6 +65,11 @@ class LoginWatch:
         self._is_private = is_private
         self._unread = bytearray()
         self._left = MAX_LOGIN_BYTES
+
+    @property
+    def unread(self) -> bytes:
+        """What came after the login."""
+        return bytes(self._unread)
 
     def refusal(self, data: bytes) -> str | None:
         """Why the login ends at these bytes, None while it may go on."""
@@ -124,14 +130,18 @@ def is_on_this_machine(transport: asyncio.BaseTransport) -> bool:
 
 
 class GuardedProtocol(_Protocol):
-    """asyncpg's protocol with a LoginWatch, and with a limit on what is received (``receiving_at_most``)."""
+    """asyncpg's protocol with a LoginWatch and then a RecordWatch, and with a limit on what is received
+    (``receiving_at_most``).
+    """
 
     def __init__(self, addr: Any, connected: asyncio.Future[Any], *others: Any) -> None:
         super().__init__(addr, connected, *others)
         self._connected = connected
         self._watch: LoginWatch | None = None
+        self._records = RecordWatch()
         self._left: int | None = None
         self._transport: asyncio.Transport | None = None
+        self.has_too_many_records = False
 
     def connection_made(self, transport: object) -> None:
         """See asyncio.Protocol."""
@@ -147,7 +157,12 @@ class GuardedProtocol(_Protocol):
                 self._end(LoginRefusedError(refused))
                 return
             if self._watch.is_done:
+                self._records = RecordWatch(self._watch.unread)
                 self._watch = None
+        elif self._records.is_exceeded(cast("bytes", data)):
+            self.has_too_many_records = True
+            self._end(None)
+            return
         if self._left is not None:
             self._left -= len(cast("bytes", data))
             if self._left < 0:
@@ -192,6 +207,8 @@ def receiving_at_most(connection: asyncpg.Connection[Any], size: int) -> Generat
     try:
         yield
     except Exception as error:
+        if guarded.has_too_many_records:
+            raise ConfigError(f"a row has over {MOST_RECORDS:,} records in it: select their fields") from error
         if guarded.is_exceeded:
             raise ConfigError(f"the result is over {size // 2**20} MB: request less at a time") from error
         raise

@@ -278,7 +278,7 @@ def test_only_a_file_is_read_for_authorities(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["fields", "dsn", "in the task", "among hosts", "alias"])
 async def test_a_socket_is_reached_by_a_registered_credential_alone(kind: str, tmp_path: Path) -> None:
     """Postgres commonly lets the account that connects there in without a password (``peer``): the worker's own."""
-    fields = {"db_host": str(tmp_path), "db_user": "u"}
+    fields: dict[str, Any] = {"db_host": str(tmp_path), "db_user": "u"}
     auth: Any = {
         "fields": fields,
         "dsn": {"dsn": f"postgresql://u@/d?host={tmp_path}"},
