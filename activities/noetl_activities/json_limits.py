@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["MAX_DEPTH", "MAX_VALUES", "excess"]
+__all__ = ["MAX_DEPTH", "MAX_VALUES", "excess", "has_more_values"]
 
 MAX_VALUES = 1_000_000
 """Numbers, texts, lists and maps: what 16 MB of records commonly have, and half a second of parsing at most."""
@@ -35,14 +35,26 @@ def excess(text: str) -> str | None:
     """What the text has too much of, in words; None where it may be parsed."""
     if len(text) <= MAX_DEPTH:
         return None
-    kept = text.encode().replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _OTHERS)
-    strings = kept.count(b'"') // 2
-    if strings > 2 * MAX_VALUES:  # a value has at most one name
-        return _TOO_MANY
-    outside = _STRING.sub(b"", kept.replace(b'""', b""))
-    if outside.count(b",") + outside.count(b"[") + outside.count(b"{") > MAX_VALUES:
+    outside = _outside_of_strings(text.encode(), MAX_VALUES)
+    if outside is None:
         return _TOO_MANY
     return _TOO_DEEP if _is_deep(outside.translate(_LISTS_ONLY, b",")) else None
+
+
+def has_more_values(text: bytes, most: int) -> bool:
+    """Whether the text has more values than ``most``, however deep they are."""
+    return len(text) > most and _outside_of_strings(text, most) is None
+
+
+def _outside_of_strings(text: bytes, most: int) -> bytes | None:
+    """Its brackets and commas; None where there are more values than ``most``."""
+    kept = text.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _OTHERS)
+    strings = kept.count(b'"') // 2
+    if strings > 2 * most:  # a value has at most one name
+        return None
+    outside = _STRING.sub(b"", kept.replace(b'""', b""))
+    values = outside.count(b",") + outside.count(b"[") + outside.count(b"{")
+    return None if values > most else outside
 
 
 _TOO_MANY = f"more than {MAX_VALUES:,} values"

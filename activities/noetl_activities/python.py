@@ -13,10 +13,14 @@ from typing import Any, cast
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.isolation.processes import run_task
+from noetl_activities.json_limits import has_more_values
 from noetl_activities.outcome import TOO_DEEP, ErrorInfo, Outcome
 from noetl_activities.tool import Json, Request, ToolContext, ToolSpec
 
 __all__ = ["TOOL", "PythonTool"]
+
+MAX_VALUES = 4_000_000
+"""Of a result: 60 MB of empty lists would take 1.2 GB, and seconds in which the worker does nothing else."""
 
 _CHILD = "noetl_activities.python_child"
 _FAILURE = ("type", "message", "traceback")
@@ -44,6 +48,8 @@ class PythonTool:
             meta["libs_not_installed_here"] = skipped
         if not ended.answer:
             return _error(f"the process ended with status {ended.status} and no result", meta, ended.printed)
+        if has_more_values(ended.answer, MAX_VALUES):
+            raise ConfigError(f"the result has over {MAX_VALUES:,} values: store it and return where it is")
         answer = _answer(ended.answer)
         return _outcome(answer, meta) if answer else _error("the process wrote what is no result", meta, ended.printed)
 

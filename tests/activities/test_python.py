@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from noetl_activities import python
 from noetl_activities.errors import ConfigError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.python import TOOL
@@ -159,6 +160,18 @@ async def test_what_the_code_writes_instead_of_a_result_is_an_error(text: str) -
     outcome = await run("import sys\nos.write(int(sys.argv[1]), text.encode())\nos._exit(0)", text=text)
     assert outcome.error is not None
     assert outcome.error.message == "the process wrote what is no result"
+
+
+@pytest.mark.parametrize(
+    "piece", ["[],", "{},", "1,", '"a",', "[[[]]],"], ids=["lists", "maps", "numbers", "texts", "nested lists"]
+)
+async def test_an_answer_of_too_many_values_is_not_parsed(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """60 MB of empty lists took 1.2 GB of the worker, and all of its time for seconds."""
+    monkeypatch.setattr(python, "MAX_VALUES", 1000)
+    code = "import sys\nos.write(int(sys.argv[1]), text.encode())\nos._exit(0)"
+    with pytest.raises(ConfigError, match="the result has over 1,000 values"):
+        await run(code, text='{"ok": true, "result": [' + piece * 1000 + "1]}")
+    assert (await run(code, text='{"ok": true, "result": [' + piece * 200 + "1]}")).error is None
 
 
 @pytest.mark.parametrize("wrong", [{"ok": 0}, {"type": {"a": 1}}, {"message": ["m"]}, {"traceback": 5}])
