@@ -54,14 +54,23 @@ SPECIAL_IPV4 = _ranges(
 
 UNICAST_IPV6 = ipaddress.ip_network("2000::/3")
 
-SPECIAL_UNICAST_IPV6 = _ranges(
+SPECIAL_IPV6 = _ranges(
+    ("::/96", "unspecified, loopback, v4-compatible", "RFC 4291"),
+    ("::ffff:0:0:0/96", "v4-translated", "RFC 2765"),
+    ("64:ff9b:1::/48", "NAT64 of a site", "RFC 8215"),
+    ("100::/64", "discard", "RFC 6666"),
+    ("100:0:0:1::/64", "dummy prefix", "RFC 9780"),
     ("2001::/23", "protocol assignments, Teredo, ORCHID", "RFC 2928"),
     ("2001:db8::/32", "documentation", "RFC 3849"),
     ("2002::/16", "6to4", "RFC 3056"),
     ("3fff::/20", "documentation", "RFC 9637"),
+    ("5f00::/16", "identifiers of segment routing", "RFC 9602"),
+    ("fc00::/7", "private use", "RFC 4193"),
+    ("fe80::/10", "link-local", "RFC 4291"),
+    ("fec0::/10", "site-local, deprecated", "RFC 3879"),
+    ("ff00::/8", "multicast", "RFC 4291"),
 )
-"""Inside of UNICAST_IPV6. Outside of it, and so never public: ::/96, 64:ff9b:1::/48, 100::/64, 100:0:0:1::/64,
-5f00::/16, fc00::/7, fe80::/10, fec0::/10, ff00::/8 and all that is reserved."""
+"""Those outside of UNICAST_IPV6 would not be public without being named here, as all that is reserved."""
 
 NEVER = _ranges(
     ("0.0.0.0/8", "this network", "RFC 791"),
@@ -114,7 +123,7 @@ def is_public(address: Address) -> bool:
     """Whether a plain address is one of the internet's."""
     if isinstance(address, ipaddress.IPv4Address):
         return not is_in(address, SPECIAL_IPV4)
-    return address in UNICAST_IPV6 and not is_in(address, SPECIAL_UNICAST_IPV6)
+    return address in UNICAST_IPV6 and not is_in(address, SPECIAL_IPV6)
 
 
 def never_called(address: Address) -> Range | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 import socket
 from typing import Any
 
@@ -11,7 +12,7 @@ import httpx
 import pytest
 
 from noetl_activities.address_guard import AddressGuard
-from noetl_activities.address_ranges import PLATFORM, SPECIAL_IPV4, SPECIAL_UNICAST_IPV6, Range, never_called
+from noetl_activities.address_ranges import PLATFORM, SPECIAL_IPV4, SPECIAL_IPV6, Range, never_called
 from noetl_activities.errors import ConfigError, RefusedError
 from noetl_activities.guarded_transport import GuardedTransport
 from noetl_activities.http import TOOL
@@ -115,7 +116,15 @@ def test_which_addresses_are_allowed(address: str, allow: str, allowed: bool) ->
             guard.check("internal.test", ipaddress.ip_address(address))
 
 
-@pytest.mark.parametrize("one", [*SPECIAL_IPV4, *SPECIAL_UNICAST_IPV6, *PLATFORM], ids=lambda one: str(one.network))
+def test_the_ranges_have_a_source() -> None:
+    for one in (*SPECIAL_IPV4, *SPECIAL_IPV6):
+        assert re.fullmatch(r"RFC \d+", one.source)
+    named = {str(one.network) for one in (*SPECIAL_IPV4, *SPECIAL_IPV6)}
+    special = {"fec0::/10", "3fff::/20", "5f00::/16", "192.88.99.0/24", "192.0.0.0/24", "100:0:0:1::/64"}
+    assert special | {"::ffff:0:0:0/96"} <= named
+
+
+@pytest.mark.parametrize("one", [*SPECIAL_IPV4, *SPECIAL_IPV6, *PLATFORM], ids=lambda one: str(one.network))
 def test_the_first_and_the_last_address_of_each_special_range_are_refused(one: Range) -> None:
     """The control: a guard that allows the networks lets all of them through that a server may have."""
     for address in (one.network.network_address, one.network.broadcast_address):
