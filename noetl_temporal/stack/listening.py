@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 __all__ = ["listening_ports", "listens"]
 
@@ -18,27 +19,38 @@ LSOF = "/usr/sbin/lsof"
 """Of macOS, which has no /proc."""
 
 
-def listens(pid: int, port: int) -> bool:
-    """Whether the process ``pid`` listens on ``port``."""
-    return port in listening_ports(pid)
+class _Listener(NamedTuple):
+    inode: str
+    port: int
+    account: int
+
+
+def listens(pid: int, port: int, account: int | None = None) -> bool:
+    """Whether the process ``pid`` listens on ``port``.
+
+    Root without CAP_SYS_PTRACE, as in most containers, cannot see the files of a process of another account. Where
+    ``account`` is one that only our servers have, its socket says as much."""
+    if port in listening_ports(pid):
+        return True
+    return account is not None and any(one.port == port and one.account == account for one in _listeners(pid))
 
 
 def listening_ports(pid: int) -> set[int]:
     """The TCP ports on which a process of this account, or as root any process, listens. By /proc, else by ``lsof``."""
     if (PROC / "self").exists():
         own = _sockets(pid)
-        return {port for inode, port in _listeners(pid) if inode in own}
+        return {one.port for one in _listeners(pid) if one.inode in own}
     return _by_lsof(pid)
 
 
-def _listeners(pid: int) -> Iterator[tuple[str, int]]:
-    """The inode and the port of every socket that listens where ``pid`` runs."""
+def _listeners(pid: int) -> Iterator[_Listener]:
+    """Every socket that listens where ``pid`` runs."""
     for name in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
             for line in (PROC / f"{pid}/net/{name}").read_text().splitlines()[1:]:
                 fields = line.split()
                 if fields[3] == LISTENING:
-                    yield fields[9], int(fields[1].rpartition(":")[2], 16)
+                    yield _Listener(fields[9], int(fields[1].rpartition(":")[2], 16), int(fields[7]))
 
 
 def _by_lsof(pid: int) -> set[int]:

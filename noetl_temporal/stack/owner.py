@@ -102,10 +102,13 @@ class Stack:
 
     def _start_once(self, mode: Mode, ports: Mapping[str, int]) -> Addresses:
         temporal = self._keep(start_temporal(self.home, ports["temporal"], ports["ui"]), self._servers)
-        sockets, port = make_socket_folder(self.home, place()), ports["postgres"]
+        sockets, port, account = make_socket_folder(self.home, place()), ports["postgres"], place().account
         postgres = self._keep(start_postgres(self.home, port, sockets, self._complete), self._servers)
         temporal.wait_ready(lambda: temporal_ready(self.home, temporal, ports["temporal"], ports["ui"]))
-        postgres.wait_ready(lambda: listens(postgres.process.pid, port) and accepts_login(self.home, sockets, port))
+        uid = account.uid if account else None
+        postgres.wait_ready(
+            lambda: listens(postgres.process.pid, port, uid) and accepts_login(self.home, sockets, port)
+        )
         set_up_databases(self.home, sockets, port)
         return Addresses(
             pid=os.getpid(),

@@ -24,6 +24,7 @@ from noetl_temporal.stack.owner import Stack, owned_stack
 from noetl_temporal.stack.process import Server
 from noetl_temporal.stack.server_account import server_accounts
 from tests.acceptance import nobody
+from tests.acceptance.site import NOETL, ROOT, Site
 
 pytestmark = [
     pytest.mark.stack,
@@ -173,6 +174,18 @@ def test_what_another_account_has_left_in_it_stays_theirs(former: Home) -> None:
 
 
 # ---- other machines ------------------------------------------------------------------------------------------------
+
+
+WITHOUT_PTRACE = "import ctypes, os, sys; ctypes.CDLL(None).prctl(24, 19); os.execv(sys.argv[1], sys.argv[1:])"
+"""Drops CAP_SYS_PTRACE from what the program that follows may have, as containers do."""
+
+
+def test_root_of_a_container_knows_its_server(bare: Site) -> None:
+    """It sees no open files of another account's process."""
+    command = [sys.executable, "-c", WITHOUT_PTRACE, *NOETL, "run", str(ROOT / "dev/examples/hello.yaml")]
+    done = subprocess.run(command, cwd=bare.folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "completed in" in done.stdout
 
 
 def test_a_container_with_few_accounts_has_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
