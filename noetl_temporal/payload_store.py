@@ -54,8 +54,8 @@ CACHE_BYTES = 64_000_000
 """Total size of the values that a process caches."""
 
 SEGMENT = b"binary/zlib"
-"""The encoding of a segment of a frame. Only another process ever reads one, so it is not cached where it is stored:
-the segments of a large loop would fill the cache."""
+"""The encoding of a segment of a frame. It is read once, by the mirror or by another attempt, so it is not cached: the
+segments of a large loop would fill the cache."""
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -92,8 +92,7 @@ class PayloadStore(StorageDriver):
         if rows:
             await self._run(lambda connection: connection.execute(_STORE, list(rows), list(rows.values())))
             self._stored.add(rows)
-        stored = zip(keys, texts, payloads, strict=True)
-        _CACHE.add(self._dsn, ((key, text) for key, text, one in stored if one.metadata.get("encoding") != SEGMENT))
+        self._cache(keys, texts, payloads)
         return [StorageDriverClaim({"key": key}) for key in keys]
 
     async def retrieve(
@@ -112,13 +111,18 @@ class PayloadStore(StorageDriver):
                 f"noetl.payload has no {', '.join(missing)}: its rows were removed or changed, "
                 "or NOETL_POSTGRES names another database here than where the value was stored"
             )
-        return [Payload.FromString(found[key]) for key in keys]
+        texts = [found[key] for key in keys]
+        payloads = [Payload.FromString(text) for text in texts]
+        self._cache(keys, texts, payloads)
+        return payloads
+
+    def _cache(self, keys: Sequence[str], texts: Sequence[bytes], payloads: Sequence[Payload]) -> None:
+        found = zip(keys, texts, payloads, strict=True)
+        _CACHE.add(self._dsn, ((key, text) for key, text, one in found if one.metadata.get("encoding") != SEGMENT))
 
     async def _read(self, keys: Sequence[str]) -> dict[str, bytes]:
         records = await self._run(lambda connection: connection.fetch(_READ, keys))
-        read = {key: data for key, data in records if hashlib.sha256(data).hexdigest() == key}
-        _CACHE.add(self._dsn, read.items())
-        return read
+        return {key: data for key, data in records if hashlib.sha256(data).hexdigest() == key}
 
     async def _run(self, statement: Callable[[Connection], Awaitable[T]]) -> T:
         """Run one statement. The first to need the table may come before the mirror has made it."""

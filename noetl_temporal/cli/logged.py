@@ -16,7 +16,7 @@ from noetl_temporal.mirror.read import (
     event_widths,
     events_after,
     execution,
-    executions,
+    latest_execution,
     place_before_last,
 )
 
@@ -61,7 +61,4 @@ async def logged_events(dsn: str, execution_id: int | None, last: int | None = N
 
 async def logged_run(log: asyncpg.Connection, execution_id: int | None) -> Execution | None:
     """The run of that id, or the latest that no other has called; None where the log has none."""
-    if execution_id is not None:
-        return await execution(log, execution_id)
-    latest = [one for one in await executions(log) if one.parent_execution_id is None]
-    return latest[0] if latest else None
+    return await latest_execution(log) if execution_id is None else await execution(log, execution_id)

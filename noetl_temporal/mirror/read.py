@@ -29,7 +29,7 @@ __all__ = [
     "events_after",
     "events_of",
     "execution",
-    "executions",
+    "latest_execution",
     "place_before_last",
     "problems",
     "reading",
@@ -160,9 +160,10 @@ async def execution(database: Database, execution_id: int) -> Execution | None:
     return _execution(record) if record else None
 
 
-async def executions(database: Database, limit: int = 20) -> list[Execution]:
-    """The latest executions, the newest first."""
-    return [_execution(record) for record in await database.fetch(sql.query("executions"), limit)]
+async def latest_execution(database: Database) -> Execution | None:
+    """The execution that began last, without those that others called; None when the log has none."""
+    record = await database.fetchrow(sql.query("latest_execution"))
+    return _execution(record) if record else None
 
 
 async def events_of(

@@ -7,7 +7,7 @@ import pytest
 from temporalio.api.common.v1 import WorkflowExecution, WorkflowType
 
 from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, Run
-from noetl_temporal.mirror.read import EventTail, events_of, execution, executions, reading, steps_of
+from noetl_temporal.mirror.read import EventTail, events_of, execution, latest_execution, reading, steps_of
 from noetl_temporal.mirror.store import Store
 from tests.mirror.built import START, begun, child, payloads, playbook, reset
 from tests.mirror.recorded import Recorded, read, rows_of
@@ -31,10 +31,21 @@ async def test_the_status_of_an_execution(store: Store) -> None:
     assert await execution(store.pool, 1) is None
 
 
-async def test_the_latest_execution_comes_first(store: Store) -> None:
+async def test_the_latest_execution_is_one_that_no_other_called(store: Store) -> None:
+    """However many it has called since."""
+    assert await latest_execution(store.pool) is None
     ids = [await _ingest(store, read(name)) for name in ("flaky", "failed", "pages")]
-    assert [one.execution_id for one in await executions(store.pool)] == sorted(ids, reverse=True)
-    assert len(await executions(store.pool, limit=1)) == 1
+    await store.pool.execute(
+        """
+        INSERT INTO noetl.execution (execution_id, catalog_id, parent_execution_id, status, start_time)
+        SELECT n, catalog_id, $1, 'COMPLETED', now() + n * interval '1 day'
+        FROM generate_series(1, 30) n, (SELECT catalog_id FROM noetl.catalog LIMIT 1) c
+        """,
+        ids[0],
+    )
+    latest = await latest_execution(store.pool)
+    assert latest is not None
+    assert latest.execution_id == max(ids)
 
 
 async def test_the_events_of_an_execution(store: Store) -> None:

@@ -141,11 +141,13 @@ async def test_a_value_that_would_evict_most_others_is_not_cached(
     assert await read_from(proxy, await store(proxy.dsn, values(1))) == 1
 
 
-async def test_segments_of_frames_are_not_cached_where_they_are_stored(proxy: Proxy) -> None:
-    """A loop of a million items has some 200 MB of them, which nobody reads in the process that stores them."""
+async def test_segments_of_frames_are_not_cached(proxy: Proxy) -> None:
+    """A loop of a million items has some 200 MB of them, each of which is read once."""
     segment = Payload(metadata={"encoding": SEGMENT}, data=secrets.token_bytes(SIZE))
     claims = await store(proxy.dsn, [segment, *values(1)])
     assert [await read_from(proxy, [claim]) for claim in claims] == [1, 0]
+    assert await read(proxy.dsn, claims[:1]) == [segment]
+    assert await read_from(proxy, claims[:1]) == 1
 
 
 async def test_the_cache_is_per_database(proxy: Proxy, servers: Addresses) -> None:

@@ -216,9 +216,11 @@ ORDER BY e.event_id
 -- name: execution
 SELECT x.*, c.path, c.version FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id) WHERE x.execution_id = $1
 
--- name: executions
+-- name: latest_execution
+-- That no other has called.
 SELECT x.*, c.path, c.version FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id)
-ORDER BY x.start_time DESC NULLS LAST, x.execution_id DESC LIMIT $1
+WHERE x.parent_execution_id IS NULL
+ORDER BY x.start_time DESC NULLS LAST, x.execution_id DESC LIMIT 1
 
 -- name: reading
 -- How far the runs of a playbook's workflow have been read, and those of its loops that are not read to their end: of one
