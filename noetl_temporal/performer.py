@@ -138,11 +138,16 @@ class Performer:
         if command.size > self._limit:
             self.note(ToolFinished(now(), call.id, _undecided("too_large", self._too_large("call", command.size))))
             return
-        handle = self._activity(call.kind, call.id, command.queue, call, ToolReport, command.summary)
+        text = command.summary if call.iteration is None else None
+        handle = self._activity(call.kind, call.id, command.queue, call, ToolReport, text)
         self._track(call.id, handle, lambda task: _tool_finished(call, task))
 
-    def _activity(self, kind: str, id_: str, queue: str, given: Any, returns: type, text: str) -> _Task:
-        """Start one that waits for its end also when it is cancelled. ``queue`` is symbolic."""
+    def _activity(self, kind: str, id_: str, queue: str, given: Any, returns: type, text: str | None) -> _Task:
+        """Start one that waits for its end also when it is cancelled. ``queue`` is symbolic.
+
+        Calls for the items of loops have no summary in ``text``. It would be one more payload of each event, and their
+        ids say as much: step, item and task.
+        """
         return workflow.start_activity(
             activity_type(kind),
             given,
@@ -153,7 +158,7 @@ class Performer:
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=_RETRY,
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-            summary=summary(text),
+            summary=None if text is None else summary(text),
         )
 
     def _too_large(self, what: str, size: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl_activities.once import OnceTool
+from noetl_activities.once import OnceTool, keeps_outcomes
 from noetl_activities.sinks import KINDS as SINKS_WITH_LEDGER
 from noetl_activities.tool import load_tools
 from noetl_compiler import compile_or_raise, preview
@@ -185,6 +185,7 @@ def test_the_tables_agree_with_the_tools() -> None:
     effects = {kind: tool.effect for kind, tool in KINDS.items() if tool.effect}
     assert set(effects) == set(tools)
     assert {kind for kind, one in tools.items() if isinstance(one, OnceTool)} == of(effects, "transaction")
+    assert {kind for kind, one in tools.items() if keeps_outcomes(one)} == of(effects, "transaction")
     assert {kind for kind, one in tools.items() if not one.spec.effects} == of(effects, "none")
     assert set(SINKS_WITH_LEDGER) == of(effects, "transaction")
 

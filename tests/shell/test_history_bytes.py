@@ -113,6 +113,23 @@ async def test_a_run_says_what_was_asked_for_and_its_graph_is_stored_once(client
         await connection.close()
 
 
+async def test_calls_of_steps_have_a_summary_and_those_of_items_do_not(client: NoetlClient) -> None:
+    found = await run(client, LOOPS)
+    scheduled = [
+        (event.activity_task_scheduled_event_attributes.activity_id, event.user_metadata.summary.data.decode())
+        for history in found
+        for event in history.events
+        if event.HasField("activity_task_scheduled_event_attributes")
+    ]
+    assert sorted(scheduled) == [
+        ("0:each_task:1", ""),
+        ("1:each_task:1", ""),
+        ("2:each_task:1", ""),
+        ("after#1:after_task:1", '"after [noop]"'),
+        ("start#1:start_task:1", '"start [noop]"'),
+    ]
+
+
 async def test_a_replay_without_the_store_says_what_is_missing(client: NoetlClient) -> None:
     [history] = await run(client, "\n  - step: one\n    tool: {kind: noop}\n")
     verdict = await replay(history, data_converter())
