@@ -19,19 +19,22 @@ headers is ours too, but is made by the worker, outside of any sandbox: nothing 
 
 from __future__ import annotations
 
+from typing import Any
+
 from temporalio import workflow
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 __all__ = ["Sandbox"]
 
 SHARED = ("msgspec", "jinja2", "markupsafe", "dev.histories.limits")
+RESTRICTIONS = SandboxRestrictions.default.with_passthrough_modules(*SHARED)
 
 
 class Sandbox(SandboxedWorkflowRunner):
     """One for each replay. It does not try the import before, which would take as long again for each workflow."""
 
-    def __init__(self) -> None:
-        super().__init__(restrictions=SandboxRestrictions.default.with_passthrough_modules(*SHARED))
+    def __init__(self, restrictions: SandboxRestrictions = RESTRICTIONS, **others: Any) -> None:
+        super().__init__(restrictions=restrictions, **others)
 
     def prepare_workflow(self, defn: workflow._Definition) -> None:  # pyright: ignore[reportPrivateUsage]
         """See SandboxedWorkflowRunner."""

@@ -31,7 +31,11 @@ each_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 async def replay(
     history: WorkflowHistory, workflows: Sequence[type] = (PlaybookWorkflow, LoopWorkflow), runner: Any = None
 ) -> None:
-    """Raises what is wrong with the replay."""
+    """Raises what is wrong with the replay.
+
+    In debug mode, which has no limit of two seconds for a workflow task: on a loaded machine the sandbox, which imports
+    every module anew, takes longer.
+    """
     chosen: WorkflowRunner = runner or UnsandboxedWorkflowRunner()
     replayer = Replayer(
         workflows=workflows,
@@ -39,6 +43,7 @@ async def replay(
         interceptors=interceptors(),
         data_converter=data_converter(),
         header_codec_behavior=HEADERS,
+        debug_mode=True,
     )
     await replayer.replay_workflow(history)
 
