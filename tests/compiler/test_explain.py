@@ -69,12 +69,12 @@ def test_what_only_lowered_playbooks_know_is_not_shown() -> None:
         graph = graph_of(path)
         for step in graph.steps:
             text = explain(graph, step)
-            assert "ctx.passed" not in text
-            assert "ctx.chosen" not in text
+            assert "ctx._passed" not in text
+            assert "ctx._chosen" not in text
 
 
 def test_a_variable_of_the_author_is_not_taken_for_what_the_compiler_notes(tmp_path: Path) -> None:
-    """The compiler keeps notes under ``ctx.chosen``, and an author may call a variable so."""
+    """The compiler keeps notes under ``ctx._chosen``, and an author may call a variable so."""
     path = tmp_path / "x.yaml"
     path.write_text(
         "apiVersion: noetl.io/v10\nkind: Playbook\nmetadata: {name: x}\nworkflow:\n"

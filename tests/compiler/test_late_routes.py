@@ -24,7 +24,7 @@ workflow:
     tool: {{kind: noop}}
     next: end
 """
-NOTE = "((ctx.chosen | default({})).start | default({})).args['0']"
+NOTE = "((ctx._chosen | default({})).start | default({})).args['0']"
 
 
 @pytest.mark.parametrize(

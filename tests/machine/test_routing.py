@@ -300,3 +300,18 @@ def test_a_playbook_of_one_step_completes() -> None:
 def test_a_failing_end_fails_the_playbook() -> None:
     run = run_text(playbook(step("start", "end") + step("end")), fails("end"))
     assert run.finish.status == "failed"
+
+
+def test_a_variable_called_passed_is_the_authors_own() -> None:
+    """The compiler keeps what a route passes in the same context, under a name of its own."""
+    text = playbook(
+        """
+  - step: start
+    tool: {kind: noop, set: {ctx.passed: a, ctx.chosen: b}}
+    next: {arcs: [{step: end, input: {one: 1}}]}
+  - step: end
+    tool: {kind: noop, input: {seen: ["{{ ctx.passed }}", "{{ ctx.chosen }}", "{{ one }}"]}}
+"""
+    )
+    run = run_text(text, lambda call: call.input)
+    assert run.finish.result == {"seen": ["a", "b", 1], "one": 1}

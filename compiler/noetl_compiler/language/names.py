@@ -105,10 +105,10 @@ BELOW_JOB = frozenset({"id", "uuid", "execution_id"})
 OF_SOME_OUTCOMES = frozenset({"error", "last_error", "status_code"})
 """Those of OUTCOME that only some outcomes bind. Playbooks read them without asking whether they are there."""
 
-PASSED = "ctx.passed."
+PASSED = "ctx._passed."
 """Then a step: the names that the route taken to it passes. Lowered playbooks keep it apart from what authors set."""
 
-CHOSEN = "ctx.chosen."
+CHOSEN = "ctx._chosen."
 """Then a step with a loop: the ``case`` rule that was last to match one of its items, and what it passes."""
 
 ALL_RESULTS = "loop_results"

@@ -3,7 +3,7 @@
 A choice with several targets (``when: ..., then: [a, b]``) has no arc of its own in the graph. It becomes
 one arc to an injected step which routes to all of them.
 
-``args`` of an arc are names bound in the step it leads to. The arc sets them under ``ctx.passed.<step>``,
+``args`` of an arc are names bound in the step it leads to. The arc sets them under ``ctx._passed.<step>``,
 apart from everything else, and the step's own args read them from there; a name that the arc taken did not
 pass is null.
 """

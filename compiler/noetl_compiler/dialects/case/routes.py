@@ -6,7 +6,7 @@ stands in it and takes the step's own ``next``; rules about ``step.exit`` still 
 with it.
 
 A loop has one way on, taken when it is over. A rule about a single item that names a way notes its number, and its
-targets' arguments, under ``ctx.chosen.<step>``; the way of the last note is taken.
+targets' arguments, under ``ctx._chosen.<step>``; the way of the last note is taken.
 """
 
 from __future__ import annotations
