@@ -34,7 +34,7 @@ def without_postgres(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_stored_report_is_told_to_be_in_postgres(site: Site, bare: Site) -> None:
     done = bare.noetl("run", str(bare.write(LARGE)))
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (3, "")
     assert "has ended, but its report is large and was stored in Postgres: set NOETL_POSTGRES" in done.stderr
     assert "bug" not in done.stderr
 

@@ -21,7 +21,8 @@ UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 NUMERAL_PATTERN = r"\d+(\.\d+)?"
 """A number without a sign."""
 
-DURATION_PATTERN = rf"{NUMERAL_PATTERN}\s*({'|'.join(UNITS)})?"
+_UNIT_PATTERN = "|".join(UNITS)
+DURATION_PATTERN = rf"{NUMERAL_PATTERN}\s*({_UNIT_PATTERN})?"
 """A number and its unit, seconds where there is none."""
 
 TRUE_WORDS = frozenset({"true", "yes", "1"})
@@ -29,7 +30,7 @@ FALSE_WORDS = frozenset({"false", "no", "0"})
 """Texts in small letters that mean a truth."""
 
 _NUMERAL = re.compile(NUMERAL_PATTERN)
-_DURATION = re.compile(DURATION_PATTERN)
+_DURATION = re.compile(rf"(?P<number>{NUMERAL_PATTERN})\s*(?P<unit>{_UNIT_PATTERN})?")
 
 
 def numeral(text: str) -> float | None:
@@ -43,8 +44,7 @@ def duration(text: str) -> float | None:
     found = _DURATION.fullmatch(text.strip())
     if found is None:
         return None
-    number, unit = found[0].removesuffix(found[2] or ""), found[2] or "s"
-    return float(number) * UNITS[unit]
+    return float(found["number"]) * UNITS[found["unit"] or "s"]
 
 
 def list_units(quote: str = "") -> str:
