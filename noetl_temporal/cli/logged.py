@@ -13,6 +13,7 @@ from noetl_temporal.mirror.read import (
     Execution,
     LoggedEvent,
     Place,
+    event_counts,
     event_widths,
     events_after,
     execution,
@@ -38,7 +39,8 @@ class EventPage(NamedTuple):
 async def logged_events(dsn: str, execution_id: int | None, last: int | None = None) -> AsyncGenerator[EventPage]:
     """The rows of a run, or of the latest, page by page; only the ``last``. No page where the log has none.
 
-    Raises DeploymentError. Between two pages no query runs, however long the reader takes.
+    No more rows than there are at first: a run that goes on writes faster than some readers read. Raises
+    DeploymentError. Between two pages no query runs, however long the reader takes.
     """
     log = EventLog(dsn)
     try:
@@ -47,14 +49,16 @@ async def logged_events(dsn: str, execution_id: int | None, last: int | None = N
             if found is None:
                 return
             id_, place = found.execution_id, Place()
+            left = (await event_counts(connection, id_)).events
             if last is not None:
-                place = await place_before_last(connection, id_, last)
-            rows = await events_after(connection, id_, place, PAGE_ROWS)
+                place, left = await place_before_last(connection, id_, last), min(last, left)
+            rows = await events_after(connection, id_, place, min(PAGE_ROWS, left))
             widths = await event_widths(connection, id_, place) if len(rows) == PAGE_ROWS else None
         while rows:
             yield EventPage(rows, widths)
+            left -= len(rows)
             async with log.connection() as connection:
-                rows = await events_after(connection, id_, Place.after(rows[-1].event), PAGE_ROWS)
+                rows = await events_after(connection, id_, Place.after(rows[-1].event), min(PAGE_ROWS, left))
     finally:
         await log.close()
 

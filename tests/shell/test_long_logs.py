@@ -37,6 +37,12 @@ FROM generate_series(1, $1) n
 """
 """Ids are in another order than times."""
 
+_ANOTHER = """
+INSERT INTO noetl.event (execution_id, catalog_id, event_id, event_time, event_type, node_name, node_type, status, meta)
+SELECT 7, 1, max(event_id) + n, max(event_time) + n * interval '1 ms', 'ctx.updated', 'n', 'step', 'COMPLETED', '{}'
+FROM noetl.event, generate_series(1, 30) n WHERE execution_id = 7 GROUP BY n
+"""
+
 
 @pytest.fixture(scope="module")
 async def dsn(servers: Addresses) -> str:
@@ -85,6 +91,23 @@ async def test_all_rows_are_read_each_once_in_their_order(dsn: str) -> None:
         tracemalloc.stop()
     assert seen == ROWS
     assert peak < 20_000_000, "all rows take some 150 MB"
+
+
+@pytest.mark.parametrize("last", [None, 25])
+async def test_a_log_that_grows_while_it_is_read_has_an_end(
+    dsn: str, last: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logged, "PAGE_ROWS", 10 if last else 20_000)
+    connection = await asyncpg.connect(dsn)
+    seen = 0
+    try:
+        async for page in logged_events(dsn, 7, last):
+            seen += len(page.rows)
+            await connection.execute(_ANOTHER)
+    finally:
+        await connection.execute(f"DELETE FROM noetl.event WHERE event_id > {ROWS}")
+        await connection.close()
+    assert seen == (last or ROWS)
 
 
 async def test_more_are_asked_for_than_there_are(dsn: str) -> None:
