@@ -6,8 +6,8 @@ to the limit of one.
 
 from __future__ import annotations
 
-from noetl_temporal import inflate
 from noetl_temporal.inflate import InflateError, inflated
+from noetl_temporal.limits import UNPACKED_BYTES
 
 __all__ = ["MAX_SEGMENTS_OF_FULL_SIZE", "SegmentChain"]
 
@@ -21,7 +21,7 @@ class SegmentChain:
     def __init__(self) -> None:
         self.keys: list[str] = []
         self._seen: set[str] = set()
-        self._left = MAX_SEGMENTS_OF_FULL_SIZE * inflate.UNPACKED_BYTES
+        self._left = MAX_SEGMENTS_OF_FULL_SIZE * UNPACKED_BYTES
 
     def follow(self, key: str) -> None:
         """That segment is read next. Raises InflateError when it was read before."""
@@ -35,6 +35,6 @@ class SegmentChain:
         found = inflated(data)
         self._left -= len(found)
         if self._left < 0:
-            most = MAX_SEGMENTS_OF_FULL_SIZE * inflate.UNPACKED_BYTES
+            most = MAX_SEGMENTS_OF_FULL_SIZE * UNPACKED_BYTES
             raise InflateError(f"the segments of the frame decompress to over {most:,} bytes in all")
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dev.attack import (
     addresses,
     arguments,
+    database_server,
     duckdb_reach,
     escapes,
     names,
@@ -22,6 +23,6 @@ __all__ = ["CLASSES"]
 
 _MODULES = (
     *(templates, yaml_texts, arguments, addresses, names, escapes, scrubbing),
-    *(stack_files, signatures, responses, postgres_role, duckdb_reach, tasks),
+    *(stack_files, signatures, responses, database_server, postgres_role, duckdb_reach, tasks),
 )
 CLASSES = {one.CLASS.name: one.CLASS for one in _MODULES}

@@ -80,9 +80,10 @@ async def resumed(values: ValueStore, head: str) -> Resumption:
     return Resumption({**state, **msgspec.to_builtins(told, str_keys=True)}, last.calls, last.report)
 
 
-async def read(values: ValueStore, key: str, chain: SegmentChain) -> Segment:
-    """The next segment of the chain, however long that takes. Raises LookupError when it is gone or none of ours."""
+async def read(values: ValueStore, key: str, chain: SegmentChain | None = None) -> Segment:
+    """A segment, the next of the chain if that is given, however long that takes. Raises LookupError when it is gone or none of ours."""
     try:
+        chain = SegmentChain() if chain is None else chain
         chain.follow(key)
         text = await until_done("what a frame has done cannot be read", partial(values.get, key))
         return msgspec.json.decode(chain.inflated(text), type=Segment, strict=False)

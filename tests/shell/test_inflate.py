@@ -20,12 +20,12 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from noetl_temporal import inflate
+from noetl_temporal import inflate, segment_chain
 from noetl_temporal.frames.segments import Segment, packed, read, resumed
 from noetl_temporal.inflate import InflateError, inflated
 from noetl_temporal.mirror.frames import with_entries
 from noetl_temporal.packed_trail import DICTIONARIES, PackedTrail, unpack
-from noetl_temporal.segment_chain import MAX_SEGMENTS_OF_FULL_SIZE, SegmentChain
+from noetl_temporal.segment_chain import MAX_SEGMENTS_OF_FULL_SIZE
 from noetl_temporal.value_store import ValueStore
 
 LIMIT = 100_000
@@ -83,6 +83,7 @@ class Stored(StorageDriver):
 @pytest.fixture(autouse=True)
 def _limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inflate, "UNPACKED_BYTES", LIMIT)
+    monkeypatch.setattr(segment_chain, "UNPACKED_BYTES", LIMIT)
 
 
 def _bomb(bits: int = zlib.MAX_WBITS, dictionary: bytes = b"") -> bytes:
@@ -138,7 +139,7 @@ async def test_a_segment_that_is_a_bomb_cannot_be_resumed() -> None:
     tracemalloc.start()
     try:
         with pytest.raises(LookupError, match="decompress to over"):
-            await read(values, "k", SegmentChain())
+            await read(values, "k")
         assert tracemalloc.get_traced_memory()[1] < MEMORY
     finally:
         tracemalloc.stop()
@@ -157,7 +158,7 @@ async def test_a_segment_that_is_a_bomb_is_not_mirrored() -> None:
 
 async def test_a_segment_within_the_limit_is_read_by_both() -> None:
     converter = _converter(packed(Segment(None, [msgspec.Raw(b'{"event":1}')])))
-    assert (await read(ValueStore(converter), "k", SegmentChain())).entries == [msgspec.Raw(b'{"event":1}')]
+    assert (await read(ValueStore(converter), "k")).entries == [msgspec.Raw(b'{"event":1}')]
     event, keys = await with_entries(_frame_ended(), converter)
     assert keys == ["k"]
     text = event.activity_task_completed_event_attributes.result.payloads[0].data
