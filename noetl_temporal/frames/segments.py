@@ -81,7 +81,10 @@ async def resumed(values: ValueStore, head: str) -> Resumption:
 
 
 async def read(values: ValueStore, key: str, chain: SegmentChain | None = None) -> Segment:
-    """A segment, the next of the chain if that is given, however long that takes. Raises LookupError when it is gone or none of ours."""
+    """A segment, the next of the chain if given, however long that takes.
+
+    Raises LookupError when it is gone or none of ours.
+    """
     try:
         chain = SegmentChain() if chain is None else chain
         chain.follow(key)
