@@ -11,6 +11,7 @@ from noetl_activities.address_guard import AddressGuard
 from noetl_activities.errors import ConfigError
 from noetl_activities.guarded_transport import GuardedTransport
 from noetl_activities.http_body import ACCEPT_ENCODING
+from noetl_activities.http_cookies import QuietCookieJar
 from noetl_activities.http_data import data_of
 from noetl_activities.http_exchange import MAX_ERROR_CHARS, Answer, exchange
 from noetl_activities.http_request import build, key_headers, where
@@ -68,6 +69,7 @@ async def _exchange(request: Request, credential: Credential) -> Answer:
         headers={"Accept-Encoding": ACCEPT_ENCODING},
         timeout=httpx.Timeout(None, connect=request.connect_timeout, read=request.read_timeout),
         trust_env=False,
+        cookies=QuietCookieJar(),
     ) as client:
         made = build(client, config, credential, key_headers(request))
         return await exchange(

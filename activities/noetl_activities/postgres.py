@@ -8,7 +8,8 @@ The transaction keeps the outcome beside what it wrote (postgres_once.py); witho
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import asyncpg
@@ -100,8 +101,12 @@ async def _all(connection: Connection, statements: list[str], params: list[Any])
 
 async def _one(connection: Connection, text: str, params: list[Any]) -> tuple[Statement, str]:
     """What it gave, and the tag with which Postgres ended it: ``INSERT 0 1``."""
-    prepared = await connection.prepare(sendable(text))
-    records = await prepared.fetch(*bound(prepared, params))
+    sent = sendable(text)
+    with _readable():
+        prepared = await connection.prepare(sent)
+    values = bound(prepared, params)
+    with _readable():
+        records = await prepared.fetch(*values)
     if len(records) > MAX_ROWS:
         raise ConfigError(f"the statement gives over {MAX_ROWS:,} rows: request less at a time")
     columns = [attribute.name for attribute in prepared.get_attributes()]
@@ -112,6 +117,17 @@ async def _one(connection: Connection, text: str, params: list[Any]) -> tuple[St
         return statement(columns, (tuple(record.values()) for record in records), other=text_of), tag
     count = _COUNT.search(tag)
     return statement([], [], int(count.group(1)) if count else 0), tag
+
+
+@contextmanager
+def _readable() -> Generator[None]:
+    """The driver believes what a server says of its types and values. Raises ConfigError for what it stumbles over."""
+    try:
+        yield
+    except (*SQL_ERRORS, RecursionError, TimeoutError):
+        raise
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise ConfigError(f"the server's answer cannot be read ({type(error).__name__})") from error
 
 
 TOOL = PostgresTool()

@@ -11,6 +11,7 @@ and a playbook may name any host. So each argument is given here, and where it i
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
@@ -26,6 +27,7 @@ from noetl_activities.postgres_kept import Connection, closed, kept_connections
 from noetl_activities.postgres_protocol import LoginRefusedError, guard_logins, receiving_at_most
 from noetl_activities.postgres_times import set_time_codecs
 from noetl_activities.postgres_tls import MODES, Attempt, declined, tls_attempts
+from noetl_activities.postgres_types import TypeLimitedConnection
 from noetl_activities.postgres_values import NUL
 from noetl_activities.tool import Credential, Json, ToolContext
 
@@ -168,6 +170,7 @@ async def _connect(arguments: dict[str, Any], tls: Attempt, seconds: float) -> C
         server_settings={name: arguments[name] for name in SETTINGS if name in arguments},
         timeout=seconds,
         statement_cache_size=0,
+        connection_class=TypeLimitedConnection,
     )
     return connection
 
@@ -215,10 +218,23 @@ def _of_fields(credential: Credential) -> dict[str, str]:
     return found
 
 
+def _decoded(text: str) -> Json:
+    """A value of a JSON column. Raises ConfigError for what Python cannot read."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"a json value of the result is no JSON: {error}") from None
+    except ValueError:
+        most = sys.get_int_max_str_digits()
+        raise ConfigError(
+            f"a json value of the result has an integer of over {most:,} digits: select it as text, or its other parts"
+        ) from None
+
+
 async def _set_codecs(connection: Connection) -> None:
     """JSON columns are values, times are texts."""
     for name in ("json", "jsonb"):
-        await connection.set_type_codec(name, encoder=json.dumps, decoder=json.loads, schema="pg_catalog")
+        await connection.set_type_codec(name, encoder=json.dumps, decoder=_decoded, schema="pg_catalog")
     await set_time_codecs(connection)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, cast
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_plus
 
 from noetl_activities.errors import CredentialError
 from noetl_activities.postgres_dsn import dsn_password
@@ -15,6 +15,9 @@ __all__ = ["MAX_CHARACTERS", "MAX_SECRETS", "secrets_of"]
 MAX_SECRETS = 64
 MAX_CHARACTERS = 16 * 1024
 """Of all secrets of a call: what leaves it is searched for each of them."""
+
+_SHORTEST_IN_QUERY = 8
+"""Shorter ones are numbers and words such as "true", which stand in many texts."""
 
 _PLACES = "db_host db_port db_name db_user host port database dbname user schema"
 _USES = "type source inject header header_name oauth_credential scope provider service sslmode ssl sslrootcert"
@@ -44,9 +47,19 @@ def secrets_of(credential: Credential, known: frozenset[str]) -> frozenset[str]:
 
 
 def _parts(value: str) -> set[str]:
-    """The value, and the password in it if it is a URL."""
+    """The value, and the password and what stands in its query string if it is a URL."""
     password = dsn_password(value)
-    return {value} if password is None else {value, password, unquote(password)}
+    found = {value} if password is None else {value, password, unquote(password)}
+    return found | _in_query(value)
+
+
+def _in_query(value: str) -> set[str]:
+    """As it is written, and as it is meant."""
+    if "://" not in value:
+        return set()
+    fields = (one.partition("=") for one in value.partition("?")[2].partition("#")[0].split("&")[: MAX_SECRETS + 1])
+    given = {text for name, _, text in fields if name not in _PUBLIC and len(text) >= _SHORTEST_IN_QUERY}
+    return {*given, *map(unquote, given), *map(unquote_plus, given)}
 
 
 def _login(credential: Credential) -> set[str]:

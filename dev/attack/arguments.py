@@ -147,6 +147,28 @@ def _refuse_nothing(_path: Path, _status: os.stat_result) -> None:
     pass
 
 
+def _reads_pipe() -> bool:
+    """One with a payload in it."""
+    path = Path(_pipe())
+    kept = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        path.write_text('{"a": 1}')
+        return _gets_through(Arguments(f"@{path}"))
+    finally:
+        os.close(kept)
+
+
+def _reads_device() -> bool:
+    """A terminal at which somebody has typed a payload and its end."""
+    typed, terminal = os.openpty()
+    try:
+        os.write(typed, b'{"a": 1}\n\x04')
+        return _gets_through(Arguments(f"@{os.ttyname(terminal)}"))
+    finally:
+        os.close(typed)
+        os.close(terminal)
+
+
 CLASS = AttackClass(
     "arguments",
     _attacks,
@@ -157,6 +179,8 @@ CLASS = AttackClass(
             effect="RecursionError",
         ),
         Attack("a million lists", partial(_gets_through, Arguments('{"a":[' + "[]," * 1_000_001 + "1]}"))),
+        Attack("a pipe", _reads_pipe),
+        Attack("a device", _reads_device),
     ),
     _unguarded,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dev.attack import (
     addresses,
     arguments,
+    database_server,
     duckdb_reach,
     escapes,
     names,
@@ -13,6 +14,7 @@ from dev.attack import (
     scrubbing,
     signatures,
     stack_files,
+    task_answers,
     tasks,
     templates,
     yaml_texts,
@@ -22,6 +24,6 @@ __all__ = ["CLASSES"]
 
 _MODULES = (
     *(templates, yaml_texts, arguments, addresses, names, escapes, scrubbing),
-    *(stack_files, signatures, responses, postgres_role, duckdb_reach, tasks),
+    *(stack_files, signatures, responses, database_server, postgres_role, duckdb_reach, tasks, task_answers),
 )
 CLASSES = {one.CLASS.name: one.CLASS for one in _MODULES}

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 import click
 
 from noetl_activities.variables import DSN_VARIABLE, HOME_VARIABLE
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.stack.errors import StackError
+from noetl_temporal.stack.errors import NotStartedError, StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.process import FOR_THE_OWNER
-from noetl_temporal.stack.use import running, use
+from noetl_temporal.stack.use import Use, running, use
 
 __all__ = ["Reach", "reach_running", "reach_to_run"]
 
@@ -36,17 +36,31 @@ def _cluster() -> bool:
 
 @contextmanager
 def reach_to_run() -> Generator[Reach]:
-    """A place to run a playbook; the environment then names it. Raises StackError."""
+    """A place to run a playbook; the environment then names it. Raises NotStartedError, and StackError at its end."""
     if _cluster():
         yield Reach()
         return
-    home = Home()
-    with use(home, lambda: _tell_use(home)) as used:
-        _use(home, used.addresses)
+    with ExitStack() as until_left:
+        used = _joined_or_started(until_left)
         if used.owned:  # this process is its worker, and only its account reads what a worker of the stack writes
             os.umask(FOR_THE_OWNER)
         # Nobody can open the web UI of a stack that stops with the run.
         yield Reach(None if used.owned else used.addresses.ui, used.owned, used.addresses.credentials)
+
+
+def _joined_or_started(until_left: ExitStack) -> Use:
+    try:
+        home = Home()
+        used = until_left.enter_context(use(home, lambda: _tell_use(home)))
+    except OSError as error:
+        problem = Home().problem(error)
+        if problem is None:
+            raise
+        raise NotStartedError(problem) from error
+    except StackError as error:
+        raise NotStartedError(str(error)) from error
+    _use(home, used.addresses)
+    return used
 
 
 def _tell_use(home: Home) -> None:

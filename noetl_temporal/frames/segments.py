@@ -13,9 +13,10 @@ from functools import partial
 import msgspec
 
 from noetl_compiler.graph import Json
-from noetl_temporal.inflate import InflateError, inflated
+from noetl_temporal.inflate import InflateError
 from noetl_temporal.machine.call import AttemptRecord, ToolCall
 from noetl_temporal.machine.events import ChunkReport
+from noetl_temporal.segment_chain import SegmentChain
 from noetl_temporal.value_store import ValueStore, until_done
 
 __all__ = ["InFlight", "Resumption", "Segment", "packed", "read", "resumed"]
@@ -62,13 +63,16 @@ def packed(segment: Segment) -> bytes:
 
 
 async def resumed(values: ValueStore, head: str) -> Resumption:
-    """Read the segments back, however long that takes. Raises LookupError for one that is gone."""
-    last = await read(values, head)
+    """Read the segments back, however long that takes. Raises LookupError for one that is gone, or where there are too
+    many of them.
+    """
+    chain = SegmentChain()
+    last = await read(values, head, chain)
     state = dict(last.state)
     results, assigns = dict(last.results), dict(last.assigns)
     older = last.older
     while older is not None:
-        segment = await read(values, older)
+        segment = await read(values, older, chain)
         results |= segment.results
         assigns |= segment.assigns
         older = segment.older
@@ -76,10 +80,15 @@ async def resumed(values: ValueStore, head: str) -> Resumption:
     return Resumption({**state, **msgspec.to_builtins(told, str_keys=True)}, last.calls, last.report)
 
 
-async def read(values: ValueStore, key: str) -> Segment:
-    """A stored segment, however long that takes. Raises LookupError when it is gone or no segment of ours."""
-    text = await until_done("what a frame has done cannot be read", partial(values.get, key))
+async def read(values: ValueStore, key: str, chain: SegmentChain | None = None) -> Segment:
+    """A segment, the next of the chain if given, however long that takes.
+
+    Raises LookupError when it is gone or none of ours.
+    """
     try:
-        return msgspec.json.decode(inflated(text), type=Segment, strict=False)
+        chain = SegmentChain() if chain is None else chain
+        chain.follow(key)
+        text = await until_done("what a frame has done cannot be read", partial(values.get, key))
+        return msgspec.json.decode(chain.inflated(text), type=Segment, strict=False)
     except InflateError as error:
         raise LookupError(str(error)) from error

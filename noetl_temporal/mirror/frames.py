@@ -17,12 +17,12 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter, StorageDriver, StorageDriverClaim, StorageDriverRetrieveContext
 
-from noetl_temporal.inflate import inflated
 from noetl_temporal.mirror.call import Seen
 from noetl_temporal.mirror.event_row import RowWriter
 from noetl_temporal.mirror.payloads import Json, as_list, as_map, first
 from noetl_temporal.mirror.reports import write_report
 from noetl_temporal.mirror.run_state import RunState, above
+from noetl_temporal.segment_chain import SegmentChain
 
 __all__ = ["is_frame", "with_entries", "write_frame"]
 
@@ -67,16 +67,16 @@ async def _entries(
 ) -> tuple[list[msgspec.Raw], list[str]]:
     """Those of all segments, in their order, and the keys of the segments."""
     parts: list[list[msgspec.Raw]] = []
-    keys: list[str] = []
+    chain = SegmentChain()
     while key is not None:
-        keys.append(key)
+        chain.follow(key)
         payloads = await store.retrieve(StorageDriverRetrieveContext(), [StorageDriverClaim({"key": key})])
         if converter.payload_codec is not None:
             payloads = await converter.payload_codec.decode(payloads)
-        segment = msgspec.json.decode(inflated(payloads[0].data), type=_Segment)
+        segment = msgspec.json.decode(chain.inflated(payloads[0].data), type=_Segment)
         parts.append(segment.entries)
         key = segment.older
-    return [entry for part in reversed(parts) for entry in part], keys
+    return [entry for part in reversed(parts) for entry in part], chain.keys
 
 
 # ---- the fold --------------------------------------------------------------------------------------------------------

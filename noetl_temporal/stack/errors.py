@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["BusyError", "FellError", "StackError"]
+__all__ = ["BusyError", "FellError", "NotStartedError", "StackError"]
 
 # A Go program that panics says why first, then where; a log of ours says it last.
 _CAUSE = re.compile(r"panic: .*|.*address already in use.*|.*(?:FATAL|Error|error):? .*")
@@ -17,6 +17,10 @@ class StackError(Exception):
 
 class BusyError(StackError):
     """Another process owns this folder's stack."""
+
+
+class NotStartedError(StackError):
+    """A run was not started, because there is no stack for it."""
 
 
 class FellError(StackError):

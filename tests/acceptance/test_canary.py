@@ -35,7 +35,16 @@ PLANTS = {
     "environment": "canary~env~6e6f65746c",
     "postgres": "canary-pg-0a1b2c3d",
     "dsn": "canary/dsn@99e1",
+    "query": "canary+query/71c2d4",
+    "vault": "canary-vault-5d5d5d",
 }
+
+ENVIRONMENT = {
+    "access_token": PLANTS["environment"],
+    "url": f"https://vault.invalid/v1?version=2&token={quote(PLANTS['query'], safe='')}#there",
+    "data": {"data": {"words": PLANTS["vault"]}, "metadata": {"version": 2}},
+}
+"""With a secret in a query string, and one in a map as Vault answers."""
 
 CREDENTIALS = f"""
 basic: {{type: basic, username: someone, password: "{PLANTS["basic"]}", description: "{PLANTS["neutral"]}"}}
@@ -45,6 +54,7 @@ header:
   data: {{header_name: X-Thing, value: "{PLANTS["header"]}"}}
 wrong_login: {{type: postgres, db_host: 127.0.0.1, db_port: 1, db_user: u, db_password: "{PLANTS["postgres"]}"}}
 no_dsn: {{type: postgres, dsn: "postgresql://u:{PLANTS["dsn"]}@127.0.0.1:1/d"}}
+queried: {{type: postgres, dsn: "postgresql://u@127.0.0.1:1/d?password={quote(PLANTS["query"], safe="")}&bad=1"}}
 """
 
 STORED = """\
@@ -96,6 +106,7 @@ workflow:
       in:
         - wrong_login
         - no_dsn
+        - queried
         - {credential: wrong_login, db_port: 2}
         - {pg: {key: wrong_login, dsn: "postgresql://u@127.0.0.1:1"}}
       iterator: login
@@ -146,6 +157,8 @@ class Echo(BaseHTTPRequestHandler):
         told: dict[str, Any] = {"you": spelled}
         if kind == "Basic" or PLANTS["bearer"] in sent:  # whose credentials have it
             told[PLANTS["neutral"]] = PLANTS["neutral"]
+        if PLANTS["environment"] in sent:
+            spelled += [PLANTS["query"], quote(PLANTS["query"], safe=""), PLANTS["vault"]]
         way = self.path.strip("/")
         body = {
             "json": json.dumps(told),
@@ -224,7 +237,7 @@ async def test_planted_secrets_are_found_nowhere(
     bare: Site, echo: str, search: ProcessSearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = bare.write(CREDENTIALS, "mine.yaml")
-    monkeypatch.setenv("NOETL_CREDENTIAL_ENVIRONMENT", json.dumps({"access_token": PLANTS["environment"]}))
+    monkeypatch.setenv("NOETL_CREDENTIAL_ENVIRONMENT", json.dumps(ENVIRONMENT))
     assert bare.noetl("dev", "up").returncode == 0
     search.roots.add(bare.addresses().pid)
     printed: list[str] = []
@@ -261,7 +274,7 @@ async def test_planted_secrets_are_in_no_command_line_and_in_no_environment_of_a
 ) -> None:
     """Nor are the stack's own. The worker's environment has what the deployment gives it."""
     file, seen = bare.write(CREDENTIALS, "mine.yaml"), task_folder / "seen"
-    monkeypatch.setenv("NOETL_CREDENTIAL_ENVIRONMENT", json.dumps({"access_token": PLANTS["environment"]}))
+    monkeypatch.setenv("NOETL_CREDENTIAL_ENVIRONMENT", json.dumps(ENVIRONMENT))
     assert bare.noetl("dev", "up").returncode == 0
     try:
         addresses = bare.addresses()

@@ -25,6 +25,7 @@ from noetl_temporal.stack.places import folder_of, stacks_folder
 from noetl_temporal.stack.use import running
 from tests.acceptance.site import Site
 
+ROOT = Path(__file__).parents[2]
 HOLD = """
 import fcntl, os, sys
 file = open(sys.argv[1], "a")
@@ -147,6 +148,23 @@ def test_a_link_in_the_folder_is_told_and_not_followed(name: str, bare: Site, mo
     assert f"{name}: it is a link" in up.stderr
     assert "precious" not in bare.noetl("dev", "status").stdout
     assert victim.read_text() == "precious"
+
+
+def test_a_run_whose_stack_cannot_start_was_not_started(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit status 2, not the 1 of a playbook that failed."""
+    playbook, root = ROOT / "dev/examples/hello.yaml", bare.folder / "stack"
+    monkeypatch.setenv("NOETL_HOME", str(root))
+    make_folder(root)
+    (root / "owner.lock").symlink_to(bare.write("precious", "victim"))
+    linked = bare.noetl("run", str(playbook))
+    assert (linked.returncode, linked.stdout) == (2, "")
+    assert "owner.lock: it is a link" in linked.stderr
+    (root / "owner.lock").unlink()
+    (root / "postgres").write_text("no folder")
+    broken = bare.noetl("run", str(playbook))
+    assert (broken.returncode, broken.stdout) == (2, "")
+    assert str(root) in broken.stderr
+    assert "bug" not in broken.stderr
 
 
 def test_the_owner_is_told_from_who_holds_the_lock(home: Home) -> None:

@@ -8,7 +8,9 @@ import json
 import threading
 import time
 import tracemalloc
+import warnings
 import zlib
+from http.cookiejar import CookieJar
 from typing import Any
 
 import httpx
@@ -17,6 +19,7 @@ import pytest
 from dev.attack.raw_server import Answer, answering, head, serving
 from noetl_activities.errors import ConfigError
 from noetl_activities.http import TOOL
+from noetl_activities.http_cookies import QuietCookieJar
 from noetl_activities.http_data import CHARSETS, data_of
 from noetl_activities.json_limits import MAX_DEPTH, MAX_VALUES, excess
 from noetl_activities.outcome import Outcome
@@ -310,3 +313,38 @@ async def test_brackets_that_never_close_are_no_json() -> None:
 async def test_what_looks_like_much_and_is_not_is_parsed(text: str) -> None:
     assert excess(text) is None
     assert await data_of(text.encode(), "application/json") == json.loads(text)
+
+
+# ---- cookies ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [CookieJar, QuietCookieJar])
+async def test_a_cookie_that_cannot_be_read_writes_no_traceback_into_the_log(
+    kind: type[CookieJar], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: Python's own jar does."""
+    monkeypatch.setattr("noetl_activities.http.QuietCookieJar", kind)
+    cookie = f"a=b; expires=01 Jan {'9' * 5000}"
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        outcome = await call(answering(b"ok", f"Set-Cookie: {cookie}"))
+    assert outcome.result["data"] == "ok"
+    assert any("http.cookiejar bug" in str(one.message) for one in told) == (kind is CookieJar)
+
+
+async def test_a_cookie_is_not_kept_for_the_next_call() -> None:
+    heads: list[bytes] = []
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        to_next = ("Location: /next",) if heads[-1].startswith(b"GET / ") else ()
+        writer.write(
+            head("Set-Cookie: a=b", "Content-Length: 0", *to_next, status="302 Found" if to_next else "200 OK")
+        )
+        writer.close()
+
+    async with await asyncio.start_server(handle, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        for _ in range(2):
+            await TOOL.run(request("http", limit=SOON, url=url, follow_redirects=True), Context())
+    assert [b"Cookie: a=b" in one for one in heads] == [False, True, False, True]

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_activities.scrub import CUT_MARGIN, MASK, cut, scrub
+from noetl_activities.secret_values import secrets_of
 from noetl_activities.text_view import MAX_ESCAPES
 
 SECRET = "Tr0ub4dor&3 ü/+%\"'"
@@ -185,3 +186,9 @@ def test_a_cut_never_leaves_half_a_secret(name: str) -> None:
 def test_control_a_cut_before_the_mask_leaves_half_a_secret() -> None:
     text = f"{'.' * 10}{SECRET}"
     assert SECRET[:9] in scrub(text[:20], {SECRET})
+
+
+def test_what_stands_in_the_query_string_of_a_url_is_a_secret() -> None:
+    found = secrets_of({"endpoint": "https://a.b/c?sslmode=verify-full&token=can%2Fary+7f3a91&page=12#x"}, frozenset())
+    assert {"can%2Fary+7f3a91", "can/ary+7f3a91", "can/ary 7f3a91"} <= found
+    assert not {"verify-full", "12"} & found

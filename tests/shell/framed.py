@@ -23,6 +23,7 @@ from noetl_temporal.frames.wire import FrameDetails, FrameEnd, FrameInput
 from noetl_temporal.machine.commands import ChunkInput, RunChunk
 from noetl_temporal.machine.events import Started
 from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.segment_chain import SegmentChain
 from noetl_temporal.value_store import ValueStore
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: framed}\nworkflow:\n"
@@ -103,8 +104,9 @@ class Frame:
         """All segments, the first one first."""
         found: list[Segment] = []
         key: str | None = end.segments
+        chain = SegmentChain()
         while key is not None:
-            found.insert(0, await read(self.values, key))
+            found.insert(0, await read(self.values, key, chain))
             key = found[0].older
         return found
 

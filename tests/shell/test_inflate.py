@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import pytest
@@ -20,11 +20,12 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from noetl_temporal import inflate
-from noetl_temporal.frames.segments import Segment, packed, read
+from noetl_temporal import inflate, segment_chain
+from noetl_temporal.frames.segments import Segment, packed, read, resumed
 from noetl_temporal.inflate import InflateError, inflated
 from noetl_temporal.mirror.frames import with_entries
 from noetl_temporal.packed_trail import DICTIONARIES, PackedTrail, unpack
+from noetl_temporal.segment_chain import MAX_SEGMENTS_OF_FULL_SIZE
 from noetl_temporal.value_store import ValueStore
 
 LIMIT = 100_000
@@ -33,6 +34,32 @@ SIZE = 32_000_000
 
 MEMORY = 2_000_000
 """More than a refusal may take, for two copies of the limit and what is around them."""
+
+
+class Chained(StorageDriver):
+    """A payload store in which each segment has nothing but the key of another: the next of these, after the last none.
+
+    A test that leaves a loop without an end fails here, and does not hang."""
+
+    def __init__(self, links: Mapping[str, str | None], padding: int = 0) -> None:
+        self._links, self._padding = links, padding
+        self.reads = 0
+
+    def name(self) -> str:
+        return "chained"
+
+    async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
+        raise NotImplementedError
+
+    async def retrieve(
+        self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
+    ) -> list[Payload]:
+        self.reads += len(claims)
+        if self.reads > 100:
+            pytest.fail("the chain is read without an end")
+        entry = msgspec.Raw(b'"' + b"x" * self._padding + b'"')
+        segments = (Segment(self._links[claim.claim_data["key"]], [entry]) for claim in claims)
+        return [Payload(data=packed(one)) for one in segments]
 
 
 class Stored(StorageDriver):
@@ -56,6 +83,7 @@ class Stored(StorageDriver):
 @pytest.fixture(autouse=True)
 def _limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inflate, "UNPACKED_BYTES", LIMIT)
+    monkeypatch.setattr(segment_chain, "UNPACKED_BYTES", LIMIT)
 
 
 def _bomb(bits: int = zlib.MAX_WBITS, dictionary: bytes = b"") -> bytes:
@@ -66,6 +94,10 @@ def _bomb(bits: int = zlib.MAX_WBITS, dictionary: bytes = b"") -> bytes:
 
 def _converter(data: bytes) -> DataConverter:
     return DataConverter(external_storage=ExternalStorage([Stored(data)]))
+
+
+def _chained(links: Mapping[str, str | None], padding: int = 0) -> DataConverter:
+    return DataConverter(external_storage=ExternalStorage([Chained(links, padding)]))
 
 
 def _frame_ended() -> HistoryEvent:
@@ -131,3 +163,22 @@ async def test_a_segment_within_the_limit_is_read_by_both() -> None:
     assert keys == ["k"]
     text = event.activity_task_completed_event_attributes.result.payloads[0].data
     assert msgspec.json.decode(text) == {"entries": [{"event": 1}]}
+
+
+@pytest.mark.parametrize("links", [{"k": "k"}, {"k": "a", "a": "b", "b": "a"}])
+async def test_a_chain_of_segments_that_leads_back_to_itself_ends(links: dict[str, str | None]) -> None:
+    with pytest.raises(LookupError, match="names itself or a later one"):
+        await resumed(ValueStore(_chained(links)), "k")
+    with pytest.raises(InflateError, match="names itself or a later one"):
+        await with_entries(_frame_ended(), _chained(links))
+
+
+async def test_all_segments_of_a_chain_have_one_limit_together() -> None:
+    links = {"k": "0", **{str(n): str(n + 1) for n in range(20)}, "20": None}
+    most = f"{MAX_SEGMENTS_OF_FULL_SIZE * LIMIT:,}"
+    with pytest.raises(LookupError, match=f"over {most} bytes in all"):
+        await resumed(ValueStore(_chained(links, LIMIT - 100)), "k")
+    with pytest.raises(InflateError, match=f"over {most} bytes in all"):
+        await with_entries(_frame_ended(), _chained(links, LIMIT - 100))
+    _, keys = await with_entries(_frame_ended(), _chained(links))
+    assert keys == ["k", *map(str, range(21))]

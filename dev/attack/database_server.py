@@ -1,0 +1,214 @@
+"""What a hostile Postgres server answers: nested values, wrong ones, too much, silence; and places that are none."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import struct
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from dev.attack.attack import Attack, AttackClass
+from dev.attack.postgres_server import STATEMENT, Script, message, nested, row, serving_postgres
+from dev.attack.tool_calls import call
+from noetl_activities import postgres_connect
+from noetl_activities.errors import ToolError
+from noetl_activities.outcome import Outcome
+from noetl_activities.postgres import TOOL
+from noetl_activities.postgres_records import MOST_RECORDS, RecordWatch
+from noetl_activities.postgres_types import MOST_NESTED_TYPES, TypeDepths
+
+__all__ = ["CLASS", "deep_types"]
+
+FIRST = 100_000
+"""The id of a type that the driver does not know."""
+
+RECORD, INT4 = 2249, 23
+LARGE = 65 * 2**20
+PATIENCE = 0.5
+LATE = 20.0
+"""Seconds after which a call was not ended in time: its own, and what a rollback and a close may take."""
+
+
+def _composite(oid: int, inner: int) -> bytes:
+    head = (struct.pack("!I", oid), b"public", b"t", b"c", None, None, b",", None)
+    one = struct.pack("!IIIII", 1, 0, 26, 1, 1) + struct.pack("!II", 4, inner)
+    name = struct.pack("!IIIII", 1, 0, 19, 1, 1) + struct.pack("!I", 1) + b"a"
+    return row(*head, one, name, bytes(4), None, None, None)
+
+
+def deep_types(levels: int) -> Script:
+    """Composite types of which each has the next in it, and a value of the outermost."""
+    types = [_composite(FIRST + n, FIRST + n - 1 if n else INT4) for n in range(levels)]
+    named = [*range(FIRST + levels - 2, FIRST - 1, -1), INT4]
+    return Script(columns=(("a", FIRST + levels - 1),), types=types, rows=[row(nested(named))])
+
+
+def _types(chance: random.Random) -> tuple[str, Script]:
+    levels = chance.randint(MOST_NESTED_TYPES + 1, 60_000)
+    return f"{levels} types in each other", deep_types(levels)
+
+
+def _records(chance: random.Random) -> tuple[str, Script]:
+    return _of_records(chance.randint(MOST_RECORDS + 1, 500_000))
+
+
+def _of_records(levels: int) -> tuple[str, Script]:
+    value = nested([RECORD] * levels)
+    return f"{levels} records in each other", Script(columns=(("a", RECORD),), rows=[row(value)])
+
+
+def _json(chance: random.Random) -> tuple[str, Script]:
+    digits, depth = chance.randint(4301, 10**6), chance.randint(10_000, 10**6)
+    texts = (b"9" * digits, b"-" + b"1" * digits, b"[" * depth + b"]" * depth, b'{"a":' * depth, b"{", b"\xff", b"")
+    text = chance.choice(texts)
+    return f"json of {len(text)} bytes: {text[:9]!r}", Script(columns=(("a", 114),), rows=[row(text)])
+
+
+def _wrong(chance: random.Random) -> tuple[str, Script]:
+    """Values that are none of their type."""
+    oid = chance.choice((16, 20, 23, 701, 1043, 1082, 1184, 1186, 2950, 1007, 600, 869, 3904, 1560))
+    value = chance.choice((b"\xff", b"\xff" * 3, b"\x7f\xff\xff\xff" * 5, b"\0" * 9, b"\xff" * 17))
+    if oid == 1043:
+        value = b"\xff" + value
+    return f"type {oid}, {value!r}", Script(columns=(("a", oid), ("b", oid)), rows=[row(value)])
+
+
+def _error(chance: random.Random) -> tuple[str, Script]:
+    size = chance.randint(LARGE, LARGE + 2**20)
+    kind = chance.choice((b"E", b"N"))
+    body = b"SERROR\0C22000\0M" + b"x" * size + b"\0\0"
+    return f"{kind!r} of {size} bytes", Script(rows=[message(kind, body)])
+
+
+def _rows(chance: random.Random) -> tuple[str, Script]:
+    size = chance.randint(2**16, 2**20)
+    return f"rows of {size} bytes without an end", Script(rows=(row(bytes(size)) for _ in range(LARGE // size + 1)))
+
+
+def _silent(chance: random.Random) -> tuple[str, Script]:
+    """At some statement, or beside a COPY that never ends."""
+    copy = message(b"G" if chance.random() < 0.5 else b"H", b"\0\0\0")
+    ways = (("begin", None), ("rollback", b""), ("select what", None), ("commit", None), ("", copy), ("", b""))
+    silent_at, ending = chance.choice(ways)
+    return f"silent at {silent_at or 'the end'}, {ending!r}", Script(silent_at=silent_at, ending=ending)
+
+
+Maker = Callable[[random.Random], tuple[str, Script]]
+MAKERS: tuple[Maker, ...] = (_types, _records, _json, _wrong, _error, _rows, _silent)
+
+
+def _place(chance: random.Random) -> Attack:
+    """A socket or a file of the worker's machine."""
+    seven = f"/{chance.randint(1, 999)}"
+    hosts = ("/tmp", "/var/run/postgresql", f"/tmp{seven}", f"127.0.0.1,/tmp{seven}", "/")
+    files = (_pipe(), "/dev/zero", "/dev/tty", "/proc/self/mem", "/")
+    if chance.random() < 0.5:
+        host = chance.choice(hosts)
+        return Attack(f"socket {host}", partial(_connects, {"db_host": host, "db_user": "u"}))
+    file = chance.choice(files)
+    shown = "a pipe" if file == _pipe() else file
+    return Attack(f"sslrootcert {shown} {seven}", partial(_reads, file))
+
+
+def _pipe() -> str:
+    """Nobody writes to it."""
+    path = Path(tempfile.gettempdir(), f"noetl-attack-{os.getpid()}.database.pipe")
+    if not path.exists():
+        os.mkfifo(path)
+    return str(path)
+
+
+def _connects(login: dict[str, Any]) -> bool:
+    """Whether the worker tried to connect as itself."""
+    try:
+        asyncio.run(call(TOOL, {"query": "select 1", **login}, limit=PATIENCE))
+    except ToolError:
+        return False
+    return True
+
+
+def _reads(file: str) -> bool:
+    login = {"type": "postgres", "db_host": "127.0.0.1", "db_port": 1, "db_user": "u", "sslmode": "verify-full"}
+    try:
+        asyncio.run(call(TOOL, {"query": "select 1"}, credentials={"pg": {**login, "sslrootcert": file}}))
+    except ToolError:
+        return False
+    return True
+
+
+def _gets_through(script: Script) -> bool:
+    return asyncio.run(_obeyed(script))
+
+
+async def _obeyed(script: Script) -> bool:
+    """Whether the answer was taken, or the call outlives its timeout. What is raised but no refusal counts as well."""
+    began = time.monotonic()
+    try:
+        outcome = await _called(script)
+    except (ToolError, TimeoutError):
+        return time.monotonic() - began > LATE
+    return outcome.status == "ok" or len(str(outcome)) > LARGE
+
+
+async def _called(script: Script) -> Outcome:
+    async with serving_postgres(script) as port:
+        login = {"type": "postgres", "db_host": "127.0.0.1", "db_port": port, "db_user": "u", "db_password": "x"}
+        # A worker cancels the call when its time is over.
+        waits = script.silent_at or script.ending is not None
+        async with asyncio.timeout(PATIENCE if waits else LATE):
+            return await call(TOOL, {"query": STATEMENT}, credentials={"pg": login})
+
+
+def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
+    """All makers in turn, and places."""
+    for index in range(count):
+        place = index % (len(MAKERS) + 1)
+        if place == len(MAKERS):
+            yield _place(chance)
+        else:
+            what, script = MAKERS[place](chance)
+            yield Attack(f"{MAKERS[place].__name__.strip('_')}: {what}", partial(_gets_through, script))
+
+
+def _is_within(*_: object) -> bool:
+    return False
+
+
+def _unguarded() -> AbstractContextManager[object]:
+    guards = ExitStack()
+    guards.enter_context(patch.object(RecordWatch, "is_exceeded", _is_within))
+    guards.enter_context(patch.object(TypeDepths, "is_exceeded", _is_within))
+    guards.enter_context(patch.object(postgres_connect, "MAX_RECEIVED_BYTES", 2**31))
+    return guards
+
+
+def _nested_too_deep() -> bool:
+    return _gets_through(deep_types(40_000))
+
+
+def _records_too_deep() -> bool:
+    return _gets_through(_of_records(100_000)[1])
+
+
+def _large_error() -> bool:
+    return _gets_through(_error(random.Random(1))[1])
+
+
+CLASS = AttackClass(
+    "database_server",
+    _attacks,
+    (
+        Attack("40,000 types", _nested_too_deep, effect="ended the process"),
+        Attack("100,000 records", _records_too_deep, effect="ended the process"),
+        Attack("an error of 65 MB", _large_error),
+    ),
+    _unguarded,
+)

@@ -1,0 +1,174 @@
+"""A Postgres server that answers one statement with whatever bytes an attack likes, and all others as a proper one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from typing import NamedTuple
+
+__all__ = ["READY", "STATEMENT", "Column", "Script", "message", "nested", "row", "serving_postgres"]
+
+STATEMENT = "select what a hostile server answers"
+READY = b"Z\0\0\0\5I"
+
+_TLS, _CANCEL = 80877103, 80877102
+_HEADER = struct.Struct("!cI")
+_OF_TYPES = (("oid", 26), ("elemtype", 26), ("kind", 18))
+_DESCRIBED = (
+    *(("oid", 26), ("ns", 25), ("name", 25), ("kind", 18), ("basetype", 26), ("elemtype", 26), ("elemdelim", 18)),
+    *(("range_subtype", 26), ("attrtypoids", 1028), ("attrnames", 1009), ("depth", 23), ("basetype_name", 25)),
+    *(("elemtype_name", 25), ("range_subtype_name", 25)),
+)
+_OIDS = {"json": 114, "jsonb": 3802, "date": 1082, "time": 1083, "timestamp": 1114, "timestamptz": 1184} | {
+    "interval": 1186,
+    "timetz": 1266,
+}
+
+Column = tuple[str, int]
+
+
+class Script(NamedTuple):
+    """The server's answers. ``columns`` and ``rows`` (messages) are those of the hostile statement; ``types`` those of
+    the question for types that the driver does not know. ``ending`` replaces the end of the statement, ``silent_at`` is
+    the beginning of a statement that is never answered.
+    """
+
+    columns: tuple[Column, ...] = (("a", 23),)
+    rows: Iterable[bytes] = ()
+    types: Iterable[bytes] = ()
+    ending: bytes | None = None
+    silent_at: str = ""
+    reply: Callable[[asyncio.StreamWriter], Awaitable[None]] | None = None
+
+
+def message(kind: bytes, body: bytes = b"") -> bytes:
+    return kind + struct.pack("!I", len(body) + 4) + body
+
+
+def row(*values: bytes | None) -> bytes:
+    """The message with a row of these values, None for NULL."""
+    fields = (b"\xff\xff\xff\xff" if one is None else struct.pack("!I", len(one)) + one for one in values)
+    return message(b"D", struct.pack("!H", len(values)) + b"".join(fields))
+
+
+def nested(types: Iterable[int]) -> bytes:
+    """A record in a record in a record: of each the type of its only field, the outermost first."""
+    named = list(types)
+    size, parts = 4, [bytes(4)]
+    for oid in reversed(named):
+        parts.append(struct.pack("!III", 1, oid, size))
+        size += 12
+    return b"".join(reversed(parts))
+
+
+@contextlib.asynccontextmanager
+async def serving_postgres(script: Script) -> AsyncGenerator[int]:
+    """Its port on loopback."""
+    running: set[asyncio.Task[None]] = set()
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        running.add(task)
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            await _Session(script, reader, writer).serve()
+        running.discard(task)
+        writer.close()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for task in list(running):
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+
+
+class _Session:
+    """One connection."""
+
+    def __init__(self, script: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._script, self._reader, self._writer = script, reader, writer
+        self._statement = ""
+        self._given = ""
+
+    async def serve(self) -> None:
+        """Log anybody in, then answer until the client leaves."""
+        if not await self._begin():
+            return
+        facts = {"server_version": "10.0", "client_encoding": "UTF8", "integer_datetimes": "on", "TimeZone": "UTC"}
+        told = (message(b"S", f"{name}\0{value}\0".encode()) for name, value in facts.items())
+        self._writer.write(message(b"R", bytes(4)) + b"".join(told) + message(b"K", bytes(8)) + READY)
+        while True:
+            kind, length = _HEADER.unpack(await self._reader.readexactly(_HEADER.size))
+            body = await self._reader.readexactly(length - 4)
+            if kind == b"X":
+                return
+            await self._answer(kind, body)
+            await self._writer.drain()
+
+    async def _begin(self) -> bool:
+        while True:
+            length = int.from_bytes(await self._reader.readexactly(4), "big")
+            asked = int.from_bytes((await self._reader.readexactly(length - 4))[:4], "big")
+            if asked == _CANCEL:
+                return False
+            if asked != _TLS:
+                return True
+            self._writer.write(b"N")
+
+    async def _answer(self, kind: bytes, body: bytes) -> None:
+        if kind in (b"P", b"Q"):
+            self._statement = body.split(b"\0")[kind == b"P"].decode()
+        script = self._script
+        if script.silent_at and self._statement.lower().startswith(script.silent_at):
+            await asyncio.Event().wait()
+        if kind == b"B":
+            self._given = body.decode("latin-1")
+        if kind == b"E":
+            await self._executed()
+        elif kind == b"D":
+            self._writer.write(self._described())
+        elif kind == b"Q":
+            self._writer.write(message(b"C", self._statement.split(";")[0].split()[0].upper().encode() + b"\0") + READY)
+        else:
+            known = {b"P": message(b"1"), b"B": message(b"2"), b"C": message(b"3"), b"S": READY}
+            self._writer.write(known.get(kind, b""))
+
+    def _described(self) -> bytes:
+        parameters = 2 if "t.typname = $1" in self._statement else 0
+        types = struct.pack("!H", parameters) + struct.pack("!I", 19) * parameters
+        if "typeinfo_tree" in self._statement:
+            types = struct.pack("!HI", 1, 1028)
+        columns = self._columns()
+        if not columns:
+            return message(b"t", types) + message(b"n")
+        told = (name.encode() + b"\0" + struct.pack("!IHIhih", 0, 0, oid, -1, -1, 1) for name, oid in columns)
+        return message(b"t", types) + message(b"T", struct.pack("!H", len(columns)) + b"".join(told))
+
+    def _columns(self) -> tuple[Column, ...]:
+        if "t.typname = $1" in self._statement:
+            return _OF_TYPES
+        if "typeinfo_tree" in self._statement:
+            return _DESCRIBED
+        return self._script.columns if self._statement == STATEMENT else ()
+
+    async def _executed(self) -> None:
+        script, ending = self._script, message(b"C", b"SELECT 1\0")
+        if "t.typname = $1" in self._statement:
+            found = next(oid for name, oid in _OIDS.items() if f"\0{chr(len(name))}{name}\0" in self._given)
+            self._writer.write(row(struct.pack("!I", found), bytes(4), b"b"))
+        elif "typeinfo_tree" in self._statement:
+            self._writer.writelines(script.types)
+        elif self._statement == STATEMENT:
+            if script.reply is not None:
+                await script.reply(self._writer)
+            for one in script.rows:
+                self._writer.write(one)
+                await self._writer.drain()
+            ending = ending if script.ending is None else script.ending
+        self._writer.write(ending)

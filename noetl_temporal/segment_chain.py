@@ -1,0 +1,40 @@
+"""The chain of a frame's segments, of which each names the one before: whoever reads it back does so within bounds.
+
+Whoever reaches the payload store may have written a chain that leads back to itself, or many segments that each keep
+to the limit of one.
+"""
+
+from __future__ import annotations
+
+from noetl_temporal.inflate import InflateError, inflated
+from noetl_temporal.limits import UNPACKED_BYTES
+
+__all__ = ["MAX_SEGMENTS_OF_FULL_SIZE", "SegmentChain"]
+
+MAX_SEGMENTS_OF_FULL_SIZE = 4
+"""A chain has at most the bytes of so many. 10,000 items, the most of a frame, may then tell 100 KB each."""
+
+
+class SegmentChain:
+    """Of one frame, while it is read from the last segment to the first."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self._seen: set[str] = set()
+        self._left = MAX_SEGMENTS_OF_FULL_SIZE * UNPACKED_BYTES
+
+    def follow(self, key: str) -> None:
+        """That segment is read next. Raises InflateError when it was read before."""
+        if key in self._seen:
+            raise InflateError(f"segment {key} of the frame names itself or a later one as the one before it")
+        self._seen.add(key)
+        self.keys.append(key)
+
+    def inflated(self, data: bytes) -> bytes:
+        """A segment's data, decompressed. Raises InflateError, also when all of them have too many bytes."""
+        found = inflated(data)
+        self._left -= len(found)
+        if self._left < 0:
+            most = MAX_SEGMENTS_OF_FULL_SIZE * UNPACKED_BYTES
+            raise InflateError(f"the segments of the frame decompress to over {most:,} bytes in all")
+        return found

@@ -1,0 +1,92 @@
+"""A Postgres server that lies about types and values ends no worker, and is told of in words."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+
+import pytest
+
+from dev.attack.database_server import deep_types
+from dev.attack.postgres_server import STATEMENT, Script, row, serving_postgres
+from noetl_activities.errors import ConfigError
+from noetl_activities.outcome import Outcome
+from noetl_activities.postgres import TOOL
+from noetl_activities.postgres_types import MOST_NESTED_TYPES, TypeDepths
+
+from .conftest import Context, request
+
+CALLING = """
+import asyncio, json, resource, sys
+from dev.attack.database_server import deep_types
+from dev.attack.postgres_server import STATEMENT, serving_postgres
+from dev.attack.tool_calls import call
+from noetl_activities import postgres_types
+from noetl_activities.errors import ConfigError
+from noetl_activities.postgres import TOOL
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_AS, (3 * 2**30, 3 * 2**30))
+if sys.argv[2] == "unguarded":
+    postgres_types.TypeDepths.is_exceeded = lambda *_: False
+
+async def main():
+    async with serving_postgres(deep_types(int(sys.argv[1]))) as port:
+        login = {"type": "postgres", "db_host": "127.0.0.1", "db_port": port, "db_user": "u", "db_password": "x"}
+        return await call(TOOL, {"query": STATEMENT}, credentials={"pg": login})
+
+try:
+    asyncio.run(main())
+except ConfigError as error:
+    print(error)
+"""
+
+
+async def answered(script: Script) -> Outcome:
+    async with serving_postgres(script) as port:
+        made = request("postgres", query=STATEMENT, db_host="127.0.0.1", db_port=port, db_user="u")
+        return await TOOL.run(made, Context())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the stack of a process has another size there")
+@pytest.mark.parametrize(
+    ("guard", "said", "status"),
+    [("guarded", f"over {MOST_NESTED_TYPES:,} types", 0), ("unguarded", "", -signal.SIGSEGV)],
+)
+async def test_types_nested_without_end_do_not_end_the_worker(guard: str, said: str, status: int) -> None:
+    """The control: without the guard the driver ends the process."""
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", CALLING, "40000", guard, stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await asyncio.wait_for(child.communicate(), 60)
+    assert said in printed.decode()
+    assert child.returncode == status
+
+
+async def test_types_that_are_nested_as_people_do_are_read() -> None:
+    outcome = await answered(deep_types(5))
+    assert outcome.result["rows"] == [{"a": [[[[[0]]]]]}]
+
+
+def test_a_type_that_is_described_again_counts_with_what_it_had() -> None:
+    one = {"oid": 1, "basetype": None, "elemtype": None, "range_subtype": None, "attrtypoids": [1]}
+    depths = TypeDepths()
+    assert not depths.is_exceeded([one] * MOST_NESTED_TYPES)
+    assert depths.is_exceeded([one])
+
+
+@pytest.mark.parametrize("oid", [114, 3802])
+async def test_an_integer_of_json_that_is_too_long_is_told_in_words(oid: int) -> None:
+    value = b'{"n": ' + b"9" * 4301 + b"}"
+    with pytest.raises(ConfigError, match="an integer of over 4,300 digits: select it as text"):
+        await answered(Script(columns=(("a", oid),), rows=[row(value)]))
+
+
+async def test_what_is_no_json_is_told_in_words() -> None:
+    with pytest.raises(ConfigError, match="a json value of the result is no JSON"):
+        await answered(Script(columns=(("a", 114),), rows=[row(b"{a")]))
+
+
+async def test_a_value_that_is_none_of_its_type_is_told_in_words() -> None:
+    with pytest.raises(ConfigError, match=r"the server's answer cannot be read \(UnicodeDecodeError\)"):
+        await answered(Script(columns=(("a", 25),), rows=[row(b"\xff\xfe")]))
