@@ -96,7 +96,8 @@ async def called(servers: Addresses, query: str) -> Json:
 async def test_defaults_of_the_account_change_no_later_call(servers: Addresses, superuser: asyncpg.Connection) -> None:
     before = await called(servers, MEANING)
     await called(servers, "; ".join(f"ALTER ROLE playbooks SET {name} = '{value}'" for name, value in WRONG.items()))
-    connection = await asyncpg.connect(servers.playbooks, server_settings={"statement_timeout": "0"})
+    no_limits = {"statement_timeout": "0", "idle_session_timeout": "0"}
+    connection = await asyncpg.connect(servers.playbooks, server_settings=no_limits)
     try:
         assert await connection.fetchval("SHOW bytea_output") == "escape"
     finally:
